@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value;
 use toolwire_contract::{
-    ConversationId, Conversations, Embedder, Generation, Message, Model, StoreError, Tool, ToolChoice,
-    Toolbox,
+    ConversationId, Conversations, Embedder, Generation, Message, Model, OutputFormat, StoreError, Tool,
+    ToolChoice, Toolbox,
 };
 
 use crate::approval::{ApprovalPolicy, Approver};
@@ -13,6 +14,8 @@ use crate::combined::CombinedToolbox;
 use crate::drive::RunStream;
 use crate::embeddings::ToolEmbeddings;
 use crate::event::FinishedRun;
+#[cfg(feature = "schemars")]
+use crate::event::NoOutput;
 use crate::functions::Functions;
 use crate::outcome::RunError;
 use crate::run::{Catalog, Run};
@@ -60,6 +63,9 @@ pub enum BuildError {
     NoModel,
     #[error("`{setting}` must be at least 1")]
     Zero { setting: &'static str },
+    /// The schema of the response is not a JSON Schema.
+    #[error("the schema of the response is not a JSON Schema: {problem}")]
+    InvalidSchema { problem: String },
 }
 
 impl BuildError {
@@ -67,6 +73,7 @@ impl BuildError {
     pub const fn hint(&self) -> &'static str {
         match self {
             BuildError::NoModel => "set one with `.model(…)`",
+            BuildError::InvalidSchema { .. } => "correct the schema; references must be local",
             BuildError::Zero { .. } => "omit it to use the default, or set it to 1 or more",
         }
     }
@@ -103,6 +110,24 @@ impl Agent {
         let mut run = self.new_run();
         run.say(text);
         self.drive(run)
+    }
+
+    /// Like [`Agent::run`], with a final response that matches the schema of a type.
+    #[cfg(feature = "schemars")]
+    pub async fn run_as<T>(&self, text: impl Into<String>) -> Result<T, NoOutput>
+    where
+        T: serde::de::DeserializeOwned + schemars::JsonSchema,
+    {
+        let schema = schemars::SchemaGenerator::default().into_root_schema_for::<T>();
+        let mut run = self.new_run();
+        run.settings_mut().output = OutputFormat::Schema {
+            name: T::schema_name().into_owned(),
+            description: None,
+            schema: schema.to_value(),
+            strict: true,
+        };
+        run.say(text);
+        self.drive(run).finish().await.output_as()
     }
 
     /// Creates a run without messages; see [`Run::say`].
@@ -236,6 +261,17 @@ impl AgentBuilder {
         self
     }
 
+    /// The form of the final response; see [`AgentSettings::output`].
+    pub fn output(mut self, format: OutputFormat) -> AgentBuilder {
+        self.settings.output = format;
+        self
+    }
+
+    /// Requires a final response that is JSON and matches a schema; see [`AgentSettings::output`].
+    pub fn output_schema(self, schema: Value) -> AgentBuilder {
+        self.output(OutputFormat::schema(schema))
+    }
+
     /// Tools that the caller runs itself; see [`AgentSettings::client_tools`].
     pub fn client_tools(mut self, tools: impl Into<Arc<[Tool]>>) -> AgentBuilder {
         self.settings.client_tools = tools.into();
@@ -308,9 +344,7 @@ impl AgentBuilder {
 
     pub fn build(self) -> Result<Agent, BuildError> {
         let model = self.model.ok_or(BuildError::NoModel)?;
-        if self.settings.max_steps == 0 {
-            return Err(BuildError::Zero { setting: "max_steps" });
-        }
+        self.settings.check()?;
         let parallel_calls = self.parallel_calls.unwrap_or(DEFAULT_PARALLEL_CALLS);
         if parallel_calls == 0 {
             return Err(BuildError::Zero { setting: "parallel_calls" });

@@ -183,7 +183,9 @@ impl Driver {
             match event {
                 Some(Ok(ModelEvent::Text(text))) => {
                     self.run.model_wrote(&text);
-                    self.emit(AgentEvent::Text(text)).await;
+                    if !self.run.hides_text() {
+                        self.emit(AgentEvent::Text(text)).await;
+                    }
                 }
                 Some(Ok(ModelEvent::Thinking(text))) => self.emit(AgentEvent::Thinking(text)).await,
                 Some(Ok(ModelEvent::CallAnnounced { id, name })) => {
@@ -198,6 +200,9 @@ impl Driver {
                     self.embed_queries(&response.message).await;
                     let step = response.usage;
                     self.run.model_responded(response);
+                    if let Some(text) = self.run.hidden_text() {
+                        self.emit(AgentEvent::Text(text)).await;
+                    }
                     let total = self.run.outcome().usage;
                     let context = self.run.context();
                     return self.emit(AgentEvent::Usage { step, total, context }).await;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use toolwire_contract::{ConversationId, Message, ModelError, Progress, ToolResult, Usage};
 
 use crate::approval::PendingCall;
-use crate::outcome::RunOutcome;
+use crate::outcome::{Ending, RunOutcome};
 use crate::run::Run;
 
 /// An event of a run, in the order in which the events happen.
@@ -96,4 +97,33 @@ pub struct FinishedRun {
     /// The run with its history. Continue it with [`Run::say`], save it with [`Run::to_json`], or approve its
     /// pending calls with [`Run::decide`].
     pub run: Run,
+}
+
+/// A run without a final response of the required form.
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}")]
+#[non_exhaustive]
+pub struct NoOutput {
+    pub problem: String,
+    pub finished: Box<FinishedRun>,
+}
+
+impl FinishedRun {
+    /// Returns the final response as a value of a type. The settings must require JSON
+    /// ([`AgentSettings::output`](crate::AgentSettings::output)).
+    pub fn output_as<T: DeserializeOwned>(mut self) -> Result<T, NoOutput> {
+        let problem = match (self.outcome.output.take(), &self.outcome.ending) {
+            (Some(value), _) => match serde_json::from_value(value.clone()) {
+                Ok(output) => return Ok(output),
+                Err(error) => {
+                    self.outcome.output = Some(value);
+                    format!("the response has another type: {error}")
+                }
+            },
+            (None, Ending::Failed(failure)) => failure.message.clone(),
+            (None, Ending::Stopped(limit)) => limit.to_string(),
+            (None, _) => "the run ended without a response of the required form".to_owned(),
+        };
+        Err(NoOutput { problem, finished: Box::new(self) })
+    }
 }

@@ -19,7 +19,7 @@ pub use agent::{Agent, AgentBuilder, BuildError, Unattended};
 pub use approval::{ApprovalPolicy, Approver, Decision, DefaultRule, PendingCall, Verdict};
 pub use combined::CombinedToolbox;
 pub use drive::RunStream;
-pub use event::{AgentEvent, ContextReduction, ContextUse, EmbeddingFailure, FinishedRun};
+pub use event::{AgentEvent, ContextReduction, ContextUse, EmbeddingFailure, FinishedRun, NoOutput};
 pub use functions::{Functions, IntoToolResult};
 pub use outcome::{Ending, RunError, RunFailure, RunLimit, RunOutcome};
 pub use run::{InvalidRun, Run, Step, UnsavedMessage, is_summary, normalize};

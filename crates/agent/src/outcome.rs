@@ -1,6 +1,7 @@
 //! The outcome of a run.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use toolwire_contract::{ModelError, StopReason, StoreError, ToolCall, Usage};
 
 use crate::approval::PendingCall;
@@ -19,6 +20,10 @@ pub struct RunOutcome {
     pub usage: Usage,
     /// The number of responses to this user message.
     pub steps: u32,
+    /// The final response as JSON, if the settings require a form ([`AgentSettings::output`](crate::AgentSettings::output))
+    /// and the run is finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
 }
 
 /// The reason why a run ended.
@@ -61,7 +66,7 @@ pub enum RunLimit {
 #[error("{message}")]
 #[non_exhaustive]
 pub struct RunFailure {
-    /// A machine-readable code: [`ModelError::code`] or [`StoreError::code`].
+    /// A machine-readable code: [`RunError::code`].
     pub code: String,
     pub message: String,
     /// The next thing to try, in one line.
@@ -80,6 +85,9 @@ pub enum RunError {
     Model(#[from] ModelError),
     #[error("the conversation could not be saved: {0}")]
     Store(#[from] StoreError),
+    /// The model did not respond in the required form, and did not correct its response.
+    #[error("the response does not have the required form: {problem}")]
+    InvalidOutput { problem: String },
 }
 
 impl RunOutcome {
@@ -95,6 +103,7 @@ impl RunError {
         match self {
             RunError::Model(error) => error.code(),
             RunError::Store(error) => error.code(),
+            RunError::InvalidOutput { .. } => "invalid_output",
         }
     }
 
@@ -103,6 +112,7 @@ impl RunError {
         match self {
             RunError::Model(error) => error.hint(),
             RunError::Store(error) => error.hint(),
+            RunError::InvalidOutput { .. } => Some("retry, simplify the schema, or use another model"),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | `catalog`, `offered_tools` | all tools, and the tools of a request |
 //! | `step`, `calls` | the calls of one response, until each has a result |
 //! | `summarize` | the summary of earlier turns |
+//! | `output` | the required form of the final response |
 //! | `turn` | the usage and the limits of one user message |
 //! | `accessors` | the public state of a run |
 
@@ -15,6 +16,7 @@ mod calls;
 mod catalog;
 mod history;
 mod offered_tools;
+mod output;
 mod request;
 mod step;
 mod summarize;
@@ -262,12 +264,14 @@ impl Run {
         self.turn.text = text_of(&message);
         let calls: Vec<(String, ToolCall)> =
             message.calls().map(|(id, call)| (id.to_owned(), call.clone())).collect();
-        self.add_response(message);
         if calls.is_empty() {
+            let Some(message) = self.check_output(message, &stop, limit) else { return };
+            self.add_response(message);
             let is_cut_off = stop == StopReason::Length;
             self.end(if is_cut_off { Ending::Stopped(RunLimit::Output) } else { Ending::Finished });
             return;
         }
+        self.add_response(message);
         for ((id, call), problem) in calls.into_iter().zip(problems) {
             let open = self.open_call(id, call, problem.as_deref(), limit);
             self.calls.push(open);

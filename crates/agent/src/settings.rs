@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use toolwire_contract::{Generation, ModelLimits, Tool, ToolChoice};
+use toolwire_contract::{Generation, ModelLimits, OutputFormat, Tool, ToolChoice, json_kind};
+use toolwire_validation::Validator;
 
+use crate::agent::BuildError;
 use crate::approval::ApprovalPolicy;
 
 /// The settings of a run. They are saved with it, so the process that resumes it does not need them.
@@ -34,6 +36,13 @@ pub struct AgentSettings {
     /// tool of the toolbox that has the same name.
     #[serde(skip_serializing_if = "<[Tool]>::is_empty")]
     pub client_tools: Arc<[Tool]>,
+    /// The form of the final response. Text that does not have this form is never shown: [`AgentEvent::Text`] is the
+    /// complete final response. A response in another form is rejected once, with the reason, and the second one fails the
+    /// run with the code `invalid_output`.
+    ///
+    /// [`AgentEvent::Text`]: crate::AgentEvent::Text
+    #[serde(skip_serializing_if = "OutputFormat::is_text")]
+    pub output: OutputFormat,
 }
 
 fn is_default(generation: &Generation) -> bool {
@@ -41,6 +50,21 @@ fn is_default(generation: &Generation) -> bool {
 }
 
 impl AgentSettings {
+    /// Checks that a run is possible with these settings.
+    pub fn check(&self) -> Result<(), BuildError> {
+        if self.max_steps == 0 {
+            return Err(BuildError::Zero { setting: "max_steps" });
+        }
+        if let OutputFormat::Schema { schema, .. } = &self.output {
+            let invalid = |problem: String| BuildError::InvalidSchema { problem };
+            if !(schema.is_object() || schema.is_boolean()) {
+                return Err(invalid(format!("it is {}", json_kind(schema))));
+            }
+            Validator::new(schema.clone()).map_err(|error| invalid(error.to_string()))?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn is_client_tool(&self, name: &str) -> bool {
         self.client_tools.iter().any(|tool| tool.name == name)
     }
@@ -60,6 +84,7 @@ impl Default for AgentSettings {
             search: SearchSettings::default(),
             context: ContextSettings::default(),
             client_tools: Arc::default(),
+            output: OutputFormat::Text,
         }
     }
 }

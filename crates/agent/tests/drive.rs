@@ -16,6 +16,8 @@ mod compaction;
 mod embeddings;
 #[path = "drive/limits.rs"]
 mod limits;
+#[path = "drive/output.rs"]
+mod output;
 #[path = "drive/persistence.rs"]
 mod persistence;
 #[path = "drive/request_size.rs"]

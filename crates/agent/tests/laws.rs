@@ -91,7 +91,7 @@ impl Simulation {
         ];
         let others = (0..60).map(|number| tool(&format!("other_{number}"), json!({"readOnlyHint": true})));
         let tools: Arc<[Tool]> = named_tools.into_iter().chain(others.filter(|_| many_tools)).collect();
-        let limits = ModelLimits { context_tokens: context, tools: Some(12) };
+        let limits = ModelLimits { context_tokens: context, tools: Some(12), ..ModelLimits::default() };
         let mut settings = AgentSettings::default();
         settings.max_steps = 6;
         settings.token_budget = Some(500);

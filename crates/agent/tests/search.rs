@@ -64,7 +64,7 @@ fn the_first_request_has_less_than_a_twentieth_of_the_definitions() {
     let tools: Arc<[Tool]> = corpus::tools(1_500).unwrap_or_else(corpus::plain_tools);
     let all: u64 = tools.iter().map(|tool| estimate_tokens(&json!(tool).to_string())).sum();
     let mut run = Run::new(AgentSettings::default());
-    run.set_tools(tools, ModelLimits { context_tokens: None, tools: Some(128) });
+    run.set_tools(tools, ModelLimits { context_tokens: None, tools: Some(128), ..ModelLimits::default() });
     run.say("Which tabs are open in my browser?");
     let Step::AskModel(request) = run.step() else { panic!("not a request") };
     let sent: u64 = request.tools.iter().map(|tool| estimate_tokens(&json!(tool).to_string())).sum();

@@ -1,10 +1,11 @@
 //! `toolwire ask`: one question to a model with tools, for scripts.
 
 mod report;
+mod schema;
 mod stdin;
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -44,6 +45,9 @@ pub(crate) struct AskArgs {
     /// Attach a file: an image, a PDF if the model accepts it, or text; can be repeated
     #[arg(short, long, value_name = "FILE")]
     file: Vec<String>,
+    /// Require a response that is JSON and matches the JSON Schema in this file
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
     /// Print the complete run as JSON: the response, how it ended, all messages and calls, and the usage
     #[arg(long)]
     json: bool,
@@ -55,6 +59,7 @@ pub(crate) struct AskArgs {
 }
 
 pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
+    let output = args.schema.as_deref().map(schema::read).transpose()?;
     let message = question(args)?;
     let (loaded, settings) = args.conversation.load(config)?;
     let models = assembly::models(&settings)?;
@@ -63,7 +68,7 @@ pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, Com
     attachment::check(&*model, &attached)?;
     assembly::print_notes(&loaded, &model, reason);
     servers::run(async {
-        let mut agent = assembly::agent(model, &settings)?;
+        let mut agent = assembly::agent(model, &settings)?.output(output.unwrap_or_default());
         let mut resumed = None;
         if args.keep || args.conversation.resume.is_some() || args.conversation.continue_last {
             let store = storage::open(&settings.store).await?;
@@ -164,7 +169,7 @@ async fn drive(
 ) -> Result<(FinishedRun, Progress), CommandError> {
     let mut running = agent.drive(run);
     let cancellation = running.cancellation_token();
-    let mut progress = Progress::new(args.json);
+    let mut progress = Progress::new(args.json || args.schema.is_some());
     let mut ticks = interval(SPINNER_INTERVAL);
     loop {
         tokio::select! {
@@ -195,6 +200,8 @@ fn conclude(
     }
     if args.json {
         output::print_untrusted(&report::as_json(agent.model().name(), finished, progress))?;
+    } else if args.schema.is_some() && outcome.output.is_none() {
+        // Standard output has nothing that does not match the schema.
     } else if !outcome.text.is_empty() && !progress.has_streamed() {
         let text = &outcome.text;
         output::print(&if text.ends_with('\n') { text.clone() } else { format!("{text}\n") })?;

@@ -32,7 +32,7 @@ fn script() -> Script {
             ),
             _ => ModelOutput::text("I have read it."),
         };
-        let usage = TokenCounts { input: 50, cached: 0, output: 5, thinking: 0 };
+        let usage = TokenCounts { input: 50, cached: 0, written: 0, output: 5, thinking: 0 };
         ScriptedResponse::Output(output.usage(usage))
     })
 }

@@ -59,11 +59,19 @@ pub struct Usage {
     pub input_tokens: u64,
     /// All output tokens, including reasoning tokens.
     pub output_tokens: u64,
+    /// Input tokens that were read from the provider's prompt cache.
     pub cached_tokens: u64,
+    /// Input tokens that were written to the provider's prompt cache.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_write_tokens: u64,
     pub reasoning_tokens: u64,
     /// In billionths of a US dollar, so that sums are exact; `None` if the price is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_nanodollars: Option<u64>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Usage {
@@ -82,6 +90,7 @@ impl Usage {
             input_tokens: sum(self.input_tokens, other.input_tokens),
             output_tokens: sum(self.output_tokens, other.output_tokens),
             cached_tokens: sum(self.cached_tokens, other.cached_tokens),
+            cache_write_tokens: sum(self.cache_write_tokens, other.cache_write_tokens),
             reasoning_tokens: sum(self.reasoning_tokens, other.reasoning_tokens),
             cost_nanodollars: cost,
         }

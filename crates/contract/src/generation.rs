@@ -18,6 +18,8 @@ pub struct Generation {
     pub presence_penalty: Option<f64>,
     /// The amount of reasoning before the response.
     pub effort: Option<Effort>,
+    /// The maximum number of reasoning tokens. APIs without such a number get the effort, or the nearest one.
+    pub thinking_tokens: Option<u64>,
     /// Whether the model may request several calls at once; `None` leaves it to the API.
     pub parallel_calls: Option<bool>,
     /// An id of the end user, for the provider's abuse detection.
@@ -46,6 +48,18 @@ pub enum Effort {
     High,
     XHigh,
     Max,
+}
+
+impl Generation {
+    /// Returns the effort, for APIs with levels.
+    pub fn effort_level(&self) -> Option<Effort> {
+        self.effort.or_else(|| self.thinking_tokens.map(Effort::from_thinking_tokens))
+    }
+
+    /// Returns the maximum number of reasoning tokens, for APIs that have a number instead of levels.
+    pub fn thinking_budget(&self) -> Option<u64> {
+        self.thinking_tokens.or_else(|| self.effort.map(Effort::thinking_tokens))
+    }
 }
 
 impl Effort {

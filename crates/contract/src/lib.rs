@@ -13,6 +13,7 @@ mod glob;
 mod json;
 mod message;
 mod model;
+mod output_format;
 mod result;
 mod secret;
 mod text;
@@ -38,6 +39,7 @@ pub use model::{
     Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse, StopReason, ToolChoice,
     UnsupportedContent, UnusableCall, WaitPhase,
 };
+pub use output_format::OutputFormat;
 pub use result::{InvalidResult, ToolResult};
 pub use secret::Secret;
 pub use text::{format_size, nearest_names, truncate};

@@ -9,7 +9,7 @@ use futures_core::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Content, Generation, Message, Tool, Usage, format_size};
+use crate::{Content, Generation, Message, OutputFormat, Tool, Usage, format_size};
 
 /// A model that responds to a [`ModelRequest`].
 ///
@@ -49,6 +49,8 @@ pub struct ModelLimits {
     pub context_tokens: Option<u64>,
     /// Maximum number of tools in one request.
     pub tools: Option<usize>,
+    /// Whether a request cannot have both an output format and tools that may be called.
+    pub separate_output: bool,
 }
 
 /// A conversation to respond to.
@@ -70,6 +72,9 @@ pub struct ModelRequest {
     pub max_output_tokens: Option<u64>,
     pub temperature: Option<f64>,
     pub generation: Generation,
+    /// The form of the response. The text of a response that has another form than text is only in
+    /// [`ModelEvent::Response`], as JSON in the form of the format's own schema. It is not validated.
+    pub output: OutputFormat,
 }
 
 /// Whether the model calls tools.

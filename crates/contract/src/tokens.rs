@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{Block, Content, Message, ModelRequest, ResourceBody, Tool, ToolResult};
+use crate::{Block, Content, Message, ModelRequest, OutputFormat, ResourceBody, Tool, ToolResult};
 
 /// The tokens that providers add for each message, block and tool.
 const OVERHEAD_TOKENS: u64 = 4;
@@ -29,6 +29,17 @@ impl ModelRequest {
         self.instructions.as_deref().map_or(0, estimate_tokens)
             + self.messages.iter().map(|message| message.estimated_tokens()).sum::<u64>()
             + self.tools.iter().map(Tool::estimated_tokens).sum::<u64>()
+            + self.output.estimated_tokens()
+    }
+}
+
+impl OutputFormat {
+    /// Estimates the tokens of the schema, as it is sent to a model.
+    pub fn estimated_tokens(&self) -> u64 {
+        match self {
+            OutputFormat::Schema { schema, .. } => OVERHEAD_TOKENS + value_tokens(schema),
+            _ => 0,
+        }
     }
 }
 

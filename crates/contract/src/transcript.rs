@@ -140,9 +140,15 @@ impl Transcript {
     }
 }
 
-fn counts(usage: Usage) -> [u64; 5] {
-    let Usage { input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_nanodollars } = usage;
-    [input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_nanodollars.unwrap_or_default()]
+fn counts(usage: Usage) -> [u64; 6] {
+    [
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
+        usage.cost_nanodollars.unwrap_or_default(),
+    ]
 }
 
 fn check_number(number: u64, label: &str) -> Result<(), InvalidTranscript> {

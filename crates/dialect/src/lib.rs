@@ -24,6 +24,8 @@ mod result;
 
 mod client;
 
+mod output;
+
 mod families; // depend on the modules above
 
 mod read;
@@ -33,7 +35,7 @@ pub use arguments::{ArgumentError, Checker, Decoded, Encoded, Repair, RepairKind
 pub use check::check_definition;
 pub use client::{
     ClientError, ClientEvent, ClientRequest, ErrorKind, HostedApproval, HostedServer, InvalidRequest,
-    OutputFormat, Problem, ResponseHead, ResponseWriter, StreamData, StreamEvent,
+    Problem, ResponseHead, ResponseWriter, StreamData, StreamEvent,
 };
 pub use convert::{Conversion, ReadError, convert};
 pub use dialect::{Dialect, Family, UnknownDialect};
@@ -41,6 +43,7 @@ pub use explain::{Explanation, explain};
 pub use ids::wire_id;
 pub use names::{disambiguated_tool_name, is_valid_tool_name, to_valid_tool_name};
 pub use options::{Defaults, Layout, Options};
+pub use output::{BoundOutput, OutputMethod, separates_output};
 pub use read::{CallStream, ResponseStream, read_calls, read_client_request, read_response};
 pub use report::{Change, Effect, Refusal, Report, Status};
 pub use request::{OutputLimit, RequestError, RequestOptions};

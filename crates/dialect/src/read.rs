@@ -7,6 +7,7 @@ use toolwire_contract::{ModelEvent, ModelResponse, StopReason};
 
 use crate::client::{ClientRequest, InvalidRequest};
 use crate::families::FamilyFormat;
+use crate::output::BoundOutput;
 use crate::response::{
     Assembly, CallDraft, Ending, JsonCursor, ParsedResponse, ResponseError, ResponseParts, ResponseReader,
 };
@@ -100,13 +101,14 @@ pub struct ResponseStream {
     announced: usize,
     /// Whether any event has been returned.
     has_content: bool,
+    output: Option<Arc<BoundOutput>>,
 }
 
 impl ResponseStream {
     /// Creates a stream of `dialect`; `tools` are those of the request.
     pub fn new(dialect: Dialect, tools: Arc<Toolset>) -> ResponseStream {
         let reading = Reading::new(dialect);
-        ResponseStream { reading, tools, seed: String::new(), announced: 0, has_content: false }
+        ResponseStream { reading, tools, seed: String::new(), announced: 0, has_content: false, output: None }
     }
 
     /// Sets a text that makes the synthetic ids of calls differ from those of other responses, where the API
@@ -116,13 +118,26 @@ impl ResponseStream {
         ResponseStream { seed: seed.into(), ..self }
     }
 
+    /// Sets the form of the response. Its text is then only in the response, decoded.
+    #[must_use]
+    pub fn with_output(self, output: Option<Arc<BoundOutput>>) -> ResponseStream {
+        ResponseStream { output, ..self }
+    }
+
     /// Reads the next event and returns what can be displayed of it. This never contains a
     /// [`ModelEvent::Response`].
     pub fn push(&mut self, event: &Value) -> Result<Vec<ModelEvent>, ResponseError> {
         self.reading.event(event)?;
         self.announce_calls();
-        let events = std::mem::take(&mut self.reading.parts.events);
+        let mut events = std::mem::take(&mut self.reading.parts.events);
         self.has_content |= !events.is_empty();
+        if let Some(output) = &self.output {
+            events.retain(|event| match event {
+                ModelEvent::Text(_) => false,
+                ModelEvent::CallAnnounced { name, .. } => output.tool_name() != Some(name),
+                _ => true,
+            });
+        }
         Ok(events)
     }
 
@@ -161,6 +176,10 @@ impl ResponseStream {
         let parsed = self.reading.finish()?;
         let is_complete = parsed.is_complete;
         let response = assembly.assemble(parsed);
+        let response = match &self.output {
+            Some(output) => output.decode(response),
+            None => response,
+        };
         if is_complete {
             Ok(response)
         } else {

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 use toolwire_contract::{Content, ModelRequest, ToolResult, UnsupportedContent};
 
+use crate::output::BoundOutput;
 use crate::request::{
     HistoryReader, PreparedRequest, Turn, choose_tools, find_foreign_content, require_final_results,
 };
@@ -41,14 +42,23 @@ pub fn write_request(
     if rules.alternates_roles && matches!(turns[0], Turn::Assistant(_)) {
         turns.insert(0, Turn::User(vec![ContentPart::Text(OPENING.to_owned())]));
     }
-    let (tools, choice) = choose_tools(dialect, rules, request, tools, options)?;
+    let output = BoundOutput::new(request, tools, options)?;
+    let (mut tools, mut choice) = choose_tools(dialect, rules, request, tools, options)?;
+    if let Some(output) = &output {
+        output.choose(&mut tools, &mut choice, options, rules.has_named_choice)?;
+    }
+    let note = output.as_ref().and_then(|output| output.instructions(request, !tools.is_empty()));
+    let instructions = request.instructions.as_deref().filter(|text| !text.trim().is_empty());
+    let instructions: Vec<&str> = instructions.into_iter().chain(note.as_deref()).collect();
+    let instructions = instructions.join("\n\n");
     require_final_results(&turns)?;
     let generation_format = (format.generation)(dialect);
     let parallel_calls = request.generation.parallel_calls.filter(|_| generation_format.has_parallel_calls);
     let mut body = (format.write_request)(&PreparedRequest {
         dialect,
         options,
-        instructions: request.instructions.as_deref().filter(|text| !text.trim().is_empty()),
+        instructions: Some(&*instructions).filter(|text| !text.is_empty()),
+        output: output.as_ref().and_then(|output| output.field(!tools.is_empty())),
         turns,
         tools,
         choice,

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use toolwire_contract::{
-    Block, Content, Effort, Generation, Message, ModelRequest, Role, Tool, ToolCall, ToolChoice, ToolResult,
+    Block, Content, Effort, Generation, Message, ModelRequest, OutputFormat, Role, Tool, ToolCall,
+    ToolChoice, ToolResult,
 };
 use toolwire_dialect::{
-    Dialect, Family, HostedApproval, Options, OutputFormat, RequestError, RequestOptions, Toolset,
-    read_client_request, write_request,
+    Dialect, Family, HostedApproval, Options, RequestError, RequestOptions, Toolset, read_client_request,
+    write_request,
 };
 
 const SERVED: [(Dialect, Family); 3] = [
@@ -122,6 +123,20 @@ fn generation(family: Family, seed: i64) -> Generation {
     generation
 }
 
+/// A format whose schema has the same form in every API.
+fn output() -> impl Strategy<Value = OutputFormat> {
+    let schema = json!({
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}},
+        "required": ["city", "tags"],
+        "additionalProperties": false,
+    });
+    let schema = (any::<bool>(), prop::option::of(text())).prop_map(move |(strict, description)| {
+        OutputFormat::Schema { name: "weather".to_owned(), description, schema: schema.clone(), strict }
+    });
+    prop_oneof![Just(OutputFormat::Text), Just(OutputFormat::Json), schema]
+}
+
 proptest! {
     #[test]
     fn reading_a_written_request_gives_the_same_request(
@@ -132,6 +147,7 @@ proptest! {
         ],
         stream in any::<bool>(),
         seed in any::<i32>(),
+        output in output(),
     ) {
         for (dialect, family) in SERVED {
             let mut generation = generation(family, seed.into());
@@ -139,8 +155,24 @@ proptest! {
                 // This API has the parameter only where calls are possible.
                 generation.parallel_calls = None;
             }
+            if family == Family::Anthropic {
+                generation.thinking_tokens = Some(2_000 + u64::from(seed.unsigned_abs()));
+            }
+            let output = match (family, &output) {
+                // This API has no mode for any JSON.
+                (Family::Anthropic, OutputFormat::Json) => OutputFormat::Text,
+                // It has only the schema itself.
+                (Family::Anthropic, OutputFormat::Schema { schema, .. }) => OutputFormat::schema(schema.clone()),
+                (_, output) => output.clone(),
+            };
+            // OpenAI's mode for any JSON requires that the conversation mentions it.
+            let instructions = match output {
+                OutputFormat::Json => Some("Respond in JSON.".to_owned()),
+                _ => instructions.clone(),
+            };
             let request = ModelRequest {
-                instructions: instructions.clone(),
+                output,
+                instructions,
                 messages: messages(&exchanges, family == Family::Anthropic),
                 tools: tools(),
                 tool_choice: choice.clone(),
@@ -395,10 +427,46 @@ fn the_output_schema_is_read_in_every_form() {
         schema: schema.clone(),
         strict: true,
     };
-    assert_eq!([chat.output, responses.output], [expected.clone(), expected]);
+    assert_eq!([chat.request.output, responses.request.output], [expected.clone(), expected]);
     let format = json!({"type": "json_schema", "schema": schema});
     let request =
         json!({"model": "m", "max_tokens": 1, "messages": messages, "output_config": {"format": format}});
-    let output = read(Family::Anthropic, request).output;
+    let output = read(Family::Anthropic, request).request.output;
     assert!(matches!(output, OutputFormat::Schema { name, .. } if name == "response"));
+}
+
+/// Parameters that only one family has reach an API of this family exactly as they were sent.
+#[test]
+fn the_rest_of_an_object_is_preserved_for_the_same_family() {
+    let hi = json!([{"role": "user", "content": "hi"}]);
+    let sent = json!({
+        "model": "m/x", "max_tokens": 9000, "messages": hi,
+        "thinking": {"type": "enabled", "budget_tokens": 4321, "display": "omitted"},
+        "output_config": {"effort": "medium", "task_budget": {"total": 5}},
+    });
+    let client = read(Family::Anthropic, sent.clone());
+    assert_eq!(client.request.generation.thinking_tokens, Some(4321));
+    let written = body(Dialect::Anthropic, &client.request, false);
+    assert_eq!(
+        (&written["thinking"], &written["output_config"]),
+        (&sent["thinking"], &sent["output_config"])
+    );
+    // Other APIs have levels, or a number.
+    let mut request = client.request;
+    request.generation.effort = None;
+    assert_eq!(body(Dialect::OpenAi, &request, false)["reasoning_effort"], "medium");
+    let thinking = body(Dialect::Gemini, &request, false)["generationConfig"]["thinkingConfig"].clone();
+    assert_eq!(thinking, json!({"thinkingBudget": 4321}));
+
+    let adaptive = json!({"model": "m/x", "max_tokens": 9, "messages": hi, "thinking": {"type": "adaptive"}});
+    let written = body(Dialect::Anthropic, &read(Family::Anthropic, adaptive).request, false);
+    assert_eq!(written["thinking"], json!({"type": "adaptive"}));
+
+    let sent = json!({
+        "model": "m/x", "input": "hi", "reasoning": {"effort": "low", "summary": "auto"},
+        "text": {"verbosity": "low", "format": {"type": "text"}},
+    });
+    let written = body(Dialect::Responses, &read(Family::OpenAiResponses, sent).request, false);
+    assert_eq!(written["reasoning"], json!({"effort": "low", "summary": "auto"}));
+    assert_eq!(written["text"], json!({"verbosity": "low"}));
 }

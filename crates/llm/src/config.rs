@@ -10,6 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use toolwire_contract::{Usage, parse_duration};
+use toolwire_dialect::OutputMethod;
 
 use crate::Secret;
 
@@ -68,6 +69,9 @@ pub struct EndpointConfig {
     pub encrypted_reasoning: Option<bool>,
     /// Whether streams request token usage; by default, if the provider supports it.
     pub stream_usage: Option<bool>,
+    /// The way in which the model is told the schema of its response: `schema` (the API's own field), `tool` or `prompt`; by
+    /// default, what the provider supports.
+    pub structured_output: Option<OutputMethod>,
     /// Extra fields of every request, such as `reasoning_effort`. They override the generated fields.
     pub request: Map<String, Value>,
 }
@@ -108,6 +112,8 @@ pub struct Price {
     pub output: f64,
     /// For cached input; by default, the price of other input.
     pub cached_input: Option<f64>,
+    /// For input that is written to the cache; by default, the price of other input.
+    pub cache_write: Option<f64>,
 }
 
 /// The configured endpoints, and the unknown keys in the configuration.
@@ -153,11 +159,13 @@ impl Price {
     /// Returns the cost of a response, in billionths of a dollar.
     pub(crate) fn cost_nanodollars(&self, usage: &Usage) -> u64 {
         let cached = usage.cached_tokens.min(usage.input_tokens);
-        let uncached = usage.input_tokens - cached;
+        let written = usage.cache_write_tokens.min(usage.input_tokens - cached);
+        let uncached = usage.input_tokens - cached - written;
         // One dollar per million tokens is 1000 billionths per token.
         let nanodollars = 1000.0
             * (uncached as f64 * self.input
                 + cached as f64 * self.cached_input.unwrap_or(self.input)
+                + written as f64 * self.cache_write.unwrap_or(self.input)
                 + usage.output_tokens as f64 * self.output);
         (nanodollars.max(0.0).round() as u64).min(Usage::MAX_COUNT)
     }
@@ -189,9 +197,9 @@ mod tests {
             "apiKeyVariable": "K", "headers": {"x-team": "t"}, "apiVersion": "v", "region": "eu-central-1",
             "strict": true, "stream": false,
             "timeouts": {"connect": 1, "firstToken": "1.5m", "silence": "500ms"}, "retries": 0,
-            "price": {"input": 1.25, "output": 10, "cachedInput": 0.125}, "contextTokens": 200000, "maxTools": 20,
+            "price": {"input": 1.25, "output": 10, "cachedInput": 0.125, "cacheWrite": 1.5}, "contextTokens": 200000, "maxTools": 20,
             "maxOutputTokens": 4096, "promptCache": false, "images": false, "files": false, "audio": true, "forcedChoice": false,
-            "parallelCalls": false, "reasoning": true, "encryptedReasoning": false, "streamUsage": true,
+            "parallelCalls": false, "reasoning": true, "encryptedReasoning": false, "streamUsage": true, "structuredOutput": "tool",
             "request": {"reasoning_effort": "low", "seed": 7}
         }}"#;
         let configs =
@@ -214,7 +222,12 @@ mod tests {
                 silence: Some(Duration::from_millis(500)),
             },
             retries: Some(0),
-            price: Some(Price { input: 1.25, output: 10.0, cached_input: Some(0.125) }),
+            price: Some(Price {
+                input: 1.25,
+                output: 10.0,
+                cached_input: Some(0.125),
+                cache_write: Some(1.5),
+            }),
             context_tokens: Some(200_000),
             max_tools: Some(20),
             max_output_tokens: Some(4096),
@@ -227,6 +240,7 @@ mod tests {
             reasoning: Some(true),
             encrypted_reasoning: Some(false),
             stream_usage: Some(true),
+            structured_output: Some(OutputMethod::Tool),
             request: json!({"reasoning_effort": "low", "seed": 7}).as_object().cloned().expect("an object"),
         };
         assert_eq!(configs.endpoints, BTreeMap::from([("work".to_owned(), expected)]));
@@ -269,9 +283,13 @@ mod tests {
     fn the_cost_is_computed_from_the_prices() {
         let usage =
             Usage { input_tokens: 1_000_000, output_tokens: 500, cached_tokens: 400_000, ..Usage::default() };
-        let price = Price { input: 2.5, output: 10.0, cached_input: Some(1.25) };
+        let price = Price { input: 2.5, output: 10.0, cached_input: Some(1.25), cache_write: None };
         assert_eq!(price.cost_nanodollars(&usage), 1_500_000_000 + 500_000_000 + 5_000_000);
         assert_eq!(Price { cached_input: None, ..price }.cost_nanodollars(&usage), 2_505_000_000);
-        assert_eq!(Price { input: -1.0, output: f64::NAN, cached_input: None }.cost_nanodollars(&usage), 0);
+        let invalid = Price { input: -1.0, output: f64::NAN, cached_input: None, cache_write: None };
+        assert_eq!(invalid.cost_nanodollars(&usage), 0);
+        let usage = Usage { cache_write_tokens: 100_000, ..usage };
+        let price = Price { cache_write: Some(3.75), ..price };
+        assert_eq!(price.cost_nanodollars(&usage), 1_250_000_000 + 500_000_000 + 375_000_000 + 5_000_000);
     }
 }

@@ -39,6 +39,8 @@ pub struct Provider {
     pub(crate) output_limit: Option<OutputLimit>,
     /// Whether a call of one named tool can be forced, if it differs from the dialect.
     pub(crate) named_choice: Option<bool>,
+    /// Whether tools may be called in a request with a schema for its response, if it differs from the dialect.
+    pub(crate) output_with_tools: Option<bool>,
     /// Whether reasoning of earlier responses is sent back, if it differs from the dialect.
     pub(crate) reasoning: Option<bool>,
     /// Whether messages accept files such as PDF, if the dialect does.
@@ -87,6 +89,7 @@ const CHAT_COMPLETIONS: Provider = Provider {
     max_tools: Some(128),
     output_limit: None,
     named_choice: None,
+    output_with_tools: None,
     reasoning: None,
     accepts_files: true,
     default_model: None,
@@ -99,6 +102,7 @@ pub(crate) static OPENAI_COMPATIBLE: Provider = Provider {
     key_variables: &["OPENAI_API_KEY"],
     key: KeyRequirement::Optional,
     output_limit: Some(OutputLimit::MaxTokens),
+    output_with_tools: Some(false),
     limits_query: LimitsQuery::Get("/models"),
     ..CHAT_COMPLETIONS
 };
@@ -268,6 +272,7 @@ pub static PROVIDERS: [Provider; 16] = [
         max_tools: None,
         accepts_files: false,
         output_limit: Some(OutputLimit::MaxTokens),
+        output_with_tools: Some(false),
         limits_query: LimitsQuery::Get("/models"),
         ..CHAT_COMPLETIONS
     },
@@ -281,6 +286,7 @@ pub static PROVIDERS: [Provider; 16] = [
         accepts_files: false,
         output_limit: Some(OutputLimit::MaxTokens),
         named_choice: Some(false),
+        output_with_tools: Some(false),
         limits_query: LimitsQuery::LlamaProps,
         ..CHAT_COMPLETIONS
     },

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use toolwire_contract::ModelLimits;
-use toolwire_dialect::{Dialect, RequestOptions, ResultOptions};
+use toolwire_dialect::{Dialect, RequestOptions, ResultOptions, separates_output};
 
 use crate::discovery::LimitsQuery;
 use crate::frames::Framing;
@@ -182,6 +182,29 @@ impl EndpointSettings {
         let retries = RetryPolicy::default();
         let results = result_options(dialect, &model);
         let defaults = RequestOptions::default();
+        let options = RequestOptions {
+            prompt_cache: config.prompt_cache.unwrap_or(true)
+                && supports_prompt_cache(dialect, &model, facts.context_tokens.is_some()),
+            model,
+            stream,
+            results: ResultOptions {
+                images: config.images.unwrap_or(results.images),
+                files: config.files.unwrap_or(results.files && provider.accepts_files),
+                ..results
+            },
+            audio: config.audio,
+            output_limit: provider.output_limit,
+            stream_usage: config.stream_usage,
+            parallel_calls: config.parallel_calls,
+            forced_choice: config.forced_choice.unwrap_or(defaults.forced_choice),
+            named_choice: provider.named_choice,
+            reasoning: config.reasoning.or(provider.reasoning),
+            encrypted_reasoning: config.encrypted_reasoning.unwrap_or(defaults.encrypted_reasoning),
+            output: config.structured_output,
+            output_with_tools: provider.output_with_tools,
+            extra: config.request.clone(),
+            ..defaults
+        };
         Ok(EndpointSettings {
             name: name.to_owned(),
             dialect,
@@ -198,31 +221,15 @@ impl EndpointSettings {
             retries: RetryPolicy { max_retries: config.retries.unwrap_or(retries.max_retries), ..retries },
             // A gateway may have other prices.
             price: config.price.or(facts.price.filter(|_| !has_custom_base_url)),
-            limits: ModelLimits { context_tokens, tools: config.max_tools.or(provider.max_tools) },
+            limits: ModelLimits {
+                context_tokens,
+                tools: config.max_tools.or(provider.max_tools),
+                separate_output: separates_output(dialect, &options),
+            },
             limits_url,
             model_output_tokens: facts.output_tokens,
             max_output_tokens: config.max_output_tokens,
-            options: RequestOptions {
-                prompt_cache: config.prompt_cache.unwrap_or(true)
-                    && supports_prompt_cache(dialect, &model, facts.context_tokens.is_some()),
-                model,
-                stream,
-                results: ResultOptions {
-                    images: config.images.unwrap_or(results.images),
-                    files: config.files.unwrap_or(results.files && provider.accepts_files),
-                    ..results
-                },
-                audio: config.audio,
-                output_limit: provider.output_limit,
-                stream_usage: config.stream_usage,
-                parallel_calls: config.parallel_calls,
-                forced_choice: config.forced_choice.unwrap_or(defaults.forced_choice),
-                named_choice: provider.named_choice,
-                reasoning: config.reasoning.or(provider.reasoning),
-                encrypted_reasoning: config.encrypted_reasoning.unwrap_or(defaults.encrypted_reasoning),
-                extra: config.request.clone(),
-                ..defaults
-            },
+            options,
         })
     }
 }

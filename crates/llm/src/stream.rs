@@ -14,7 +14,7 @@ use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::Instant;
 use toolwire_contract::{Block, Content, ModelError, ModelEvent, ModelRequest, ModelResponse, WaitPhase};
-use toolwire_dialect::{Toolset, write_request};
+use toolwire_dialect::{BoundOutput, Toolset, write_request};
 
 use crate::Endpoint;
 use crate::frames::Framing;
@@ -45,6 +45,7 @@ enum StreamState {
 /// A request in the format of the API.
 struct PreparedRequest {
     toolset: Arc<Toolset>,
+    output: Option<Arc<BoundOutput>>,
     body: Bytes,
     /// For APIs without call ids: it makes generated ids differ from those of other responses.
     seed: String,
@@ -98,7 +99,7 @@ impl<'e> EventStream<'e> {
 
     /// Sends the request. If that fails and a retry may help, the next state sends it again.
     async fn send(&mut self, mut request: PreparedRequest) -> Result<StreamState, ModelError> {
-        let failed = match self.attempt(&request.toolset, &request.seed, request.body.clone()).await {
+        let failed = match self.attempt(&request).await {
             Ok(state) => return Ok(state),
             Err(failed) => failed,
         };
@@ -123,17 +124,12 @@ impl<'e> EventStream<'e> {
     }
 
     /// Sends the request once and reads until the first event. Until then, a retry does no harm.
-    async fn attempt(
-        &mut self,
-        toolset: &Arc<Toolset>,
-        seed: &str,
-        body: Bytes,
-    ) -> Result<StreamState, AttemptError> {
+    async fn attempt(&mut self, request: &PreparedRequest) -> Result<StreamState, AttemptError> {
         let settings = &self.endpoint.settings;
         let deadline = Instant::now() + settings.first_token_timeout;
-        let response = send(self.endpoint, body, deadline).await?;
+        let response = send(self.endpoint, request.body.clone(), deadline).await?;
         if !response.status().is_success() {
-            return Err(read_error_response(self.endpoint, response, toolset).await);
+            return Err(read_error_response(self.endpoint, response, &request.toolset).await);
         }
         let content_type =
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -145,10 +141,12 @@ impl<'e> EventStream<'e> {
         // Some gateways do not stream even if requested.
         let is_complete_body = !settings.options.stream
             || (settings.framing == Framing::Events && content_type.starts_with("application/json"));
-        let mut reader = ResponseReader::new(settings, toolset, response, seed, deadline);
+        let mut reader = ResponseReader::new(settings, request, response, deadline);
         if is_complete_body {
-            let response = reader.read_complete(seed).await?;
-            self.ready.extend(events_of(&response));
+            let response = reader.read_complete(&request.seed).await?;
+            let is_hidden =
+                |event: &ModelEvent| request.output.is_some() && matches!(event, ModelEvent::Text(_));
+            self.ready.extend(events_of(&response).into_iter().filter(|event| !is_hidden(event)));
             self.ready.push_back(ModelEvent::Response(response));
             return Ok(StreamState::Done);
         }
@@ -181,11 +179,14 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
         return Err(unusable(problem, "offer fewer tools, or let the model search for them".to_owned()));
     }
     let options = endpoint.learned.request_options(settings, &request);
+    let output = BoundOutput::new(&request, &toolset, &options)
+        .map_err(|error| unusable(error.to_string(), error.hint()))?;
     let body = write_request(settings.dialect, &request, &toolset, &options)
         .map_err(|error| unusable(error.to_string(), error.hint()))?;
     let body = serde_json::to_vec(&body).expect("a JSON value can be written");
     let request = PreparedRequest {
         toolset,
+        output: output.map(Arc::new),
         body: Bytes::from(body),
         seed: request.messages.len().to_string(),
         attempts: Attempts::new(settings.retries),

@@ -117,6 +117,12 @@ impl Run {
         open.map(|call| call.call.name.as_str()).chain(history::interrupted_calls(&self.history))
     }
 
+    /// Returns the text of a finished response that was not shown while it arrived.
+    pub(crate) fn hidden_text(&self) -> Option<String> {
+        let is_shown = matches!(&self.state, RunState::Done(ending) if !matches!(ending, Ending::Failed(_)));
+        (self.hides_text() && is_shown && !self.turn.text.is_empty()).then(|| self.turn.text.clone())
+    }
+
     /// Returns the number of responses to the last user message.
     pub fn steps(&self) -> u32 {
         self.turn.steps
@@ -166,6 +172,7 @@ impl Run {
             stop: self.turn.stop.clone(),
             usage: self.turn.usage,
             steps: self.turn.steps,
+            output: self.turn.output.value.clone(),
         }
     }
 }

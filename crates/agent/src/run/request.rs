@@ -15,16 +15,19 @@ impl Run {
         let instructions = self.instructions();
         let fixed = self.fixed_tokens(instructions.as_deref());
         let window = self.settings.context.window(self.catalog.limits());
-        let messages = self.context_window.select_messages(&self.history, fixed, window, &self.settings);
+        let mut messages = self.context_window.select_messages(&self.history, fixed, window, &self.settings);
+        messages.extend(self.turn.output.messages());
         ModelRequest {
             instructions,
             messages,
             tool_choice: match &self.settings.tool_choice {
                 _ if tools.is_empty() => ToolChoice::Auto,
+                _ if self.turn.output.forbids_calls() => ToolChoice::None,
                 choice if is_first => choice.clone(),
                 ToolChoice::None => ToolChoice::None,
                 _ => ToolChoice::Auto,
             },
+            output: self.request_output(!tools.is_empty()),
             tools,
             recent_tools: self.offered_tools.recent(),
             max_output_tokens: self.settings.max_output_tokens,
@@ -35,7 +38,11 @@ impl Run {
 
     /// Returns the size of the parts of a request that are not messages, after the tools were selected.
     fn fixed_tokens(&self, instructions: Option<&str>) -> u64 {
-        self.offered_tools.tokens() + instructions.map_or(0, crate::estimate_tokens)
+        let rejected = self.turn.output.messages();
+        self.offered_tools.tokens()
+            + instructions.map_or(0, crate::estimate_tokens)
+            + self.settings.output.estimated_tokens()
+            + rejected.iter().map(|message| message.estimated_tokens()).sum::<u64>()
     }
 
     /// Whether the next request must be reduced to fit into the context window.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use toolwire_contract::{Message, StopReason, Usage};
 
 use super::Run;
+use super::output::OutputState;
 use crate::outcome::{Ending, RunLimit};
 
 const MAX_EMPTY_RESPONSES: u32 = 3;
@@ -28,6 +29,8 @@ pub(super) struct Turn {
     pub(super) stop: Option<StopReason>,
     /// The number of failures of each call.
     pub(super) failures: BTreeMap<String, u32>,
+    #[serde(skip_serializing_if = "OutputState::is_default")]
+    pub(super) output: OutputState,
     /// Whether summarizing earlier turns failed.
     #[serde(skip)]
     pub(super) has_failed_summary: bool,

@@ -27,7 +27,7 @@ fn model(limits: ModelLimits) -> Arc<ScriptedModel> {
 }
 
 fn window(tokens: u64) -> ModelLimits {
-    ModelLimits { context_tokens: Some(tokens), tools: None }
+    ModelLimits { context_tokens: Some(tokens), tools: None, ..ModelLimits::default() }
 }
 
 fn exceeded(window: Option<u64>) -> ModelError {

@@ -37,7 +37,7 @@ async fn a_model_with_many_tools_gets_those_that_it_searches_for() {
             ScriptedTurn::calls([("4", "search_tools", json!({}))]),
             ScriptedTurn::text("Done."),
         ])
-        .with_limits(ModelLimits { context_tokens: None, tools: Some(8) }),
+        .with_limits(ModelLimits { context_tokens: None, tools: Some(8), ..ModelLimits::default() }),
     );
     let mut search = SearchSettings::default();
     search.hits = 2;
@@ -112,8 +112,11 @@ async fn a_request_never_has_more_tools_than_the_provider_accepts() {
     let queries = (0..30).map(|number| format!("number {number}"));
     let searches = queries.map(|query| ScriptedTurn::calls([("1", "search_tools", json!({"query": query}))]));
     let model = Arc::new(
-        ScriptedModel::new(searches.chain([ScriptedTurn::text("Done.")]))
-            .with_limits(ModelLimits { context_tokens: None, tools: Some(9) }),
+        ScriptedModel::new(searches.chain([ScriptedTurn::text("Done.")])).with_limits(ModelLimits {
+            context_tokens: None,
+            tools: Some(9),
+            ..ModelLimits::default()
+        }),
     );
     let agent = Agent::builder().model(model.clone()).tools(Arc::new(many_tools())).build().unwrap();
     // The strict model rejects a request with more tools.
@@ -130,7 +133,7 @@ async fn a_provider_that_accepts_one_tool_gets_one() {
             ScriptedTurn::calls([("2", "paint_picture", json!({}))]),
             ScriptedTurn::text("Done."),
         ])
-        .with_limits(ModelLimits { context_tokens: None, tools: Some(1) }),
+        .with_limits(ModelLimits { context_tokens: None, tools: Some(1), ..ModelLimits::default() }),
     );
     let agent = Agent::builder().model(model.clone()).tools(Arc::new(many_tools())).build().unwrap();
     // The strict model rejects a request with more tools.
@@ -170,10 +173,11 @@ async fn few_tools_are_offered_in_a_small_window_too() {
             Tool { description: Some("What it does, in many words. ".repeat(20)), ..tool(name, json!({})) };
         tools = tools.with(long, |_| async { "done" });
     }
-    let model = Arc::new(
-        ScriptedModel::new([ScriptedTurn::text("Done.")])
-            .with_limits(ModelLimits { context_tokens: Some(2_048), tools: None }),
-    );
+    let model = Arc::new(ScriptedModel::new([ScriptedTurn::text("Done.")]).with_limits(ModelLimits {
+        context_tokens: Some(2_048),
+        tools: None,
+        ..ModelLimits::default()
+    }));
     let agent = Agent::builder().model(model.clone()).tools(Arc::new(tools)).build().unwrap();
     agent.run("Go").await;
     assert_eq!(offered(&model.requests()[0]), ["get_weather", "calculate"]);
@@ -189,10 +193,11 @@ async fn tools_that_do_not_fit_are_searched() {
             Tool { description: Some("What it does, in many words. ".repeat(10)), ..tool(&name, json!({})) };
         tools = tools.with(long, |_| async { "done" });
     }
-    let model = Arc::new(
-        ScriptedModel::new([ScriptedTurn::text("Done.")])
-            .with_limits(ModelLimits { context_tokens: Some(8_192), tools: None }),
-    );
+    let model = Arc::new(ScriptedModel::new([ScriptedTurn::text("Done.")]).with_limits(ModelLimits {
+        context_tokens: Some(8_192),
+        tools: None,
+        ..ModelLimits::default()
+    }));
     let agent = Agent::builder().model(model.clone()).tools(Arc::new(tools)).build().unwrap();
     agent.run("Go").await;
     assert_eq!(offered(&model.requests()[0]), ["search_tools"]);
@@ -220,10 +225,11 @@ async fn a_long_conversation_is_rarely_reduced_and_its_history_stays_complete() 
         }
         turn
     });
-    let model = Arc::new(
-        ScriptedModel::new(without_usage)
-            .with_limits(ModelLimits { context_tokens: Some(4_000), tools: None }),
-    );
+    let model = Arc::new(ScriptedModel::new(without_usage).with_limits(ModelLimits {
+        context_tokens: Some(4_000),
+        tools: None,
+        ..ModelLimits::default()
+    }));
     let mut context = ContextSettings::default();
     context.result_characters = 300;
     let agent =
@@ -266,9 +272,11 @@ async fn a_conversation_of_stopped_steps_is_reduced_too() {
         }
         turn
     });
-    let model = Arc::new(
-        ScriptedModel::new(steps).with_limits(ModelLimits { context_tokens: Some(2_000), tools: None }),
-    );
+    let model = Arc::new(ScriptedModel::new(steps).with_limits(ModelLimits {
+        context_tokens: Some(2_000),
+        tools: None,
+        ..ModelLimits::default()
+    }));
     let agent = Agent::builder().model(model.clone()).tools(Arc::new(tools)).max_steps(1).build().unwrap();
     let mut run = agent.new_run();
     for number in 0..40 {

@@ -205,6 +205,9 @@ pub(super) fn as_json(model: &str, finished: &FinishedRun, progress: &Progress) 
     };
     let mut report = Map::new();
     report.insert("answer".into(), json!(outcome.text));
+    if let Some(output) = &outcome.output {
+        report.insert("output".into(), output.clone());
+    }
     report.insert("ending".into(), json!(ending));
     if let Some(detail) = detail {
         report.insert("detail".into(), detail);

@@ -37,6 +37,9 @@ pub(crate) fn usage_rows(model: &str, usage: &Usage, context: ContextUse) -> Vec
         ("output tokens", usage.output_tokens.to_string()),
         ("  reasoning", usage.reasoning_tokens.to_string()),
     ];
+    if usage.cache_write_tokens > 0 {
+        rows.insert(3, ("  written to the cache", usage.cache_write_tokens.to_string()));
+    }
     let window = match context.size {
         Some(size) => format!("{} of {size} tokens", context.used),
         None => format!("{} tokens; the size of the window is unknown", context.used),

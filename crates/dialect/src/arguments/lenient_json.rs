@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// Parses JSON text, with its mistakes corrected if necessary.
-pub(super) fn parse_any(text: &str) -> Option<Value> {
+pub(crate) fn parse_any(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().or_else(|| serde_json::from_str(&corrected(text)).ok())
 }
 

@@ -19,5 +19,6 @@ mod validator;
 pub(crate) use codec::Codec;
 pub use codec::{Checker, Decoded, Encoded};
 pub use error::ArgumentError;
+pub(crate) use lenient_json::parse_any;
 pub(crate) use plan::{Branch, Field, ObjectPlan, Plan, PositionsPlan, Rest};
 pub use repair::{Repair, RepairKind};

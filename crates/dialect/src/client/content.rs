@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Content, Message, Role, ToolResult};
+use toolwire_contract::{Block, Content, Message, ModelRequest, Role, ToolResult};
 
 use super::{InvalidRequest, Problem, ReadRequest, RequestFields};
 use crate::read::read_response;
@@ -68,10 +68,10 @@ impl ConversationReader {
         }
     }
 
-    /// Returns the instructions and the messages.
-    pub(crate) fn finish(self) -> (Option<String>, Vec<Arc<Message>>) {
-        let instructions = (!self.instructions.is_empty()).then(|| self.instructions.join("\n\n"));
-        (instructions, self.messages.into_iter().map(Arc::new).collect())
+    /// Adds the instructions and the messages to a request.
+    pub(crate) fn finish(self, request: &mut ModelRequest) {
+        request.instructions = (!self.instructions.is_empty()).then(|| self.instructions.join("\n\n"));
+        request.messages = self.messages.into_iter().map(Arc::new).collect();
     }
 }
 

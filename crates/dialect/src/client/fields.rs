@@ -105,6 +105,26 @@ impl RequestFields {
         }
     }
 
+    /// Returns an array that must be present; see [`RequestFields::list`].
+    pub(crate) fn required_list(&mut self, key: &str) -> ReadRequest<Vec<(String, Value)>> {
+        if self.has(key) { self.list(key) } else { Err(self.missing(key)) }
+    }
+
+    /// Returns the object of a field, empty if the field is not an object.
+    pub(crate) fn map(&mut self, key: &str) -> Map<String, Value> {
+        match self.take(key) {
+            Some(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        }
+    }
+
+    /// Puts the fields of an object that were not read back, so that they are preserved.
+    pub(crate) fn put_back(&mut self, key: &str, object: RequestFields) {
+        if !object.fields.is_empty() {
+            self.fields.insert(key.to_owned(), Value::Object(object.fields));
+        }
+    }
+
     /// Returns the fields that were not read.
     pub(crate) fn rest(self) -> Map<String, Value> {
         self.fields

@@ -8,16 +8,17 @@ mod hosted;
 mod openai;
 mod response;
 
-use serde_json::{Map, Value};
-use toolwire_contract::{ModelRequest, Tool};
+use serde_json::{Map, Value, json};
+use toolwire_contract::{Effort, FamilyFields, ModelRequest, OutputFormat, Tool};
 
+use crate::Family;
 pub(crate) use content::{
     ConversationReader, from_data_url, joined_text, media, native, read_parts, read_result, text_file,
 };
 pub(crate) use fields::{ReadRequest, RequestFields, expected};
 pub use hosted::{HostedApproval, HostedServer};
 pub(crate) use hosted::{read_hosted_server, read_hosted_toolsets};
-pub(crate) use openai::{read_audio, read_choice_mode, read_file, read_output_format};
+pub(crate) use openai::{read_audio, read_file, read_output_format, read_tools};
 pub(crate) use response::ClientWriter;
 pub use response::{
     ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, StreamData, StreamEvent,
@@ -34,7 +35,6 @@ pub struct ClientRequest {
     pub stream: bool,
     /// Chat Completions: whether the stream ends with the usage.
     pub stream_usage: bool,
-    pub output: OutputFormat,
     /// MCP servers that the request names.
     pub hosted_servers: Vec<HostedServer>,
     /// Parameters that the gateway knows and does not apply, such as `store`.
@@ -43,27 +43,24 @@ pub struct ClientRequest {
     pub metadata: Map<String, Value>,
 }
 
-/// The form of the final response.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub enum OutputFormat {
-    #[default]
-    Text,
-    /// Any JSON.
-    Json,
-    /// JSON that matches a schema.
-    Schema { name: String, description: Option<String>, schema: Value, strict: bool },
-}
+impl ClientRequest {
+    /// Reads what all APIs name alike at the start: the model, and whether to stream.
+    pub(crate) fn begin(body: &mut RequestFields) -> ReadRequest<ClientRequest> {
+        let model = body.required_text("model")?;
+        let stream = body.flag("stream")?.unwrap_or(false);
+        Ok(ClientRequest { model, stream, ..ClientRequest::default() })
+    }
 
-impl OutputFormat {
-    /// Reads OpenAI's form: `{"name", "schema", "strict", "description"}`.
-    pub(crate) fn read_schema(mut fields: RequestFields) -> ReadRequest<OutputFormat> {
-        Ok(OutputFormat::Schema {
-            name: fields.text("name")?.unwrap_or_else(|| "response".to_owned()),
-            description: fields.text("description")?,
-            schema: fields.take("schema").ok_or_else(|| fields.missing("schema"))?,
-            strict: fields.flag("strict")?.unwrap_or(false),
-        })
+    /// Reads what all APIs name alike at the end, and preserves the fields that were not read.
+    pub(crate) fn finish(mut self, family: Family, mut body: RequestFields) -> ReadRequest<ClientRequest> {
+        self.request.temperature = body.number("temperature")?;
+        self.request.generation.top_p = body.number("top_p")?;
+        let fields = body.rest();
+        if !fields.is_empty() {
+            let family = family.meta_key().to_owned();
+            self.request.generation.family_fields = Some(FamilyFields { family, fields });
+        }
+        Ok(self)
     }
 }
 
@@ -102,4 +99,30 @@ pub(crate) fn add_tool(tools: &mut Vec<Tool>, path: &str, tool: Tool) -> ReadReq
     }
     tools.push(tool);
     Ok(())
+}
+
+/// Reads the name, the description and the schema of a function.
+pub(crate) fn read_function(mut fields: RequestFields, schema_key: &str) -> ReadRequest<Tool> {
+    let schema = fields.take(schema_key).unwrap_or_else(|| json!({"type": "object", "properties": {}}));
+    let mut tool = Tool::new(fields.required_text("name")?, schema);
+    tool.description = fields.text("description")?;
+    Ok(tool)
+}
+
+/// Reads `{"name", "schema", "description"}`.
+pub(crate) fn read_schema(mut fields: RequestFields, strict: bool) -> ReadRequest<OutputFormat> {
+    Ok(OutputFormat::Schema {
+        name: fields.text("name")?.unwrap_or_else(|| OutputFormat::DEFAULT_NAME.to_owned()),
+        description: fields.text("description")?,
+        schema: fields.take("schema").ok_or_else(|| fields.missing("schema"))?,
+        strict,
+    })
+}
+
+/// Reads a level of effort.
+pub(crate) fn read_effort(fields: &mut RequestFields, key: &str) -> ReadRequest<Option<Effort>> {
+    let Some(name) = fields.text(key)? else { return Ok(None) };
+    let names: Vec<&str> = Effort::ALL.iter().map(|effort| effort.name()).collect();
+    let problem = || fields.invalid(key, format!("must be one of {}, not `{name}`", names.join(", ")));
+    Effort::from_name(&name).ok_or_else(problem).map(Some)
 }

@@ -1,13 +1,84 @@
-//! Parts of requests that OpenAI's two APIs have in common.
+//! Parts of requests that OpenAI's two APIs have in common. Chat Completions nests in an object of its own what Responses
+//! has in the same object: the function of a tool or a choice, the allowed tools, and the schema of the response.
 
 use serde_json::Value;
-use toolwire_contract::{Content, ToolChoice};
+use toolwire_contract::{Content, OutputFormat, ToolChoice};
 
-use super::{OutputFormat, ReadRequest, RequestFields, from_data_url, media, native};
+use super::{
+    ClientRequest, ReadRequest, RequestFields, add_tool, from_data_url, media, native, read_function,
+    read_hosted_server, read_schema,
+};
 use crate::Dialect;
 
+/// Returns the fields of an object that one of the APIs nests.
+fn nested(mut fields: RequestFields, key: &str, is_nested: bool) -> ReadRequest<RequestFields> {
+    match is_nested {
+        true => fields.object(key)?.ok_or_else(|| fields.missing(key)),
+        false => Ok(fields),
+    }
+}
+
+/// Reads `tools` and `tool_choice`.
+pub(crate) fn read_tools(
+    client: &mut ClientRequest,
+    body: &mut RequestFields,
+    is_nested: bool,
+) -> ReadRequest<()> {
+    let mut tools = Vec::new();
+    for (path, tool) in body.list("tools")? {
+        let mut fields = RequestFields::new(&*path, tool)?;
+        match fields.text("type")?.as_deref() {
+            Some("function") | None => {
+                let function = nested(fields, "function", is_nested)?;
+                add_tool(&mut tools, &path, read_function(function, "parameters")?)?;
+            }
+            Some("mcp") => client.hosted_servers.push(read_hosted_server(fields)?),
+            Some(other) => {
+                let problem = format!("tools of the type `{other}` run only at OpenAI");
+                return Err(fields.unsupported("type", problem));
+            }
+        }
+    }
+    let (choice, allowed) = read_choice(body, is_nested)?;
+    if let Some(allowed) = allowed {
+        tools.retain(|tool| allowed.contains(&tool.name));
+    }
+    client.request.tools = tools.into();
+    client.request.tool_choice = choice;
+    client.request.generation.parallel_calls = body.flag("parallel_tool_calls")?;
+    Ok(())
+}
+
+/// Returns the choice, and the tools that it allows if it names some.
+fn read_choice(body: &mut RequestFields, is_nested: bool) -> ReadRequest<(ToolChoice, Option<Vec<String>>)> {
+    let choice = match body.take("tool_choice") {
+        None => return Ok((ToolChoice::Auto, None)),
+        Some(Value::String(name)) => return Ok((read_choice_mode(body, "tool_choice", &name)?, None)),
+        Some(choice) => choice,
+    };
+    let mut fields = RequestFields::new(body.path("tool_choice"), choice)?;
+    match fields.required_text("type")?.as_str() {
+        "function" => {
+            let mut function = nested(fields, "function", is_nested)?;
+            Ok((ToolChoice::Tool(function.required_text("name")?), None))
+        }
+        "allowed_tools" => {
+            let mut allowed = nested(fields, "allowed_tools", is_nested)?;
+            let name = allowed.text("mode")?.unwrap_or_else(|| "auto".to_owned());
+            let choice = read_choice_mode(&allowed, "mode", &name)?;
+            let mut names = Vec::new();
+            for (path, tool) in allowed.list("tools")? {
+                let mut function = nested(RequestFields::new(path, tool)?, "function", is_nested)?;
+                names.extend(function.text("name")?);
+            }
+            Ok((choice, Some(names)))
+        }
+        other => Err(fields.unsupported("type", format!("the choice `{other}`"))),
+    }
+}
+
 /// Reads `auto`, `required` or `none`.
-pub(crate) fn read_choice_mode(fields: &RequestFields, key: &str, name: &str) -> ReadRequest<ToolChoice> {
+fn read_choice_mode(fields: &RequestFields, key: &str, name: &str) -> ReadRequest<ToolChoice> {
     Ok(match name {
         "auto" => ToolChoice::Auto,
         "required" => ToolChoice::Required,
@@ -18,14 +89,15 @@ pub(crate) fn read_choice_mode(fields: &RequestFields, key: &str, name: &str) ->
     })
 }
 
-/// Reads the format of the response. Chat Completions nests the schema in `json_schema`.
-pub(crate) fn read_output_format(mut format: RequestFields) -> ReadRequest<OutputFormat> {
+/// Reads the format of the response.
+pub(crate) fn read_output_format(mut format: RequestFields, is_nested: bool) -> ReadRequest<OutputFormat> {
     match format.required_text("type")?.as_str() {
         "text" => Ok(OutputFormat::Text),
         "json_object" => Ok(OutputFormat::Json),
         "json_schema" => {
-            let nested = format.object("json_schema")?;
-            OutputFormat::read_schema(nested.unwrap_or(format))
+            let mut fields = nested(format, "json_schema", is_nested)?;
+            let strict = fields.flag("strict")?.unwrap_or(false);
+            read_schema(fields, strict)
         }
         other => {
             let problem = format!("must be `text`, `json_object` or `json_schema`, not `{other}`");

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use toolwire_contract::Usage;
 
 use crate::client::{ClientRequest, ClientWriter, ReadRequest, ResponseHead};
+use crate::output::OutputRules;
 use crate::request::{FamilyRules, GenerationFormat, PreparedRequest};
 use crate::response::ResponseReader;
 use crate::result::{ContentLimits, ResultTurn};
@@ -31,6 +32,8 @@ pub(crate) struct FamilyFormat {
     pub(crate) user_limits: fn(Dialect, &RequestOptions) -> ContentLimits,
     /// Returns the names of the generation parameters.
     pub(crate) generation: fn(Dialect) -> GenerationFormat,
+    /// Returns the forms of responses that the API can require.
+    pub(crate) output: fn(Dialect) -> OutputRules,
     pub(crate) write_request: fn(&PreparedRequest<'_>) -> Map<String, Value>,
     /// Writes an assistant turn with at least one call.
     pub(crate) write_calls: fn(Dialect, &[&ReceivedCall]) -> Vec<Value>,

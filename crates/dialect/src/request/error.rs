@@ -20,6 +20,12 @@ pub enum RequestError {
     /// The user's message contains a part that only another API can read, such as the URL of a file.
     #[error("the content `{type_name}` cannot be sent to `{dialect}`")]
     ForeignContent { dialect: Dialect, type_name: String },
+    /// The API cannot express the schema of the response.
+    #[error("the schema of the response cannot be used: {problem}")]
+    OutputSchema { problem: String },
+    /// This API cannot require a form of the response while tools may be called.
+    #[error("a form of the response cannot be required while tools may be called")]
+    OutputWithTools,
     /// A result requests input (`resultType: "input_required"`), so it is not final.
     #[error("the tool `{name}` requires input before it can complete the call `{id}`")]
     InputRequired { name: String, id: String },
@@ -41,6 +47,10 @@ impl RequestError {
             RequestError::OtherDialect { .. } => "convert the tools for the dialect of the request".to_owned(),
             RequestError::ForeignContent { .. } => {
                 "send the data itself, in base64, instead of a URL or an id".to_owned()
+            }
+            RequestError::OutputSchema { .. } => "simplify the schema".to_owned(),
+            RequestError::OutputWithTools => {
+                "require it in the last request only, with the tool choice `none`".to_owned()
             }
             RequestError::InputRequired { .. } => {
                 "respond to its `inputRequests`, then repeat the call with `inputResponses` and `requestState`"

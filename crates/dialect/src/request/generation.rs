@@ -29,7 +29,7 @@ pub(crate) enum EffortFormat {
     Level(&'static [Effort]),
     /// `reasoning.effort` (Responses).
     Reasoning,
-    /// `output_config.effort`, or no thinking (Anthropic).
+    /// `output_config.effort`, `thinking.budget_tokens`, or no thinking (Anthropic).
     OutputConfig,
     /// `thinkingConfig.thinkingBudget` (Gemini).
     ThinkingBudget,
@@ -70,7 +70,10 @@ impl GenerationFormat {
         let scalars = scalars.filter(|(_, key, value)| key.is_none() && value.is_some());
         let mut names: Vec<&'static str> = scalars.map(|(name, ..)| name).collect();
         let others = [
-            ("reasoning_effort", generation.effort.is_some() && matches!(self.effort, EffortFormat::None)),
+            (
+                "reasoning_effort",
+                generation.effort_level().is_some() && matches!(self.effort, EffortFormat::None),
+            ),
             ("parallel_tool_calls", generation.parallel_calls.is_some() && !self.has_parallel_calls),
             ("user", generation.user.is_some() && matches!(self.user, UserFormat::None)),
         ];
@@ -91,9 +94,7 @@ impl GenerationFormat {
                 container.set(key, value);
             }
         }
-        if let Some(effort) = generation.effort {
-            self.effort.write(effort, body);
-        }
+        self.effort.write(generation, body);
         match (&generation.user, self.user) {
             (None, _) | (_, UserFormat::None) => {}
             (Some(user), UserFormat::Key) => body.set("user", user.as_str()),
@@ -126,10 +127,12 @@ fn object<'a>(body: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String
 }
 
 impl EffortFormat {
-    fn write(self, effort: Effort, body: &mut Map<String, Value>) {
+    fn write(self, generation: &Generation, body: &mut Map<String, Value>) {
         const OUTPUT_LEVELS: [Effort; 5] =
             [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
-        let tokens = effort.thinking_tokens();
+        let (Some(effort), Some(tokens)) = (generation.effort_level(), generation.thinking_budget()) else {
+            return;
+        };
         match self {
             EffortFormat::None => {}
             EffortFormat::Level(levels) => body.set("reasoning_effort", nearest(effort, levels).name()),
@@ -138,7 +141,12 @@ impl EffortFormat {
                 body.set("thinking", json!({"type": "disabled"}));
             }
             EffortFormat::OutputConfig => {
-                object(body, "output_config").set("effort", nearest(effort, &OUTPUT_LEVELS).name());
+                if let Some(tokens) = generation.thinking_tokens {
+                    body.set("thinking", json!({"type": "enabled", "budget_tokens": tokens}));
+                }
+                if let Some(effort) = generation.effort {
+                    object(body, "output_config").set("effort", nearest(effort, &OUTPUT_LEVELS).name());
+                }
             }
             EffortFormat::ThinkingBudget => {
                 object(body, "generationConfig").set("thinkingConfig", json!({"thinkingBudget": tokens}));

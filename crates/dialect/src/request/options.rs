@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::ResultOptions;
+use crate::{OutputMethod, ResultOptions};
 
 /// Options for writing a request. The defaults suit the API's current models.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,10 @@ pub struct RequestOptions {
     pub reasoning: Option<bool>,
     /// Responses: whether to request encrypted reasoning. Models without reasoning reject this.
     pub encrypted_reasoning: bool,
+    /// The way in which the model is told the schema of its response. `None`: the dialect's default.
+    pub output: Option<OutputMethod>,
+    /// Whether tools may be called in a request with a schema for its response. `None`: the dialect's default.
+    pub output_with_tools: Option<bool>,
     /// Additional fields of the body (`reasoning_effort`, `thinking`). Objects are merged key by key; these
     /// fields override others.
     pub extra: Map<String, Value>,
@@ -74,6 +78,8 @@ impl Default for RequestOptions {
             named_choice: None,
             reasoning: None,
             encrypted_reasoning: true,
+            output: None,
+            output_with_tools: None,
             extra: Map::new(),
         }
     }

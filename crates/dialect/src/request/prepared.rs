@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use toolwire_contract::{ModelRequest, ToolChoice, ToolResult, nearest_names};
 
 use super::{PairedCall, RequestError, RequestOptions, SetFields, Turn};
+use crate::output::OutputField;
 use crate::result::ResultTurn;
 use crate::{CallOutcome, Dialect, Toolset};
 
@@ -55,6 +56,8 @@ pub(crate) struct PreparedRequest<'a> {
     pub(crate) temperature: Option<f64>,
     /// Whether the model may request several calls at once.
     pub(crate) parallel_calls: Option<bool>,
+    /// The required form of the response.
+    pub(crate) output: Option<OutputField<'a>>,
 }
 
 /// Whether the model calls tools.

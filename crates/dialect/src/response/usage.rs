@@ -8,6 +8,7 @@ pub(crate) struct UsagePaths<'a> {
     pub(crate) input: &'a [&'a str],
     pub(crate) output: &'a [&'a str],
     pub(crate) cached: &'a [&'a str],
+    pub(crate) cache_write: &'a [&'a str],
     pub(crate) reasoning: &'a [&'a str],
 }
 
@@ -26,6 +27,7 @@ impl UsagePaths<'_> {
             input_tokens: input.unwrap_or_default(),
             output_tokens: output.unwrap_or_default(),
             cached_tokens: sum(self.cached).unwrap_or_default(),
+            cache_write_tokens: sum(self.cache_write).unwrap_or_default(),
             reasoning_tokens: sum(self.reasoning).unwrap_or_default(),
             cost_nanodollars: cost(reported),
         })

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod describe;
+mod fill;
 mod select;
 mod tokens;
 
@@ -55,7 +56,14 @@ impl Model for Demo {
     }
 
     fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
-        stream::once(async move { stream::iter(events(respond(&request))) }).flatten().boxed()
+        let events = async move {
+            match fill::respond(&request) {
+                Some(Ok(value)) => events(text_response(value.to_string())),
+                Some(Err(error)) => vec![Err(error)],
+                None => events(respond(&request)),
+            }
+        };
+        stream::once(async move { stream::iter(events.await) }).flatten().boxed()
     }
 }
 

@@ -46,7 +46,9 @@ pub(crate) fn facts(provider: &str, model: &str) -> ModelFacts {
     // Deployments of others have other prices.
     let has_price = provider == sections[0] || provider == "responses";
     let price = match (has_price, number(2), number(3)) {
-        (true, Some(input), Some(output)) => Some(Price { input, output, cached_input: number(4) }),
+        (true, Some(input), Some(output)) => {
+            Some(Price { input, output, cached_input: number(4), cache_write: None })
+        }
         _ => None,
     };
     ModelFacts { context_tokens: tokens(0), output_tokens: tokens(1), price }
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn prices_are_those_of_the_vendor_itself() {
-        let price = Price { input: 3.0, output: 15.0, cached_input: Some(0.3) };
+        let price = Price { input: 3.0, output: 15.0, cached_input: Some(0.3), cache_write: None };
         assert_eq!(facts("anthropic", "claude-sonnet-4-5").price, Some(price));
         assert_eq!(facts("bedrock", "anthropic.claude-sonnet-4-5-20250929-v1:0").price, None);
         assert_eq!(facts("azure", "gpt-4o").price, None);

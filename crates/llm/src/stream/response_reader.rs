@@ -10,9 +10,9 @@ use reqwest::Response;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{ModelError, ModelEvent, ModelResponse, WaitPhase};
-use toolwire_dialect::{ResponseError, ResponseStream, Toolset, read_response};
+use toolwire_dialect::{BoundOutput, ResponseError, ResponseStream, Toolset, read_response};
 
-use super::{AttemptError, WEB_PAGE, timed_out};
+use super::{AttemptError, PreparedRequest, WEB_PAGE, timed_out};
 use crate::frames::{FrameError, Frames, MAX_FRAME_BYTES, MAX_STREAM_BYTES, is_done, is_last};
 use crate::http_clients::root_cause;
 use crate::provider_error::{provider_error, status_from_error};
@@ -26,6 +26,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct ResponseReader {
     settings: Arc<EndpointSettings>,
     toolset: Arc<Toolset>,
+    output: Option<Arc<BoundOutput>>,
     body: BoxStream<'static, reqwest::Result<Bytes>>,
     frames: Frames,
     received_bytes: usize,
@@ -48,18 +49,22 @@ pub(super) enum ReadStep {
 impl ResponseReader {
     pub(super) fn new(
         settings: &Arc<EndpointSettings>,
-        toolset: &Arc<Toolset>,
+        request: &PreparedRequest,
         response: Response,
-        seed: &str,
         deadline: Instant,
     ) -> ResponseReader {
         ResponseReader {
             settings: settings.clone(),
-            toolset: toolset.clone(),
+            toolset: request.toolset.clone(),
+            output: request.output.clone(),
             body: response.bytes_stream().boxed(),
             frames: Frames::new(settings.framing),
             received_bytes: 0,
-            parser: Some(ResponseStream::new(settings.dialect, toolset.clone()).with_seed(seed)),
+            parser: Some(
+                ResponseStream::new(settings.dialect, request.toolset.clone())
+                    .with_seed(&*request.seed)
+                    .with_output(request.output.clone()),
+            ),
             last_value: Value::Null,
             deadline,
             waiting_for: WaitPhase::FirstToken,
@@ -194,6 +199,10 @@ impl ResponseReader {
         let response = read_response(self.settings.dialect, &body, &self.toolset, seed);
         self.last_value = body;
         let response = response.map_err(|error| self.failed_response(error))?;
+        let response = match &self.output {
+            Some(output) => output.decode(response),
+            None => response,
+        };
         Ok(self.with_cost(response))
     }
 

@@ -179,13 +179,21 @@ async fn anthropic_gets_the_output_limit_of_the_model() {
 /// Cached tokens are part of the input, and are reported.
 #[tokio::test]
 async fn cached_tokens_are_in_the_usage() {
-    let counts = toolwire_testkit::provider::TokenCounts { input: 100, cached: 60, output: 5, thinking: 0 };
+    let counts = toolwire_testkit::provider::TokenCounts {
+        input: 100,
+        cached: 60,
+        written: 30,
+        output: 5,
+        thinking: 0,
+    };
     for api in [Api::OpenAiChat, Api::Responses, Api::Anthropic, Api::Gemini, Api::Bedrock, Api::DeepSeek] {
         for stream in [true, false] {
             let script = [ModelOutput::text("Hello.").usage(counts)];
             let provider = TestEndpoint::new(api, script.into(), json!({"stream": stream})).await;
             let usage = provider.ask(question("Hi")).await.1.expect("a response").usage.expect("a usage");
             assert_eq!((usage.input_tokens, usage.cached_tokens), (100, 60), "{api:?}");
+            let written = if matches!(api, Api::Gemini | Api::DeepSeek) { 0 } else { 30 };
+            assert_eq!(usage.cache_write_tokens, written, "{api:?}");
         }
     }
 }

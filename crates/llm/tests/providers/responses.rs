@@ -11,7 +11,7 @@ use crate::harness::{TestEndpoint, question, text_of};
 
 /// Model outputs, each with a label for failure messages.
 fn cases(api: Api) -> Vec<(&'static str, ModelOutput)> {
-    let usage = TokenCounts { input: 120, cached: 20, output: 30, thinking: 0 };
+    let usage = TokenCounts { input: 120, cached: 20, written: 0, output: 30, thinking: 0 };
     let weather = r#"{"location":"Zürich 😀","units":"celsius"}"#;
     // Each dialect encodes tool names differently.
     let look_up = wire_name(api, "files/look up");
@@ -144,8 +144,13 @@ async fn the_responses_of_every_provider_are_read_in_every_delivery() {
 
 #[tokio::test]
 async fn the_cost_is_computed_if_the_provider_reports_none() {
-    let output =
-        ModelOutput::text("hi").usage(TokenCounts { input: 1000, cached: 400, output: 100, thinking: 0 });
+    let output = ModelOutput::text("hi").usage(TokenCounts {
+        input: 1000,
+        cached: 400,
+        written: 0,
+        output: 100,
+        thinking: 0,
+    });
     let config = json!({"price": {"input": 2.0, "cachedInput": 0.5, "output": 10.0}});
     let endpoint = TestEndpoint::repeating(Api::OpenAiChat, ScriptedResponse::Output(output), config).await;
     let (_, response) = endpoint.ask(question("hi")).await;
@@ -154,6 +159,7 @@ async fn the_cost_is_computed_if_the_provider_reports_none() {
         input_tokens: 1000,
         output_tokens: 100,
         cached_tokens: 400,
+        cache_write_tokens: 0,
         reasoning_tokens: 0,
         cost_nanodollars: Some(600 * 2000 + 400 * 500 + 100 * 10_000),
     };

@@ -1,7 +1,7 @@
 -- Appends entries. Redis runs one script at a time, which defines the order of the messages.
 -- KEYS: head, entries.
 -- ARGV: token, expected position or '', time to live in ms or 0, '+' and the model or '', input, output, cached,
--- reasoning, cost or '', entries.
+-- written, reasoning, cost or '', entries.
 local MAX_COUNT = 9007199254740991
 local head = redis.call('HMGET', KEYS[1], 'messages', 'changed', 'recent', 'format')
 if not head[1] then
@@ -22,13 +22,13 @@ end
 if ARGV[2] ~= '' and tonumber(ARGV[2]) ~= messages then
     return {'conflict', head[1]}
 end
-if #ARGV < 10 then
+if #ARGV < 11 then
     return {'done', head[1], head[2]}
 end
 local clock = redis.call('TIME')
 local now = math.max(clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(head[2]))
 local changed = string.format('%.0f', now)
-local position = string.format('%.0f', messages + #ARGV - 9)
+local position = string.format('%.0f', messages + #ARGV - 10)
 -- The last 32 calls are remembered.
 local recent = {}
 for call in string.gmatch(head[3] .. ',' .. ARGV[1] .. '=' .. position, '[^,]+') do
@@ -41,14 +41,14 @@ redis.call('HSET', KEYS[1], 'messages', position, 'changed', changed, 'recent', 
 if ARGV[4] ~= '' then
     redis.call('HSET', KEYS[1], 'model', string.sub(ARGV[4], 2))
 end
-for index, name in ipairs({'input', 'output', 'cached', 'reasoning', 'cost'}) do
+for index, name in ipairs({'input', 'output', 'cached', 'written', 'reasoning', 'cost'}) do
     local more = ARGV[4 + index]
     if more ~= '' then
         local sum = tonumber(redis.call('HGET', KEYS[1], name) or '0') + tonumber(more)
         redis.call('HSET', KEYS[1], name, string.format('%.0f', math.min(sum, MAX_COUNT)))
     end
 end
-for index = 10, #ARGV do
+for index = 11, #ARGV do
     redis.call('RPUSH', KEYS[2], changed .. ':' .. ARGV[index])
 end
 if ARGV[3] ~= '0' then

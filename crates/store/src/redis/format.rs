@@ -75,8 +75,9 @@ pub(super) fn write_head(conversation: &Conversation) -> Vec<(&'static str, Stri
     let mut fields = vec![("messages", messages.to_string())];
     fields.extend(title.clone().map(|title| ("title", title)));
     fields.extend(model.clone().map(|model| ("model", model)));
-    let [input, output, cached, reasoning, cost] = write_usage(usage);
-    fields.extend([("input", input), ("output", output), ("cached", cached), ("reasoning", reasoning)]);
+    let [input, output, cached, written, reasoning, cost] = write_usage(usage);
+    fields.extend([("input", input), ("output", output), ("cached", cached), ("written", written)]);
+    fields.push(("reasoning", reasoning));
     if !cost.is_empty() {
         fields.push(("cost", cost));
     }
@@ -86,12 +87,13 @@ pub(super) fn write_head(conversation: &Conversation) -> Vec<(&'static str, Stri
     fields
 }
 
-/// Returns input, output, cached, reasoning and cost; an unknown cost is an empty string.
-pub(super) fn write_usage(usage: &Usage) -> [String; 5] {
+/// Returns input, output, cached, written to the cache, reasoning and cost; an unknown cost is an empty string.
+pub(super) fn write_usage(usage: &Usage) -> [String; 6] {
     [
         usage.input_tokens.to_string(),
         usage.output_tokens.to_string(),
         usage.cached_tokens.to_string(),
+        usage.cache_write_tokens.to_string(),
         usage.reasoning_tokens.to_string(),
         usage.cost_nanodollars.map_or_else(String::new, |cost| cost.to_string()),
     ]
@@ -127,6 +129,8 @@ pub(super) fn read_head(
         input_tokens: number("input")?,
         output_tokens: number("output")?,
         cached_tokens: number("cached")?,
+        // Conversations of earlier versions do not have it.
+        cache_write_tokens: if fields.contains_key("written") { number("written")? } else { 0 },
         reasoning_tokens: number("reasoning")?,
         cost_nanodollars: fields.contains_key("cost").then(|| number("cost")).transpose()?,
     };

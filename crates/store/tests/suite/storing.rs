@@ -153,6 +153,7 @@ pub(crate) async fn usage_and_model_come_from_the_messages(backend: &Backend) {
         input_tokens: Usage::MAX_COUNT,
         output_tokens: 6,
         cached_tokens: 0,
+        cache_write_tokens: 0,
         reasoning_tokens: 0,
         cost_nanodollars: Some(9),
     };

@@ -17,6 +17,7 @@ async fn create_full_conversation(store: &dyn Conversations) -> toolwire_contrac
         input_tokens: 1,
         output_tokens: 2,
         cached_tokens: 3,
+        cache_write_tokens: 6,
         reasoning_tokens: 4,
         cost_nanodollars: Some(5),
     };

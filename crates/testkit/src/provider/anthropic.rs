@@ -1,7 +1,8 @@
 //! Anthropic's Messages API.
 //!
 //! Rules in `docs/providers.md`: `anthropic/endpoint`, `anthropic/unknown-fields`,
-//! `anthropic/required-fields`, `anthropic/system`, `anthropic/thinking-budget`, `anthropic/cache-control`.
+//! `anthropic/required-fields`, `anthropic/system`, `anthropic/thinking-budget`, `anthropic/cache-control`,
+//! `anthropic/output-format`.
 
 mod blocks;
 mod messages;
@@ -36,6 +37,7 @@ pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     check_system(body)?;
     check_thinking(body, max_tokens)?;
     tools::check(body)?;
+    check_output(body)?;
     messages::check(body)?;
     let breakpoints = count_breakpoints(body);
     if breakpoints > 4 {
@@ -136,6 +138,23 @@ fn check_thinking(body: &Value, max_tokens: u64) -> Result<(), Rejection> {
     }
     if matches!(body.pointer("/tool_choice/type").and_then(Value::as_str), Some("any" | "tool")) {
         return Err(reject("Thinking may not be enabled when tool_choice forces tool use."));
+    }
+    Ok(())
+}
+
+fn check_output(body: &Value) -> Result<(), Rejection> {
+    let Some(output) = present(body, "output_config") else { return Ok(()) };
+    check_keys(output, &["effort", "format", "task_budget"], Some("output_config"))?;
+    let Some(format) = present(output, "format") else { return Ok(()) };
+    check_keys(format, &["type", "schema"], Some("output_config.format"))?;
+    if text(format, "type") != Some("json_schema") {
+        return Err(reject("output_config.format.type: Input should be 'json_schema'"));
+    }
+    let schema = format.get("schema").ok_or_else(|| required("output_config.format.schema"))?;
+    if tools::is_open(schema) {
+        let message = "output_config.format.schema: For 'object' type, 'additionalProperties' must be explicitly set to \
+                       false";
+        return Err(reject(message));
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Bedrock's Converse, with a Claude model.
 //!
-//! Rules in `docs/providers.md`: `bedrock/endpoint`, `bedrock/unknown-fields`, `bedrock/system`.
+//! Rules in `docs/providers.md`: `bedrock/endpoint`, `bedrock/unknown-fields`, `bedrock/system`,
+//! `bedrock/output-config`.
 //!
 //! The messages of `SerializationException` are our own: no public source quotes any.
 
@@ -44,8 +45,25 @@ pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
             }
         }
     }
+    if let Some(config) = present(body, "outputConfig") {
+        check_output(config)?;
+    }
     tools::check(body)?;
     messages::check(body)
+}
+
+fn check_output(config: &Value) -> Result<(), Rejection> {
+    check_keys(config, "outputConfig", &["textFormat"])?;
+    let Some(format) = present(config, "textFormat") else { return Ok(()) };
+    check_keys(format, "outputConfig.textFormat", &["type", "structure"])?;
+    let path = "outputConfig.textFormat.structure";
+    let (_, schema) = union_member(format.get("structure").unwrap_or(&Value::Null), path, &["jsonSchema"])?;
+    check_keys(schema, &format!("{path}.jsonSchema"), &["schema", "name", "description"])?;
+    let parsed = text(schema, "schema").and_then(|schema| serde_json::from_str::<Value>(schema).ok());
+    match parsed {
+        Some(Value::Object(_)) => Ok(()),
+        _ => Err(reject("The JSON schema in outputConfig.textFormat is not valid JSON.")),
+    }
 }
 
 /// Checks the key or the form of the signature, and the path.

@@ -6,6 +6,7 @@
 mod flavour;
 mod messages;
 mod render;
+mod response_format;
 mod tools;
 
 pub(super) use render::{complete_body, stream_events};
@@ -41,7 +42,8 @@ pub(super) fn check(api: Api, request: &ApiRequest<'_>) -> Result<(), Rejection>
         return Err(flavour.reject(message, Some("stream_options"), None));
     }
     messages::check(&flavour, body)?;
-    tools::check(&flavour, body)
+    tools::check(&flavour, body)?;
+    response_format::check(&flavour, body)
 }
 
 /// Checks the key, the path and the content type.

@@ -1,7 +1,8 @@
 //! Cohere's chat, version 2.
 //!
 //! Rules in `docs/providers.md`: `cohere/endpoint`, `cohere/unknown-fields`, `cohere/messages`,
-//! `cohere/call-pairing`, `cohere/tool-definition`, `cohere/strict-tools`, `cohere/tool-choice`.
+//! `cohere/call-pairing`, `cohere/tool-definition`, `cohere/strict-tools`, `cohere/tool-choice`,
+//! `cohere/response-format`.
 //!
 //! Except for unknown fields and keys, the messages of the rejections are our own: no public source quotes
 //! any.
@@ -34,7 +35,25 @@ pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
         return Err(reject("model is required"));
     }
     check_messages(body)?;
-    check_tools(body)
+    check_tools(body)?;
+    check_format(body)
+}
+
+fn check_format(body: &Value) -> Result<(), Rejection> {
+    let Some(format) = present(body, "response_format") else { return Ok(()) };
+    check_keys(format, &["type", "json_schema"])?;
+    if !["text", "json_object"].contains(&text(format, "type").unwrap_or_default()) {
+        return Err(reject("response_format.type must be text or json_object"));
+    }
+    if !list(body, "tools").is_empty() || !list(body, "documents").is_empty() {
+        return Err(reject("response_format cannot be used with tools or documents"));
+    }
+    match present(format, "json_schema") {
+        Some(schema) if text(schema, "type") != Some("object") => {
+            Err(reject("response_format.json_schema must be of type object"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_messages(body: &Value) -> Result<(), Rejection> {

@@ -2,7 +2,8 @@
 //!
 //! Protobuf JSON accepts every field in camel case and in snake case, so both are read.
 //!
-//! Rules in `docs/providers.md`: `gemini/endpoint`, `gemini/unknown-fields`, `gemini/system-instruction`.
+//! Rules in `docs/providers.md`: `gemini/endpoint`, `gemini/unknown-fields`, `gemini/system-instruction`,
+//! `gemini/response-format`.
 
 mod contents;
 mod parameters;
@@ -25,6 +26,7 @@ pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     check_keys(body, "", &REQUEST_KEYS)?;
     if let Some(config) = field(body, "generationConfig") {
         check_keys(config, "generation_config", &CONFIG_KEYS)?;
+        check_format(body, config, model)?;
     }
     if let Some(instruction) = field(body, "systemInstruction") {
         check_keys(instruction, "system_instruction", &["role", "parts"])?;
@@ -36,6 +38,29 @@ pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     }
     tools::check(body)?;
     contents::check(body, model)
+}
+
+/// Checks the form of the response.
+fn check_format(body: &Value, config: &Value, model: &str) -> Result<(), Rejection> {
+    let is_json = string_field(config, "responseMimeType") == Some("application/json");
+    if is_json && !is_gemini_3(model) && !array_field(body, "tools").is_empty() {
+        return Err(reject("Function calling with a response mime type: 'application/json' is unsupported"));
+    }
+    let (openapi, json_schema) = (field(config, "responseSchema"), field(config, "responseJsonSchema"));
+    if (openapi.is_some() || json_schema.is_some()) && !is_json {
+        return Err(reject(
+            "* GenerateContentRequest.generation_config.response_schema: only allowed when response_mime_type is \
+             'application/json'\n",
+        ));
+    }
+    if openapi.is_some() && json_schema.is_some() {
+        let message = "Only one of `response_schema` and `response_json_schema` can be set.";
+        return Err(reject(message));
+    }
+    match openapi {
+        Some(schema) => parameters::check_openapi("generation_config.response_schema", schema, false),
+        None => Ok(()),
+    }
 }
 
 /// Checks the key and the path. Returns the model.

@@ -2,7 +2,7 @@
 //! not decode into its structs gets the decoder's error message.
 //!
 //! Rules in `docs/providers.md`: `ollama/endpoint`, `ollama/unknown-fields`, `ollama/content`,
-//! `ollama/arguments`, `ollama/schema`.
+//! `ollama/arguments`, `ollama/schema`, `ollama/format`.
 
 mod render;
 
@@ -24,6 +24,15 @@ pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     }
     if text(body, "model").is_none_or(str::is_empty) {
         return Err(reject("model is required"));
+    }
+    match present(body, "format") {
+        None | Some(Value::Object(_)) => {}
+        Some(Value::String(format)) if format == "json" || format.is_empty() => {}
+        Some(other) => {
+            return Err(reject(&format!(
+                "invalid format: {other}; expected \"json\" or a valid JSON Schema object"
+            )));
+        }
     }
     list(body, "messages").iter().try_for_each(check_message)?;
     list(body, "tools").iter().try_for_each(check_tool)

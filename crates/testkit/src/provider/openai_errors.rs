@@ -49,6 +49,10 @@ pub(super) fn name_mismatch(path: &str) -> CodedMessage {
     (message, "invalid_value")
 }
 
+pub(super) fn invalid_format(name: &str, problem: &str) -> CodedMessage {
+    (format!("Invalid schema for response_format '{name}': {problem}"), "invalid_json_schema")
+}
+
 pub(super) fn invalid_schema(function: &str, problem: &str) -> CodedMessage {
     (format!("Invalid schema for function '{function}': {problem}"), "invalid_function_parameters")
 }

@@ -54,6 +54,8 @@ pub struct TokenCounts {
     pub input: u64,
     /// The tokens of the request that came from the cache.
     pub cached: u64,
+    /// The tokens of the request that were written to the cache; only Anthropic, Bedrock and OpenAI report them.
+    pub written: u64,
     /// All tokens of the response, including thinking.
     pub output: u64,
     /// The tokens of the response that were thinking.
@@ -62,7 +64,7 @@ pub struct TokenCounts {
 
 impl Default for TokenCounts {
     fn default() -> Self {
-        TokenCounts { input: 12, cached: 0, output: 5, thinking: 0 }
+        TokenCounts { input: 12, cached: 0, written: 0, output: 5, thinking: 0 }
     }
 }
 

@@ -1,7 +1,7 @@
 //! OpenAI's Responses.
 //!
 //! Rules in `docs/providers.md`: `openai-responses/endpoint`, `openai-responses/unknown-fields`,
-//! `openai-responses/tool-definition`, `openai-responses/tool-names`, `openai-responses/tool-choice`,
+//! `openai-responses/tool-definition`, `openai-responses/tool-names`, `openai-responses/tool-choice`, `openai-responses/response-format`,
 //! `openai-chat/schema`, `openai-strict/*`.
 
 mod items;
@@ -40,7 +40,46 @@ pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     for (index, tool) in list(body, "tools").iter().enumerate() {
         check_tool(&format!("tools[{index}]"), tool)?;
     }
-    check_choice(body)
+    check_choice(body)?;
+    check_format(body)
+}
+
+/// Checks `text.format`.
+fn check_format(body: &Value) -> Result<(), Rejection> {
+    let Some(format) = body.pointer("/text/format").filter(|format| !format.is_null()) else { return Ok(()) };
+    let path = "text.format";
+    match text(format, "type").ok_or_else(|| missing("text.format.type"))? {
+        "text" => Ok(()),
+        "json_object" => {
+            let mentions = ["instructions", "input"]
+                .iter()
+                .any(|key| body[*key].to_string().to_ascii_lowercase().contains("json"));
+            match mentions {
+                true => Ok(()),
+                false => {
+                    let message = "Response input messages must contain the word 'json' in some form to use 'text.format' \
+                                   of type 'json_object'.";
+                    Err(reject(message, Some("input"), None))
+                }
+            }
+        }
+        "json_schema" => {
+            check_keys(format, &["type", "name", "description", "schema", "strict"], Some(path))?;
+            let name_path = format!("{path}.name");
+            let name = text(format, "name").ok_or_else(|| missing(&name_path))?;
+            check_name(&name_path, name)?;
+            let schema = present(format, "schema").ok_or_else(|| missing(&format!("{path}.schema")))?;
+            let problem = match flag(format, "strict") {
+                true => schema::openai_strict_problem(schema),
+                false => schema::openai_problem(schema),
+            };
+            match problem {
+                Some(problem) => Err(reject_at(path, openai_errors::invalid_format(name, &problem))),
+                None => Ok(()),
+            }
+        }
+        other => Err(unsupported_value("text.format.type", other, &["json_object", "json_schema", "text"])),
+    }
 }
 
 /// Checks the key, the path and the content type.

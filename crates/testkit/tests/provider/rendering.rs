@@ -9,7 +9,7 @@ use toolwire_testkit::provider::{
 use crate::client::{TestRequest, bearer, chunks, rendered, send};
 
 fn output() -> ModelOutput {
-    let usage = TokenCounts { input: 12, cached: 2, output: 5, thinking: 1 };
+    let usage = TokenCounts { input: 12, cached: 2, written: 0, output: 5, thinking: 1 };
     ModelOutput::text("Hi").call("call_1", "get", r#"{"a":1}"#).usage(usage)
 }
 

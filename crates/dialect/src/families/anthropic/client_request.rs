@@ -1,11 +1,12 @@
 //! Reads Messages requests of clients.
 
-use serde_json::{Value, json};
-use toolwire_contract::{Block, Content, Effort, FamilyFields, Generation, ModelRequest, Tool, ToolChoice};
+use serde_json::Value;
+use toolwire_contract::{Block, Content, Effort, Generation, OutputFormat, ToolChoice};
 
 use crate::client::{
-    ClientRequest, ConversationReader, OutputFormat, ReadRequest, RequestFields, add_tool, joined_text,
-    media, native, read_hosted_toolsets, read_parts, read_result, text_file,
+    ClientRequest, ConversationReader, ReadRequest, RequestFields, add_tool, expected, joined_text, media,
+    native, read_effort, read_function, read_hosted_toolsets, read_parts, read_result, read_schema,
+    text_file,
 };
 use crate::{Dialect, Family};
 
@@ -13,29 +14,19 @@ const DIALECT: Dialect = Dialect::Anthropic;
 
 pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     let mut body = RequestFields::new("", body)?;
-    let mut client = ClientRequest { model: body.required_text("model")?, ..ClientRequest::default() };
-    client.stream = body.flag("stream")?.unwrap_or(false);
+    let mut client = ClientRequest::begin(&mut body)?;
     let mut conversation = ConversationReader::new(DIALECT);
     conversation.add_instructions(joined_text(read_parts(&mut body, "system", read_part)?));
-    if !body.has("messages") {
-        return Err(body.missing("messages"));
-    }
-    for (path, message) in body.list("messages")? {
+    for (path, message) in body.required_list("messages")? {
         read_message(&mut conversation, &path, message)?;
     }
-    let (instructions, messages) = conversation.finish();
+    conversation.finish(&mut client.request);
     let mut tools = Vec::new();
     let mut toolsets = Vec::new();
     for (path, tool) in body.list("tools")? {
         let mut fields = RequestFields::new(&*path, tool)?;
         match fields.text("type")?.as_deref() {
-            None | Some("custom") => {
-                let empty = || json!({"type": "object", "properties": {}});
-                let schema = fields.take("input_schema").unwrap_or_else(empty);
-                let mut tool = Tool::new(fields.required_text("name")?, schema);
-                tool.description = fields.text("description")?;
-                add_tool(&mut tools, &path, tool)?;
-            }
+            None | Some("custom") => add_tool(&mut tools, &path, read_function(fields, "input_schema")?)?,
             Some("mcp_toolset") => toolsets.push(fields),
             Some(other) => {
                 let problem = format!("tools of the type `{other}` run only at Anthropic");
@@ -43,26 +34,12 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
             }
         }
     }
+    client.request.tools = tools.into();
     client.hosted_servers = read_hosted_toolsets(&mut body, toolsets)?;
-    let mut generation = Generation::default();
-    let tool_choice = read_tool_choice(&mut body, &mut generation)?;
-    read_generation(&mut body, &mut generation, &mut client)?;
-    client.request = ModelRequest {
-        instructions,
-        messages,
-        tools: tools.into(),
-        tool_choice,
-        max_output_tokens: body.count("max_tokens")?,
-        temperature: body.number("temperature")?,
-        generation,
-        ..ModelRequest::default()
-    };
-    let rest = body.rest();
-    if !rest.is_empty() {
-        let family = Family::Anthropic.meta_key().to_owned();
-        client.request.generation.family_fields = Some(FamilyFields { family, fields: rest });
-    }
-    Ok(client)
+    client.request.tool_choice = read_tool_choice(&mut body, &mut client.request.generation)?;
+    client.request.max_output_tokens = body.count("max_tokens")?;
+    read_generation(&mut body, &mut client)?;
+    client.finish(Family::Anthropic, body)
 }
 
 fn read_message(conversation: &mut ConversationReader, path: &str, message: Value) -> ReadRequest<()> {
@@ -140,38 +117,42 @@ fn read_tool_choice(body: &mut RequestFields, generation: &mut Generation) -> Re
     })
 }
 
-fn read_generation(
-    body: &mut RequestFields,
-    generation: &mut Generation,
-    client: &mut ClientRequest,
-) -> ReadRequest<()> {
+fn read_generation(body: &mut RequestFields, client: &mut ClientRequest) -> ReadRequest<()> {
+    let generation = &mut client.request.generation;
     for (path, text) in body.list("stop_sequences")? {
         match text {
             Value::String(text) => generation.stop.push(text),
-            other => return Err(crate::client::expected(path, "a string", &other)),
+            other => return Err(expected(path, "a string", &other)),
         }
     }
-    generation.top_p = body.number("top_p")?;
     generation.top_k = body.count("top_k")?;
     if let Some(mut metadata) = body.object("metadata")? {
         generation.user = metadata.text("user_id")?;
         client.metadata = metadata.rest();
     }
     if let Some(mut thinking) = body.object("thinking")? {
-        generation.effort = match thinking.required_text("type")?.as_str() {
-            "disabled" => Some(Effort::None),
-            "enabled" => thinking.count("budget_tokens")?.map(Effort::from_thinking_tokens),
-            _ => None,
-        };
+        match thinking.peek_text("type").ok_or_else(|| thinking.missing("type"))? {
+            "disabled" => {
+                generation.effort = Some(Effort::None);
+                thinking.take("type");
+            }
+            "enabled" => {
+                generation.thinking_tokens = thinking.count("budget_tokens")?;
+                thinking.take("type");
+            }
+            // Other APIs have no such mode.
+            _ => {}
+        }
+        body.put_back("thinking", thinking);
     }
     let Some(mut output) = body.object("output_config")? else { return Ok(()) };
-    if let Some(name) = output.text("effort")? {
-        let problem = || output.invalid("effort", format!("has the unknown value `{name}`"));
-        generation.effort = Some(Effort::from_name(&name).ok_or_else(problem)?);
+    if let Some(effort) = read_effort(&mut output, "effort")? {
+        generation.effort = Some(effort);
     }
     if let Some(mut format) = output.object("format")? {
-        client.output = match format.required_text("type")?.as_str() {
-            "json_schema" => OutputFormat::read_schema(format)?,
+        client.request.output = match format.required_text("type")?.as_str() {
+            // This API always enforces the schema.
+            "json_schema" => read_schema(format, true)?,
             "text" => OutputFormat::Text,
             other => {
                 let problem = format!("must be `text` or `json_schema`, not `{other}`");
@@ -179,5 +160,6 @@ fn read_generation(
             }
         };
     }
+    body.put_back("output_config", output);
     Ok(())
 }

@@ -157,12 +157,13 @@ fn append_text(block: &mut Map<String, Value>, key: &str, fragment: &str) {
     }
 }
 
-/// Cached tokens are not part of `input_tokens` here.
+/// Tokens that were read from the cache or written to it are not part of `input_tokens` here.
 fn write_usage(usage: &Usage) -> Value {
+    let of_cache = usage.cached_tokens.saturating_add(usage.cache_write_tokens);
     json!({
-        "input_tokens": usage.input_tokens.saturating_sub(usage.cached_tokens),
+        "input_tokens": usage.input_tokens.saturating_sub(of_cache),
         "output_tokens": usage.output_tokens,
         "cache_read_input_tokens": usage.cached_tokens,
-        "cache_creation_input_tokens": 0,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
     })
 }

@@ -6,6 +6,8 @@ mod request;
 mod response;
 
 use super::FamilyFormat;
+use crate::Dialect;
+use crate::output::{OutputMethod, OutputRules};
 use crate::request::{EffortFormat, FamilyRules, GenerationFormat, UserFormat};
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
@@ -21,6 +23,11 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
         has_parallel_calls: true,
         user: UserFormat::Metadata,
         ..GenerationFormat::NONE
+    },
+    output: |_| OutputRules {
+        method: OutputMethod::Schema,
+        requires_strict: true,
+        ..OutputRules::none(Dialect::Anthropic)
     },
     write_request: request::write_request,
     write_calls: request::write_calls,

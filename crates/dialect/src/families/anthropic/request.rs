@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::output::OutputField;
 use crate::request::{
     AssistantBlock, Choice, PreparedRequest, SetFields, Turn, UNAVAILABLE_TOOL, add_content,
     last_user_messages,
@@ -53,6 +54,10 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     }
     body.set_some("temperature", request.temperature);
     body.set_some("stream", request.options.stream.then_some(true));
+    if let Some(OutputField::Schema(output)) = request.output {
+        let format = json!({"type": "json_schema", "schema": output.schema});
+        body.set("output_config", json!({"format": format}));
+    }
     body
 }
 

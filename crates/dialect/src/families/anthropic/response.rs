@@ -181,5 +181,6 @@ pub(super) const USAGE: UsagePaths<'static> = UsagePaths {
     input: &["/input_tokens", "/cache_creation_input_tokens", "/cache_read_input_tokens"],
     output: &["/output_tokens"],
     cached: &["/cache_read_input_tokens"],
+    cache_write: &["/cache_creation_input_tokens"],
     reasoning: &[],
 };

@@ -4,6 +4,8 @@ mod request;
 mod response;
 
 use super::FamilyFormat;
+use crate::Dialect;
+use crate::output::OutputRules;
 use crate::request::{FamilyRules, GenerationFormat};
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
@@ -17,6 +19,8 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
         top_p: Some("topP"),
         ..GenerationFormat::NONE
     },
+    // Only some models support the field for schemas, so it is not the default.
+    output: |_| OutputRules { requires_strict: true, ..OutputRules::none(Dialect::Anthropic) },
     write_request: request::write_request,
     write_calls: request::write_calls,
     read_client_request: None,

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::ids::fingerprint;
+use crate::output::OutputField;
 use crate::request::{
     AssistantBlock, Choice, PreparedRequest, SetFields, Turn, UNAVAILABLE_TOOL, add_content,
     last_user_messages,
@@ -55,6 +56,15 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     inference.set_some("temperature", request.temperature);
     if !inference.is_empty() {
         body.set("inferenceConfig", inference);
+    }
+    if let Some(OutputField::Schema(output)) = request.output {
+        // The schema is JSON text here.
+        let mut schema = json!({"name": output.name, "schema": output.schema.to_string()});
+        if let Some(description) = &output.description {
+            schema["description"] = json!(description);
+        }
+        let format = json!({"type": "json_schema", "structure": {"jsonSchema": schema}});
+        body.set("outputConfig", json!({"textFormat": format}));
     }
     body
 }

@@ -181,5 +181,6 @@ pub(super) const USAGE: UsagePaths<'static> = UsagePaths {
     input: &["/inputTokens", "/cacheReadInputTokens", "/cacheWriteInputTokens"],
     output: &["/outputTokens"],
     cached: &["/cacheReadInputTokens"],
+    cache_write: &["/cacheWriteInputTokens"],
     reasoning: &[],
 };

@@ -4,6 +4,7 @@ mod request;
 mod response;
 
 use super::FamilyFormat;
+use crate::output::{OutputMethod, OutputRules};
 use crate::request::{EffortFormat, FamilyRules, GenerationFormat};
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
@@ -20,6 +21,12 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
         presence_penalty: Some("presence_penalty"),
         effort: EffortFormat::TokenBudget,
         ..GenerationFormat::NONE
+    },
+    output: |dialect| OutputRules {
+        method: OutputMethod::Schema,
+        allows_tools: false,
+        has_json: true,
+        ..OutputRules::none(dialect)
     },
     write_request: request::write_request,
     write_calls: request::write_calls,

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::families::function_calls::write_call;
+use crate::output::OutputField;
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn, calls};
 use crate::result::{ContentLimits, ContentPart, PreparedResult, ResultTurn};
 use crate::{Dialect, ReceivedCall};
@@ -35,6 +36,11 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
         body.set_some("tool_choice", choice);
     }
     request.set_common(&mut body, "max_tokens");
+    let format = request.output.map(|output| match output {
+        OutputField::Json => json!({"type": "json_object"}),
+        OutputField::Schema(output) => json!({"type": "json_object", "json_schema": output.schema}),
+    });
+    body.set_some("response_format", format);
     body
 }
 

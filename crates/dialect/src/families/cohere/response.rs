@@ -173,12 +173,14 @@ pub(super) fn read_usage(reported: &Value) -> Option<Usage> {
         input: &["/tokens/input_tokens"],
         output: &["/tokens/output_tokens"],
         cached: &["/cached_tokens"],
+        cache_write: &[],
         reasoning: &[],
     };
     let billed = UsagePaths {
         input: &["/billed_units/input_tokens"],
         output: &["/billed_units/output_tokens"],
         cached: &[],
+        cache_write: &[],
         reasoning: &[],
     };
     tokens.read(reported).or_else(|| billed.read(reported))

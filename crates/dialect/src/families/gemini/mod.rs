@@ -5,6 +5,7 @@ mod response;
 mod streamed_arguments;
 
 use super::FamilyFormat;
+use crate::output::{OutputMethod, OutputRules};
 use crate::request::{EffortFormat, FamilyRules, GenerationFormat};
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
@@ -28,6 +29,13 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
         presence_penalty: Some("presencePenalty"),
         effort: EffortFormat::ThinkingBudget,
         ..GenerationFormat::NONE
+    },
+    output: |dialect| OutputRules {
+        method: OutputMethod::Schema,
+        // Only models since Gemini 3 allow both.
+        allows_tools: false,
+        has_json: true,
+        ..OutputRules::none(dialect)
     },
     write_request: request::write_request,
     write_calls: request::write_calls,

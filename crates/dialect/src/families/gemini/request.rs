@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::output::OutputField;
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn, add_content, calls};
 use crate::result::{ContentLimits, ContentPart, Media, PreparedResult, ResultTurn, StructuredContent};
 use crate::{Dialect, ReceivedCall, ResultOptions};
@@ -61,6 +62,16 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     let mut generation = Map::new();
     generation.set_some("maxOutputTokens", request.max_output_tokens);
     generation.set_some("temperature", request.temperature);
+    if let Some(output) = request.output {
+        generation.set("responseMimeType", "application/json");
+        if let OutputField::Schema(output) = output {
+            let key = match request.dialect {
+                Dialect::GeminiOpenApi => "responseSchema",
+                _ => "responseJsonSchema",
+            };
+            generation.set(key, output.schema.clone());
+        }
+    }
     if !generation.is_empty() {
         body.set("generationConfig", generation);
     }

@@ -196,5 +196,6 @@ pub(super) const USAGE: UsagePaths<'static> = UsagePaths {
     input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
     output: &["/candidatesTokenCount", "/thoughtsTokenCount"],
     cached: &["/cachedContentTokenCount"],
+    cache_write: &[],
     reasoning: &["/thoughtsTokenCount"],
 };

@@ -4,6 +4,7 @@ mod request;
 mod response;
 
 use super::FamilyFormat;
+use crate::output::OutputRules;
 use crate::request::{FamilyRules, GenerationFormat};
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
@@ -12,6 +13,7 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     read_usage: |_| None,
     user_limits: |_, _| request::LIMITS,
     generation: |_| GenerationFormat { stop: Some("stopSequences"), ..GenerationFormat::NONE },
+    output: OutputRules::none,
     write_request: request::write_request,
     write_calls: request::write_calls,
     read_client_request: None,

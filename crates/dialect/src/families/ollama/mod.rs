@@ -4,6 +4,8 @@ mod request;
 mod response;
 
 use super::FamilyFormat;
+use crate::Dialect;
+use crate::output::{OutputMethod, OutputRules};
 use crate::request::{EffortFormat, FamilyRules, GenerationFormat};
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
@@ -26,6 +28,14 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
         presence_penalty: Some("presence_penalty"),
         effort: EffortFormat::Switch,
         ..GenerationFormat::NONE
+    },
+    output: |_| OutputRules {
+        method: OutputMethod::Schema,
+        allows_tools: false,
+        has_json: true,
+        hides_schema: true,
+        // Unlike those of tools, these schemas are not reduced to a few keywords.
+        ..OutputRules::none(Dialect::OpenAi)
     },
     write_request: request::write_request,
     write_calls: request::write_calls,

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::output::OutputField;
 use crate::request::{AssistantBlock, PreparedRequest, SetFields, Turn, calls};
 use crate::result::{ContentLimits, ContentPart, ResultTurn};
 use crate::{Dialect, ReceivedCall};
@@ -28,6 +29,11 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     if !request.tools.is_empty() {
         body.set("tools", request.definitions());
     }
+    let format = request.output.map(|output| match output {
+        OutputField::Json => json!("json"),
+        OutputField::Schema(output) => output.schema.clone(),
+    });
+    body.set_some("format", format);
     // The default is to stream.
     body.set("stream", request.options.stream);
     let mut options = Map::new();

@@ -75,5 +75,10 @@ impl OllamaReader {
     }
 }
 
-pub(super) const USAGE: UsagePaths<'static> =
-    UsagePaths { input: &["/prompt_eval_count"], output: &["/eval_count"], cached: &[], reasoning: &[] };
+pub(super) const USAGE: UsagePaths<'static> = UsagePaths {
+    input: &["/prompt_eval_count"],
+    output: &["/eval_count"],
+    cached: &[],
+    cache_write: &[],
+    reasoning: &[],
+};

@@ -143,7 +143,9 @@ fn write_usage(usage: &Usage) -> Value {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens.saturating_add(usage.output_tokens),
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens, "audio_tokens": 0},
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens, "audio_tokens": 0,
+        },
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens, "audio_tokens": 0},
     })
 }

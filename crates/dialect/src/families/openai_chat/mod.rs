@@ -15,6 +15,7 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     read_usage: response::read_usage,
     user_limits: request::user_limits,
     generation: request::generation,
+    output: request::output,
     write_request: request::write_request,
     write_calls: request::write_calls,
     read_client_request: Some(client_request::read_request),

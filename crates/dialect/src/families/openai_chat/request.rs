@@ -5,6 +5,7 @@ use toolwire_contract::Effort;
 
 use super::results::{image_part, result_limits, write_results};
 use crate::families::function_calls::write_call;
+use crate::output::{OutputField, OutputMethod, OutputRules};
 use crate::request::{
     AssistantBlock, Choice, EffortFormat, GenerationFormat, PreparedRequest, SetFields, Turn, UserFormat,
     calls,
@@ -62,6 +63,18 @@ pub(super) fn generation(dialect: Dialect) -> GenerationFormat {
     }
 }
 
+pub(super) fn output(dialect: Dialect) -> OutputRules {
+    let openai =
+        OutputRules { method: OutputMethod::Schema, has_json: true, ..OutputRules::none(Dialect::OpenAi) };
+    match dialect {
+        Dialect::OpenAi | Dialect::OpenAiStrict | Dialect::Azure => openai,
+        Dialect::Xai => OutputRules { schema: dialect, ..openai },
+        // It has only a mode for any JSON object.
+        Dialect::DeepSeek => OutputRules { method: OutputMethod::Tool, schema: dialect, ..openai },
+        _ => OutputRules { allows_tools: false, ..openai },
+    }
+}
+
 /// Whether OpenAI itself is behind the API.
 fn is_openai(dialect: Dialect) -> bool {
     matches!(dialect, Dialect::OpenAi | Dialect::OpenAiStrict | Dialect::Azure)
@@ -97,7 +110,22 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     if options.stream && requests_usage {
         body.set("stream_options", json!({"include_usage": true}));
     }
+    if let Some(output) = request.output {
+        body.set("response_format", response_format(output));
+        if dialect == Dialect::Groq {
+            // Groq cannot stream a response of a required form.
+            body.shift_remove("stream");
+            body.shift_remove("stream_options");
+        }
+    }
     body
+}
+
+fn response_format(output: OutputField<'_>) -> Value {
+    match output {
+        OutputField::Json => json!({"type": "json_object"}),
+        OutputField::Schema(schema) => json!({"type": "json_schema", "json_schema": schema.fields()}),
+    }
 }
 
 fn tool_choice(dialect: Dialect, choice: Choice<'_>) -> Option<Value> {

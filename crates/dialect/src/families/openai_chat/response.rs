@@ -308,6 +308,7 @@ pub(super) fn read_usage(reported: &Value) -> Option<Usage> {
         input: &["/prompt_tokens"],
         output: &["/completion_tokens"],
         cached: &[cached],
+        cache_write: &["/prompt_tokens_details/cache_write_tokens"],
         reasoning: &["/completion_tokens_details/reasoning_tokens"],
     };
     let mut usage = paths.read(reported)?;

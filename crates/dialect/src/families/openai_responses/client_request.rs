@@ -1,12 +1,11 @@
 //! Reads Responses requests of clients.
 
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Content, Effort, FamilyFields, Generation, ModelRequest, Tool, ToolChoice};
+use toolwire_contract::{Block, Content};
 
 use crate::client::{
-    ClientRequest, ConversationReader, ReadRequest, RequestFields, add_tool, expected, from_data_url,
-    joined_text, native, read_audio, read_choice_mode, read_file, read_hosted_server, read_output_format,
-    read_parts, read_result,
+    ClientRequest, ConversationReader, ReadRequest, RequestFields, expected, from_data_url, joined_text,
+    native, read_audio, read_effort, read_file, read_output_format, read_parts, read_result, read_tools,
 };
 use crate::{Dialect, Family};
 
@@ -14,8 +13,7 @@ const DIALECT: Dialect = Dialect::Responses;
 
 pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     let mut body = RequestFields::new("", body)?;
-    let mut client = ClientRequest { model: body.required_text("model")?, ..ClientRequest::default() };
-    client.stream = body.flag("stream")?.unwrap_or(false);
+    let mut client = ClientRequest::begin(&mut body)?;
     let mut conversation = ConversationReader::new(DIALECT);
     conversation.add_instructions(body.text("instructions")?.unwrap_or_default());
     match body.take("input") {
@@ -24,65 +22,25 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
         Some(Value::Array(items)) => read_items(&mut conversation, items)?,
         Some(other) => return Err(expected("input".to_owned(), "a string or an array", &other)),
     }
-    let (instructions, messages) = conversation.finish();
-    let mut tools = Vec::new();
-    for (path, tool) in body.list("tools")? {
-        let mut fields = RequestFields::new(&*path, tool)?;
-        match fields.required_text("type")?.as_str() {
-            "function" => {
-                let empty = || json!({"type": "object", "properties": {}});
-                let mut tool =
-                    Tool::new(fields.required_text("name")?, fields.take("parameters").unwrap_or_else(empty));
-                tool.description = fields.text("description")?;
-                add_tool(&mut tools, &path, tool)?;
-            }
-            "mcp" => client.hosted_servers.push(read_hosted_server(fields)?),
-            other => {
-                let problem = format!("tools of the type `{other}` run only at OpenAI");
-                return Err(fields.unsupported("type", problem));
-            }
-        }
-    }
+    conversation.finish(&mut client.request);
     if body.has("prompt") {
         return Err(body.unsupported("prompt", "prompt templates exist only at OpenAI"));
     }
-    let (tool_choice, allowed) = read_tool_choice(&mut body)?;
-    if let Some(allowed) = allowed {
-        tools.retain(|tool: &Tool| allowed.contains(&tool.name));
+    read_tools(&mut client, &mut body, false)?;
+    client.request.max_output_tokens = body.count("max_output_tokens")?;
+    client.request.generation.user = body.text("user")?;
+    if let Some(mut reasoning) = body.object("reasoning")? {
+        client.request.generation.effort = read_effort(&mut reasoning, "effort")?;
+        body.put_back("reasoning", reasoning);
     }
-    let mut generation = Generation::default();
-    generation.top_p = body.number("top_p")?;
-    generation.parallel_calls = body.flag("parallel_tool_calls")?;
-    generation.user = body.text("user")?;
-    if let Some(mut reasoning) = body.object("reasoning")?
-        && let Some(name) = reasoning.text("effort")?
-    {
-        let problem = || reasoning.invalid("effort", format!("has the unknown value `{name}`"));
-        generation.effort = Some(Effort::from_name(&name).ok_or_else(problem)?);
+    if let Some(mut text) = body.object("text")? {
+        if let Some(format) = text.object("format")? {
+            client.request.output = read_output_format(format, false)?;
+        }
+        body.put_back("text", text);
     }
-    if let Some(mut text) = body.object("text")?
-        && let Some(format) = text.object("format")?
-    {
-        client.output = read_output_format(format)?;
-    }
-    client.metadata =
-        body.take("metadata").and_then(|metadata| metadata.as_object().cloned()).unwrap_or_default();
-    client.request = ModelRequest {
-        instructions,
-        messages,
-        tools: tools.into(),
-        tool_choice,
-        max_output_tokens: body.count("max_output_tokens")?,
-        temperature: body.number("temperature")?,
-        generation,
-        ..ModelRequest::default()
-    };
-    let rest = body.rest();
-    if !rest.is_empty() {
-        let family = Family::OpenAiResponses.meta_key().to_owned();
-        client.request.generation.family_fields = Some(FamilyFields { family, fields: rest });
-    }
-    Ok(client)
+    client.metadata = body.map("metadata");
+    client.finish(Family::OpenAiResponses, body)
 }
 
 /// Reads the input. Consecutive items of the assistant are one message.
@@ -164,29 +122,4 @@ fn read_part(path: &str, part: Value) -> ReadRequest<Option<Content>> {
         "input_audio" => Some(read_audio(&mut fields)?),
         other => return Err(fields.invalid("type", format!("has the unknown value `{other}`"))),
     })
-}
-
-/// Returns the choice, and the tools that it allows if it names some.
-fn read_tool_choice(body: &mut RequestFields) -> ReadRequest<(ToolChoice, Option<Vec<String>>)> {
-    let choice = match body.take("tool_choice") {
-        None => return Ok((ToolChoice::Auto, None)),
-        Some(Value::String(name)) => {
-            return Ok((read_choice_mode(body, "tool_choice", &name)?, None));
-        }
-        Some(choice) => choice,
-    };
-    let mut fields = RequestFields::new(body.path("tool_choice"), choice)?;
-    match fields.required_text("type")?.as_str() {
-        "function" => Ok((ToolChoice::Tool(fields.required_text("name")?), None)),
-        "allowed_tools" => {
-            let name = fields.text("mode")?.unwrap_or_else(|| "auto".to_owned());
-            let choice = read_choice_mode(&fields, "mode", &name)?;
-            let mut names = Vec::new();
-            for (path, tool) in fields.list("tools")? {
-                names.extend(RequestFields::new(path, tool)?.text("name")?);
-            }
-            Ok((choice, Some(names)))
-        }
-        other => Err(fields.unsupported("type", format!("the choice `{other}`"))),
-    }
 }

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::output::OutputField;
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn};
 use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, ResultTurn, error_text};
 use crate::{CallKind, Dialect, ReceivedCall, wire_id};
@@ -46,6 +47,15 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
         body.set_some("parallel_tool_calls", request.parallel_calls);
     }
     request.set_common(&mut body, "max_output_tokens");
+    let format = request.output.map(|output| match output {
+        OutputField::Json => json!({"type": "json_object"}),
+        OutputField::Schema(schema) => {
+            let mut format = schema.fields();
+            format.shift_insert(0, "type".to_owned(), json!("json_schema"));
+            Value::Object(format)
+        }
+    });
+    body.set_some("text", format.map(|format| json!({"format": format})));
     body.set("store", false);
     if request.options.encrypted_reasoning {
         body.set("include", vec!["reasoning.encrypted_content"]);

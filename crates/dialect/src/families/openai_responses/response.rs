@@ -378,5 +378,6 @@ pub(super) const USAGE: UsagePaths<'static> = UsagePaths {
     input: &["/input_tokens"],
     output: &["/output_tokens"],
     cached: &["/input_tokens_details/cached_tokens"],
+    cache_write: &["/input_tokens_details/cache_write_tokens"],
     reasoning: &["/output_tokens_details/reasoning_tokens"],
 };

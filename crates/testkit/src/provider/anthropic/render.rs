@@ -102,8 +102,8 @@ fn empty_message(output: &ModelOutput) -> Value {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": [],
         "stop_reason": null, "stop_sequence": null,
         "usage": {
-            "input_tokens": output.usage.input - output.usage.cached,
-            "cache_creation_input_tokens": 0,
+            "input_tokens": output.usage.input - output.usage.cached - output.usage.written,
+            "cache_creation_input_tokens": output.usage.written,
             "cache_read_input_tokens": output.usage.cached,
             "output_tokens": 1,
         },

@@ -72,7 +72,7 @@ pub(super) fn check_name(path: &str, name: &str) -> Result<(), Rejection> {
 }
 
 /// Whether a schema contains an object that allows undeclared properties.
-fn is_open(schema: &Value) -> bool {
+pub(super) fn is_open(schema: &Value) -> bool {
     let is_object = text(schema, "type") == Some("object");
     let is_open_itself = is_object && schema.get("additionalProperties") != Some(&Value::Bool(false));
     let named = object(schema, "properties").into_iter().flat_map(|properties| properties.values());

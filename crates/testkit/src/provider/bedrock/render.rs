@@ -111,10 +111,10 @@ fn stop_reason(output: &ModelOutput) -> String {
 
 fn usage(tokens: TokenCounts) -> Value {
     json!({
-        "inputTokens": tokens.input - tokens.cached,
+        "inputTokens": tokens.input - tokens.cached - tokens.written,
         "outputTokens": tokens.output,
         "totalTokens": tokens.input + tokens.output,
         "cacheReadInputTokens": tokens.cached,
-        "cacheWriteInputTokens": 0,
+        "cacheWriteInputTokens": tokens.written,
     })
 }

@@ -208,6 +208,9 @@ fn usage(api: Api, tokens: TokenCounts) -> Value {
             usage["prompt_tokens_details"] = json!({"cached_tokens": tokens.cached, "audio_tokens": 0});
             usage["completion_tokens_details"] =
                 json!({"reasoning_tokens": tokens.thinking, "audio_tokens": 0});
+            if tokens.written > 0 {
+                usage["prompt_tokens_details"]["cache_write_tokens"] = tokens.written.into();
+            }
         }
     }
     usage

@@ -182,7 +182,7 @@ fn response(output: &ModelOutput, items: Vec<Value>, status_value: &str) -> Valu
 fn usage(tokens: TokenCounts) -> Value {
     json!({
         "input_tokens": tokens.input,
-        "input_tokens_details": {"cached_tokens": tokens.cached},
+        "input_tokens_details": {"cached_tokens": tokens.cached, "cache_write_tokens": tokens.written},
         "output_tokens": tokens.output,
         "output_tokens_details": {"reasoning_tokens": tokens.thinking},
         "total_tokens": tokens.input + tokens.output,
