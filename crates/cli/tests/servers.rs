@@ -185,6 +185,21 @@ fn a_command_with_arguments_gets_a_hint() {
 
 #[cfg(unix)]
 #[test]
+fn a_missing_file_and_another_program_are_named() {
+    let servers = json!({
+        "missing": {"command": "/no/such/server"},
+        "other": {"command": "echo", "args": ["usage: none"]}
+    });
+    let folder = Folder::new("not-a-server", servers);
+    let outcome = folder.run(&["tools"], "");
+    let missing = "error: server `missing` failed: no such file: `/no/such/server`\nhint: correct the path in `command`\n";
+    let other =
+        "hint: it wrote `usage: none` to stdout: check that `command` and `args` start an MCP server\n";
+    assert!(outcome.stderr.contains(missing) && outcome.stderr.contains(other), "{}", outcome.stderr);
+}
+
+#[cfg(unix)]
+#[test]
 fn the_home_folder_is_expanded_in_a_command() {
     let program = misbehaving_server();
     let (home, name) = (program.parent().unwrap(), program.file_name().unwrap());

@@ -33,6 +33,8 @@ pub(super) enum AuthProblem {
     LoginRefused { detail: String },
     #[error("the login response came from a different authorization server: {detail}")]
     WrongIssuer { detail: String },
+    #[error("the login response does not name its authorization server (`iss` is missing)")]
+    NoIssuer,
     #[error("its authorization server issued no token: {detail}")]
     NoToken { detail: String },
     #[error("its token could not be refreshed: {detail}")]
@@ -48,37 +50,42 @@ pub(super) enum AuthProblem {
 }
 
 impl AuthError {
+    /// Returns the reason without the name of the server.
+    pub(crate) fn reason(&self) -> String {
+        self.problem.to_string()
+    }
+
     /// Returns the next thing to try, in one line.
     pub fn hint(&self) -> Option<String> {
         let server = &self.server;
         Some(match &self.problem {
             AuthProblem::LoginRequired => format!("log in with `toolwire login {server}`"),
-            AuthProblem::Config { key, .. } => format!("see `oauth.{key}` of `{server}` in mcp.json"),
+            AuthProblem::Config { key, .. } => format!("see `oauth.{key}` of `{server}` in the configuration"),
             AuthProblem::Discovery { .. } | AuthProblem::NoAuthorizationServer => {
-                format!("check `url` of `{server}` in mcp.json, or set a fixed token under `headers`")
+                format!("check `url` of `{server}` in the configuration, or set a fixed token under `headers`")
             }
             AuthProblem::UnsafeEndpoint { .. } => "ask the operator of the server to use https".to_owned(),
             AuthProblem::Registration { .. } => {
-                format!("register a client manually and set `oauth.clientId` of `{server}` in mcp.json")
+                format!("register a client manually and set `oauth.clientId` of `{server}` in the configuration")
             }
             AuthProblem::Listen { .. } => {
-                format!("free the port or change `oauth.redirectPort` of `{server}` in mcp.json")
+                format!("free the port or change `oauth.redirectPort` of `{server}` in the configuration")
             }
             AuthProblem::Browser { .. } => "run the command where a browser can be opened".to_owned(),
             AuthProblem::LoginTimedOut { .. } => "try again and complete the login in the browser".to_owned(),
             AuthProblem::LoginRefused { .. } => {
                 format!("log in with an account that may use `{server}`, and grant the requested access")
             }
-            AuthProblem::WrongIssuer { .. } => {
+            AuthProblem::WrongIssuer { .. } | AuthProblem::NoIssuer => {
                 "contact the operator of the server before you try again: this can be an attempt to steal a login"
                     .to_owned()
             }
             AuthProblem::NoToken { .. } => {
-                format!("check `oauth.clientId` and `oauth.clientSecret` of `{server}` in mcp.json")
+                format!("check `oauth.clientId` and `oauth.clientSecret` of `{server}` in the configuration")
             }
             AuthProblem::Refresh { .. } => "try again when the authorization server is reachable".to_owned(),
             AuthProblem::InsufficientScope { .. } => {
-                format!("check the permissions of your account, or set `oauth.scopes` of `{server}` in mcp.json")
+                format!("check the permissions of your account, or set `oauth.scopes` of `{server}` in the configuration")
             }
             AuthProblem::Delete { path, .. } => {
                 format!("make `{}` a folder that only you can read and write", path.display())

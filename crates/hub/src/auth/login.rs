@@ -92,9 +92,8 @@ async fn request_grant(
         .await
         .map_err(|_| no_token(format!("no response within {TOKEN_TIMEOUT:?}")))?
         .map_err(|error| match error {
-            SdkError::AuthorizationServerMismatch { .. }
-            | SdkError::AuthorizationServerMissingIssuer { .. }
-            | SdkError::AuthorizationFailed(_) => {
+            SdkError::AuthorizationServerMissingIssuer { .. } => AuthProblem::NoIssuer,
+            SdkError::AuthorizationServerMismatch { .. } | SdkError::AuthorizationFailed(_) => {
                 AuthProblem::WrongIssuer { detail: single_line(&error.to_string()) }
             }
             error => {
@@ -187,6 +186,7 @@ fn check_issuer(
     let is_required = authorization_server.supports("authorization_response_iss_parameter_supported");
     match (expected, received) {
         (_, None) if !is_required => Ok(()),
+        (_, None) => Err(AuthProblem::NoIssuer),
         (Some(expected), Some(received)) if expected == received => Ok(()),
         (expected, received) => {
             let detail = single_line(&format!(

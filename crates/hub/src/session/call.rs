@@ -212,7 +212,7 @@ impl Session {
                     let reason = error.to_string();
                     SessionError::Failed(match capture.was_delivered(id) {
                         true => TransportFailure::Interrupted { reason },
-                        false => TransportFailure::Unreachable { reason },
+                        false => TransportFailure::Unreachable { reason, proxy: None },
                     })
                 }
             }),

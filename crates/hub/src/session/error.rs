@@ -23,11 +23,19 @@ impl ConnectFailure {
     /// Returns the next thing to try, in one line.
     pub(crate) fn hint(&self) -> Option<String> {
         let specific = match &self.error {
-            ConnectError::Ended { .. } => cause_hint(&self.stderr).map(str::to_owned),
+            ConnectError::Ended { .. } => {
+                cause_hint(&self.stderr).map(str::to_owned).or_else(|| self.other_program_hint())
+            }
             ConnectError::TimedOut { .. } => self.output_hint(),
             _ => None,
         };
         specific.or_else(|| self.error.hint(self.is_remote))
+    }
+
+    /// Returns the line that a program other than an MCP server wrote, if it wrote nothing to stderr.
+    fn other_program_hint(&self) -> Option<String> {
+        let line = self.ignored_output.last_unreadable.as_ref().filter(|_| self.stderr.is_empty())?;
+        Some(format!("it wrote `{line}` to stdout: check that `command` and `args` start an MCP server"))
     }
 
     fn output_hint(&self) -> Option<String> {
@@ -89,6 +97,7 @@ impl ConnectError {
                 }
                 None => format!("install `{command}`, or set `command` to its full path"),
             },
+            ConnectError::Spawn(SpawnError::NoFile { .. }) => "correct the path in `command`".to_owned(),
             ConnectError::Spawn(SpawnError::NoInterpreter { interpreter, .. })
                 if interpreter.ends_with('\r') =>
             {

@@ -69,6 +69,8 @@ const INHERITED_ON_WINDOWS: &[&str] = &[];
 pub(crate) enum SpawnError {
     #[error("command `{command}` not found in {}", folder_list(searched))]
     NotFound { command: String, searched: Vec<PathBuf> },
+    #[error("no such file: `{}`", path.display())]
+    NoFile { path: PathBuf },
     #[error("`{}` is not executable", path.display())]
     NotExecutable { path: PathBuf },
     #[error("`{}` is a directory, not a program", path.display())]
@@ -121,10 +123,12 @@ pub(super) fn find_program(
             FoundFile::Program(path) => with_interpreter(path, environment),
             FoundFile::NotExecutable => Err(SpawnError::NotExecutable { path }),
             FoundFile::None if path.is_dir() => Err(SpawnError::IsDirectory { path }),
-            FoundFile::None => {
+            // It may have arguments.
+            FoundFile::None if command.contains(' ') => {
                 let folder = path.parent().map(Path::to_owned).into_iter().collect();
                 Err(SpawnError::NotFound { command: command.into(), searched: folder })
             }
+            FoundFile::None => Err(SpawnError::NoFile { path }),
         };
     }
     match find_in_path(command, environment) {
@@ -343,10 +347,7 @@ mod tests {
             find_program("passwd", None, &path("/etc")).unwrap_err().to_string(),
             "`/etc/passwd` is not executable"
         );
-        assert_eq!(
-            find_program("./none", None, &[]).unwrap_err().to_string(),
-            "command `./none` not found in `.`"
-        );
+        assert_eq!(find_program("./none", None, &[]).unwrap_err().to_string(), "no such file: `./none`");
         assert_eq!(
             find_program("none", None, &[]).unwrap_err().to_string(),
             "command `none` not found in `PATH`, which is empty"

@@ -1,5 +1,6 @@
 //! The reasons why a transport delivered no response.
 
+use std::path::Path;
 use std::time::Duration;
 
 /// The transport could not deliver a response.
@@ -11,8 +12,8 @@ pub(crate) enum TransportFailure {
     Unreadable { reason: String },
     #[error("the response is compressed (content-encoding: {encoding}), which was not requested")]
     Compressed { encoding: String },
-    #[error("could not reach the server: {reason}")]
-    Unreachable { reason: String },
+    #[error("could not reach the server{}: {reason}", via(proxy))]
+    Unreachable { reason: String, proxy: Option<ProxySetting> },
     #[error("no TLS connection: {0}")]
     Tls(TlsProblem),
     #[error("the connection failed: {reason}")]
@@ -20,9 +21,16 @@ pub(crate) enum TransportFailure {
     #[error("the connection failed: the stream ended before the `endpoint` event")]
     NoEndpoint,
     #[error("the server redirects to `{target}` (HTTP {status})")]
-    Redirected { status: u16, target: String },
+    Redirected {
+        status: u16,
+        target: String,
+        /// Whether `target` is the complete address, without anything that may be secret.
+        is_complete: bool,
+    },
+    #[error("the server redirects in a loop")]
+    RedirectLoop,
     #[error("the server requires authorization (HTTP {status})")]
-    Unauthorized { status: u16, challenge: String },
+    Unauthorized { status: u16, challenge: String, sent: Credentials },
     #[error("no token for the server: {reason}")]
     NoToken { reason: String, hint: Option<String> },
     #[error("{} (HTTP {status}){}", overload(*status), suffix(excerpt))]
@@ -35,6 +43,29 @@ pub(crate) enum TransportFailure {
         suffix(excerpt)
     )]
     WrongContent { content_type: Option<String>, excerpt: String },
+}
+
+/// The credentials of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Credentials {
+    /// The configured `Authorization` header.
+    Header,
+    /// A token of OAuth, if there was one.
+    OAuth,
+    /// None: OAuth is switched off.
+    None,
+}
+
+/// The proxy of a request, and the environment variable that sets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProxySetting {
+    pub(crate) variable: &'static str,
+    /// Without a user and a password.
+    pub(crate) url: String,
+}
+
+fn via(proxy: &Option<ProxySetting>) -> String {
+    proxy.as_ref().map_or_else(String::new, |proxy| format!(" through the proxy `{}`", proxy.url))
 }
 
 /// The reason why a TLS handshake failed.
@@ -50,7 +81,10 @@ pub(crate) enum TlsProblem {
     WrongHost,
     #[error("its certificate was issued by an unknown authority")]
     UnknownIssuer,
-    /// Self-signed certificates, for example.
+    #[error("its certificate is one of an authority (CA), which cannot be the certificate of a server")]
+    Authority,
+    #[error("its certificate was not signed by the authority that it names")]
+    BadSignature,
     #[error("its certificate cannot be verified ({0})")]
     Unverified(String),
     #[error("{0}")]
@@ -58,19 +92,36 @@ pub(crate) enum TlsProblem {
 }
 
 impl TlsProblem {
-    fn hint(&self) -> &'static str {
-        match self {
+    fn hint(&self) -> String {
+        let is_unknown =
+            matches!(self, TlsProblem::UnknownIssuer | TlsProblem::BadSignature | TlsProblem::Unverified(_));
+        let file = std::env::var_os("SSL_CERT_FILE").filter(|_| is_unknown);
+        if let Some(hint) = file.and_then(|file| unreadable_certificates(Path::new(&file))) {
+            return hint;
+        }
+        let hint = match self {
             TlsProblem::PlainHttp => "write `http://` instead of `https://` in its `url`",
             TlsProblem::Expired | TlsProblem::NotValidYet => {
                 "renew the certificate, or correct the clock of this computer"
             }
             TlsProblem::WrongHost => "use the host of the certificate in its `url`",
-            TlsProblem::UnknownIssuer | TlsProblem::Unverified(_) => {
+            TlsProblem::UnknownIssuer | TlsProblem::BadSignature | TlsProblem::Unverified(_) => {
                 "set `SSL_CERT_FILE` to a file with the certificate of its authority"
             }
+            TlsProblem::Authority => {
+                "create the certificate with `basicConstraints=CA:FALSE` (`openssl req -x509 -addext …`), and set \
+                 `SSL_CERT_FILE` to it"
+            }
             TlsProblem::Other(_) => "check its `url` and the TLS settings of the server",
-        }
+        };
+        hint.to_owned()
     }
+}
+
+/// Returns the hint if the file of `SSL_CERT_FILE` cannot be read.
+fn unreadable_certificates(file: &Path) -> Option<String> {
+    let error = std::fs::read(file).err()?;
+    Some(format!("`SSL_CERT_FILE` names `{}`, which cannot be read: {error}", file.display()))
 }
 
 impl TransportFailure {
@@ -78,21 +129,38 @@ impl TransportFailure {
     pub(crate) fn hint(&self) -> Option<String> {
         let hint = match self {
             TransportFailure::NoToken { hint, .. } => return hint.clone(),
-            TransportFailure::Redirected { target, .. } => {
+            // Browsers are sent to a login page with these.
+            TransportFailure::Redirected { status: 302 | 303, .. } => {
+                "if that is a login page, configure a token under `headers`; otherwise correct its `url`"
+            }
+            TransportFailure::Redirected { target, is_complete: true, .. } => {
                 return Some(format!("if you trust that address, set its `url` to `{target}`"));
             }
+            TransportFailure::Redirected { .. } => "if you trust that address, set its `url` to it",
+            TransportFailure::RedirectLoop => "check its `url`, and the redirects of the server",
             TransportFailure::RateLimited { retry_after: Some(delay), .. } => {
                 return Some(format!("try again in {delay:?}"));
             }
             TransportFailure::RateLimited { retry_after: None, .. } => "try again later",
-            TransportFailure::Unauthorized { status: 401, .. } => {
-                "configure a header with a token, or log in with `toolwire login`"
+            TransportFailure::Unauthorized { status: 401, sent, .. } => match sent {
+                Credentials::Header => "check the token in its `Authorization` header",
+                Credentials::OAuth => "configure a token under `headers`, or log in with `toolwire login`",
+                Credentials::None => "configure a token under `headers`, or remove `\"oauth\": false`",
+            },
+            TransportFailure::Unauthorized { sent: Credentials::Header | Credentials::None, .. } => {
+                "check the permissions of its token or key"
             }
             TransportFailure::Unauthorized { .. } => {
                 "the token lacks a permission: add its scope to `oauth.scopes`"
             }
+            TransportFailure::Unreachable { proxy: Some(proxy), .. } => {
+                return Some(format!(
+                    "check the environment variable `{}`, or add the host to `NO_PROXY`",
+                    proxy.variable
+                ));
+            }
             TransportFailure::Unreachable { .. } => "check that it is running and that its `url` is correct",
-            TransportFailure::Tls(problem) => problem.hint(),
+            TransportFailure::Tls(problem) => return Some(problem.hint()),
             TransportFailure::Compressed { .. } => {
                 "switch off the compression of the server, or of the proxy in front of it"
             }
@@ -123,6 +191,7 @@ impl TransportFailure {
             | TransportFailure::Tls(_)
             | TransportFailure::NoEndpoint
             | TransportFailure::Redirected { .. }
+            | TransportFailure::RedirectLoop
             | TransportFailure::Unauthorized { .. }
             | TransportFailure::NoToken { .. } => false,
             TransportFailure::Status { status, .. } | TransportFailure::RateLimited { status, .. } => {
@@ -138,6 +207,7 @@ impl TransportFailure {
             TransportFailure::Unreachable { .. }
                 | TransportFailure::Tls(_)
                 | TransportFailure::Redirected { .. }
+                | TransportFailure::RedirectLoop
                 | TransportFailure::Unauthorized { .. }
                 | TransportFailure::NoToken { .. }
                 | TransportFailure::RateLimited { .. }
@@ -151,4 +221,43 @@ fn overload(status: u16) -> &'static str {
 
 fn suffix(excerpt: &str) -> String {
     if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unreadable_file_of_certificates_is_named() {
+        let hint = unreadable_certificates(Path::new("/no/such/file.pem")).unwrap_or_default();
+        assert!(
+            hint.starts_with("`SSL_CERT_FILE` names `/no/such/file.pem`, which cannot be read: "),
+            "{hint}"
+        );
+        assert_eq!(unreadable_certificates(&std::env::current_exe().unwrap_or_default()), None);
+    }
+
+    #[test]
+    fn hints_suggest_only_what_helps() {
+        let hint = |failure: TransportFailure| failure.hint().unwrap_or_default();
+        let refused = |sent| TransportFailure::Unauthorized { status: 401, challenge: String::new(), sent };
+        assert!(hint(refused(Credentials::OAuth)).contains("toolwire login"));
+        assert!(!hint(refused(Credentials::Header)).contains("login"));
+        assert!(!hint(refused(Credentials::None)).contains("login"));
+        let redirected = |status, is_complete| TransportFailure::Redirected {
+            status,
+            target: "https://example.com/…".to_owned(),
+            is_complete,
+        };
+        assert!(hint(redirected(302, true)).contains("login page"));
+        assert!(hint(redirected(308, true)).ends_with("set its `url` to `https://example.com/…`"));
+        assert!(hint(redirected(308, false)).ends_with("set its `url` to it"));
+        let proxy = ProxySetting { variable: "HTTPS_PROXY", url: "http://127.0.0.1:9/".to_owned() };
+        let failure = TransportFailure::Unreachable { reason: "refused".to_owned(), proxy: Some(proxy) };
+        assert_eq!(
+            failure.to_string(),
+            "could not reach the server through the proxy `http://127.0.0.1:9/`: refused"
+        );
+        assert!(hint(failure).contains("`HTTPS_PROXY`"));
+    }
 }

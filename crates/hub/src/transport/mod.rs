@@ -27,6 +27,8 @@ use crate::raw_capture::{RawCapture, SdkSchemas};
 use crate::stderr_tail::StderrTail;
 use crate::sync::lock;
 pub(crate) use command::{SpawnError, is_inherited};
+#[cfg(test)]
+pub(crate) use failure::Credentials;
 pub(crate) use failure::TransportFailure;
 
 /// Makes `ring` the cryptography of TLS in this process, unless the application has chosen another one.

@@ -114,7 +114,7 @@ async fn post(
     message: &ClientJsonRpcMessage,
 ) -> Result<(), TransportFailure> {
     let body = serde_json::to_vec(message)
-        .map_err(|error| TransportFailure::Unreachable { reason: error.to_string() })?;
+        .map_err(|error| TransportFailure::Unreachable { reason: error.to_string(), proxy: None })?;
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let request = HttpRequest { body: Some(body), ..HttpRequest::new(Method::POST, endpoint, headers) };

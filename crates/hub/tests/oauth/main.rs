@@ -569,7 +569,11 @@ async fn a_login_response_from_another_issuer_is_rejected() {
             let setup =
                 Setup::with(Rules { issuer_in_redirect, metadata, denies_login, ..Rules::default() }).await;
             let result = setup.call(&setup.client(AuthConfig::default()), None).await;
-            assert_error(result, "came from a different authorization server");
+            let expected = match issuer {
+                "" => "does not name its authorization server (`iss` is missing)",
+                _ => "came from a different authorization server",
+            };
+            assert_error(result, expected);
             assert_eq!(setup.issuer.record().token_requests.len(), 0);
             let page = setup.browser.last_page().await;
             assert!(page.contains("The login failed"), "{page}");
@@ -636,7 +640,9 @@ async fn a_configured_client_does_not_register() {
     let unregistered = setup.call(&setup.client(AuthConfig::default()), None).await;
     assert_eq!(
         unregistered.as_ref().map_err(AuthError::hint),
-        Err(Some("register a client manually and set `oauth.clientId` of `notes` in mcp.json".to_owned()))
+        Err(Some(
+            "register a client manually and set `oauth.clientId` of `notes` in the configuration".to_owned()
+        ))
     );
     assert_error(unregistered, "cannot register");
     setup.issuer.add_client("known", Client { secret: Some("SECRET-known".to_owned()), redirect_uris: None });
@@ -789,7 +795,7 @@ async fn the_hint_for_a_server_without_oauth_mentions_headers() {
         setup.call(&setup.client(AuthConfig::default()), None).await.expect_err("no authorization server");
     assert_eq!(
         error.hint().expect("a hint"),
-        "check `url` of `notes` in mcp.json, or set a fixed token under `headers`"
+        "check `url` of `notes` in the configuration, or set a fixed token under `headers`"
     );
     assert_error(Err::<(), _>(error), "it requires a token but names no authorization server");
     assert_eq!(setup.browser.visits(), 0);

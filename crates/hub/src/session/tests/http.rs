@@ -21,7 +21,7 @@ use crate::host::{ElicitReply, ElicitRequest, Host};
 use crate::session::error::ConnectError;
 use crate::session::list::SkippedTool;
 use crate::session::{ProtocolEra, SessionCall, SessionError};
-use crate::transport::{ConnectionEnd, HttpKind, TransportFailure};
+use crate::transport::{ConnectionEnd, Credentials, HttpKind, TransportFailure};
 
 pub(super) struct Request {
     headers: HashMap<String, String>,
@@ -161,7 +161,14 @@ async fn failures_contain_the_response_of_the_server() {
     let reply = || Reply { headers: vec![("www-authenticate", challenge.into())], ..Reply::status(401, "") };
     for kind in [HttpKind::Auto, HttpKind::Sse] {
         let failure = connect_failure(reply, kind).await;
-        assert_eq!(failure, TransportFailure::Unauthorized { status: 401, challenge: challenge.into() });
+        assert_eq!(
+            failure,
+            TransportFailure::Unauthorized {
+                status: 401,
+                challenge: challenge.into(),
+                sent: Credentials::None
+            }
+        );
     }
 }
 

@@ -33,9 +33,16 @@ async fn a_redirect_to_another_host_names_its_target() {
         let failure = connect_failure(redirect, kind).await;
         let target = "https://example.org/mcp…";
         assert_eq!(failure.to_string(), format!("the server redirects to `{target}` (HTTP 301)"));
-        let hint = format!("if you trust that address, set its `url` to `{target}`");
-        assert_eq!(failure.hint(), Some(hint));
+        // The address is not complete.
+        assert_eq!(failure.hint().as_deref(), Some("if you trust that address, set its `url` to it"));
     }
+}
+
+#[tokio::test]
+async fn a_redirect_loop_is_named() {
+    let redirect = || with_header(Reply::status(307, "again"), "location", "/mcp");
+    let failure = connect_failure(redirect, HttpKind::Auto).await;
+    assert_eq!(failure, TransportFailure::RedirectLoop);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use crate::Secret;
 use crate::auth::{AuthError, TokenProvider};
 use crate::config::redact_url;
 use crate::excerpt::excerpt;
-use crate::transport::failure::TlsProblem;
+use crate::transport::failure::{Credentials, ProxySetting, TlsProblem};
 use crate::transport::{Connection, TransportFailure, install_tls_provider};
 
 const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -120,9 +120,15 @@ impl HttpClient {
         };
         let first = self.send_once(request, token.as_ref()).await?;
         let Some(challenge) = challenge(&first) else { return Ok(first) };
+        let sent = match &self.token_provider {
+            Some(_) => Credentials::OAuth,
+            None if self.headers.contains_key(AUTHORIZATION) => Credentials::Header,
+            None => Credentials::None,
+        };
         let unauthorized = |response: &Response, challenge| TransportFailure::Unauthorized {
             status: response.status().as_u16(),
             challenge,
+            sent,
         };
         let replacement = match &self.token_provider {
             Some(token_provider) => {
@@ -168,16 +174,21 @@ impl HttpClient {
                 TransportFailure::Interrupted { reason: format!("no response within {timeout:?}") }
             })?,
         };
-        let response = sent.map_err(|error| send_failure(&error))?;
+        let response = sent.map_err(|error| send_failure(&error, request.url))?;
         match redirect_target(&response) {
-            Some(target) => Err(TransportFailure::Redirected { status: response.status().as_u16(), target }),
+            Some(target) => {
+                let (status, full) = (response.status().as_u16(), target.as_str());
+                let target = redact_url(&target);
+                let is_complete = target == full;
+                Err(TransportFailure::Redirected { status, target, is_complete })
+            }
             None => Ok(response),
         }
     }
 }
 
 fn no_token(error: AuthError) -> TransportFailure {
-    TransportFailure::NoToken { reason: error.to_string(), hint: error.hint() }
+    TransportFailure::NoToken { reason: error.reason(), hint: error.hint() }
 }
 
 /// Reads a body of at most `max_bytes`.
@@ -310,22 +321,53 @@ fn redirect_policy() -> Policy {
 }
 
 /// Returns the address that a response redirects to, if the redirect was not followed.
-fn redirect_target(response: &Response) -> Option<String> {
+fn redirect_target(response: &Response) -> Option<Url> {
     let location = response.headers().get(LOCATION).filter(|_| response.status().is_redirection())?;
-    let target = response.url().join(location.to_str().ok()?).ok()?;
-    Some(redact_url(&target))
+    response.url().join(location.to_str().ok()?).ok()
 }
 
 /// Returns the reason why a request got no response.
-fn send_failure(error: &reqwest::Error) -> TransportFailure {
+fn send_failure(error: &reqwest::Error, url: &Url) -> TransportFailure {
+    if error.is_redirect() {
+        return TransportFailure::RedirectLoop;
+    }
     if let Some(problem) = tls_problem(error) {
         return TransportFailure::Tls(problem);
     }
     let reason = root_cause(error);
     match error.is_connect() {
-        true => TransportFailure::Unreachable { reason },
+        true => {
+            TransportFailure::Unreachable { reason, proxy: proxy_of(url, |name| std::env::var(name).ok()) }
+        }
         false => TransportFailure::Interrupted { reason },
     }
+}
+
+/// Returns the proxy of requests to `url`, as the environment sets it.
+fn proxy_of(url: &Url, variables: impl Fn(&str) -> Option<String>) -> Option<ProxySetting> {
+    let names: [&'static str; 4] = match url.scheme() {
+        "https" => ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
+        _ => ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"],
+    };
+    let variable = |name: &str| variables(name).filter(|value| !value.trim().is_empty());
+    let (name, proxy) = names.into_iter().find_map(|name| Some((name, variable(name)?)))?;
+    let host = url.host_str()?;
+    let is_exempt = |entry: &str| {
+        let entry = entry.trim().trim_start_matches('.');
+        let is_parent = || host.strip_suffix(entry).is_some_and(|rest| rest.ends_with('.'));
+        entry == "*" || entry == host || (!entry.is_empty() && is_parent())
+    };
+    let exempt = variable("NO_PROXY").or_else(|| variable("no_proxy")).unwrap_or_default();
+    if exempt.split(',').any(is_exempt) {
+        return None;
+    }
+    let has_scheme = proxy.contains("://");
+    let proxy = Url::parse(&if has_scheme { proxy } else { format!("http://{proxy}") }).ok()?;
+    let mut shown = proxy;
+    // Both fail only for URLs without a host.
+    let _ = shown.set_username("");
+    let _ = shown.set_password(None);
+    Some(ProxySetting { variable: name, url: redact_url(&shown) })
 }
 
 /// Finds an error of TLS among the causes of an error.
@@ -351,6 +393,12 @@ fn tls_problem(error: &(dyn Error + 'static)) -> Option<TlsProblem> {
                 TlsProblem::WrongHost
             }
             CertificateError::UnknownIssuer => TlsProblem::UnknownIssuer,
+            CertificateError::BadSignature => TlsProblem::BadSignature,
+            CertificateError::Other(reason)
+                if matches!(reason.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) =>
+            {
+                TlsProblem::Authority
+            }
             CertificateError::Other(reason) => TlsProblem::Unverified(reason.to_string()),
             other => TlsProblem::Unverified(other.to_string()),
         },
@@ -372,6 +420,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_proxy_is_named_without_credentials() {
+        let proxy = |url: &str, exempt: &str| {
+            let variables = |name: &str| match name {
+                "HTTPS_PROXY" => Some("http://user:s3cret@proxy.example:3128".to_owned()),
+                "all_proxy" => Some("127.0.0.1:9".to_owned()),
+                "no_proxy" => Some(exempt.to_owned()),
+                _ => None,
+            };
+            let url = Url::parse(url).expect("a valid URL");
+            proxy_of(&url, variables).map(|proxy| (proxy.variable, proxy.url))
+        };
+        let (https, http) = ("https://mcp.example.com/mcp", "http://mcp.example.com/mcp");
+        assert_eq!(proxy(https, ""), Some(("HTTPS_PROXY", "http://proxy.example:3128/".to_owned())));
+        assert_eq!(proxy(http, "other.com"), Some(("all_proxy", "http://127.0.0.1:9/".to_owned())));
+        for exempt in ["*", "localhost, example.com", ".example.com", "mcp.example.com"] {
+            assert_eq!(proxy(https, exempt), None, "{exempt}");
+        }
+    }
+
+    #[test]
     fn tls_errors_are_found_and_described() {
         let described = |error: rustls::Error| {
             let error = io::Error::other(io::Error::other(error));
@@ -381,6 +449,11 @@ mod tests {
             (CertificateError::Expired, "its certificate has expired"),
             (CertificateError::NotValidForName, "its certificate is for another host"),
             (CertificateError::UnknownIssuer, "its certificate was issued by an unknown authority"),
+            (CertificateError::BadSignature, "its certificate was not signed by the authority that it names"),
+            (
+                CertificateError::Other(rustls::OtherError(Arc::new(webpki::Error::CaUsedAsEndEntity))),
+                "its certificate is one of an authority (CA), which cannot be the certificate of a server",
+            ),
             (CertificateError::Revoked, "its certificate cannot be verified (Revoked)"),
         ] {
             assert_eq!(described(error.into()).as_deref(), Some(expected));
