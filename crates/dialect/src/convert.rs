@@ -5,7 +5,7 @@ use bumpalo::Bump;
 use crate::definition::{DefinitionParts, accepts_arguments, wrap};
 use crate::json::{JsonWriter, Node};
 use crate::schema::{self, Converted, Inexpressible, strict_change};
-use crate::source::{SourceTool, SourceTools, read};
+use crate::source::{SourceTool, SourceTools, UnusualSchema, read};
 use crate::strict_choice::{Choice, choose};
 use crate::{Change, Dialect, Effect, Family, Options, Refusal, Report, Status, names};
 
@@ -102,6 +102,7 @@ pub(crate) fn convert_each<'a>(
         if let Some(error) = source.error {
             let position = index + 1;
             let label = if source.name.is_empty() { format!("#{position}") } else { source.name.to_owned() };
+            let position = (!sources.is_single).then_some(position);
             refuse(label.clone(), label, refusal(error.code(), error.message(position)));
             continue;
         }
@@ -116,6 +117,14 @@ pub(crate) fn convert_each<'a>(
             Err(reason) => refuse(tool, name, reason),
             Ok(mut converted) => {
                 let mut changes = std::mem::take(&mut converted.changes);
+                if let Some(unusual) = source.unusual {
+                    let (pointer, keyword) = (String::new(), "inputSchema".to_owned());
+                    let detail = match unusual {
+                        UnusualSchema::Under(key) => format!("read the schema under `{key}`"),
+                        UnusualSchema::JsonText => "read the schema from JSON text".to_owned(),
+                    };
+                    changes.insert(0, Change { pointer, keyword, effect: Effect::Rewritten, detail });
+                }
                 if name != tool {
                     let (pointer, keyword) = (String::new(), "name".to_owned());
                     let detail = format!("renamed from `{tool}` to `{name}`");

@@ -4,12 +4,13 @@
 //! dialect's.
 
 mod form;
+mod unusual;
 
 use bumpalo::Bump;
 use serde_json::Value;
 use toolwire_contract::Tool;
 
-use self::form::{Form, GEMINI_GROUPS, definition, is_wrapped_schema};
+use self::form::{Form, GEMINI_GROUPS, definition, is_unusual, name_of};
 use crate::json::{JsonError, JsonReader, MAX_DEPTH, Member, Node, from_value, get, to_value};
 use crate::{Dialect, Family, ReadError};
 
@@ -20,8 +21,19 @@ pub(crate) struct SourceTool<'a> {
     pub(crate) description: Option<Node<'a>>,
     pub(crate) input_schema: Option<Node<'a>>,
     original: Original<'a>,
+    /// The place of the schema, if it is not the usual one.
+    pub(crate) unusual: Option<UnusualSchema<'a>>,
     /// The reason why the entry cannot be used as a tool.
-    pub(crate) error: Option<ToolReadError>,
+    pub(crate) error: Option<ToolReadError<'a>>,
+}
+
+/// A schema that is not where it should be, but can be recognized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnusualSchema<'a> {
+    /// It is under this key.
+    Under(&'a str),
+    /// It is JSON text.
+    JsonText,
 }
 
 /// The complete object that a tool was read from.
@@ -35,7 +47,7 @@ enum Original<'a> {
 
 /// The reason why an entry of a list cannot be used as a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ToolReadError {
+pub(crate) enum ToolReadError<'a> {
     NotAnObject,
     NoName,
     NotADefinition,
@@ -46,6 +58,8 @@ pub(crate) enum ToolReadError {
     },
     /// The provider runs the tool, or its input is free text.
     NoSchema,
+    /// The entry has no schema where one is expected, but something similar under another key.
+    SchemaUnder(&'a str),
     TooDeep,
 }
 
@@ -56,7 +70,7 @@ pub(crate) struct SourceTools<'a> {
     pub(crate) is_single: bool,
 }
 
-impl ToolReadError {
+impl ToolReadError<'_> {
     /// Returns the machine-readable code of the refusal.
     pub(crate) const fn code(self) -> &'static str {
         match self {
@@ -65,9 +79,9 @@ impl ToolReadError {
         }
     }
 
-    /// Describes the entry at `position`, counted from 1.
-    pub(crate) fn message(self, position: usize) -> String {
-        let entry = format!("tool {position} of the list");
+    /// Describes the entry at `position` of a list, counted from 1, or the only entry.
+    pub(crate) fn message(self, position: Option<usize>) -> String {
+        let entry = position.map_or("the tool".to_owned(), |position| format!("tool {position} of the list"));
         match self {
             ToolReadError::NotAnObject => format!("{entry} is not an object"),
             ToolReadError::NoName => format!("{entry} has no `name`"),
@@ -84,6 +98,10 @@ impl ToolReadError {
             ToolReadError::NoSchema => {
                 format!("{entry} is a tool that the provider runs, or that takes free text; it has no schema")
             }
+            ToolReadError::SchemaUnder(key) => format!(
+                "{entry} has no schema where one is expected, but arguments seem to be described in `{key}`; \
+                 write a JSON Schema of them in `inputSchema`"
+            ),
             ToolReadError::TooDeep => format!("{entry} is nested deeper than {MAX_DEPTH} levels"),
         }
     }
@@ -100,6 +118,7 @@ impl<'a> SourceTool<'a> {
             description: description.map(Node::Text),
             input_schema: tool.input_schema.as_ref().map(|schema| from_value(schema, arena)),
             original: Original::Tool(tool),
+            unusual: None,
             error: None,
         }
     }
@@ -120,11 +139,12 @@ impl<'a> SourceTool<'a> {
             description,
             input_schema: get(members, "inputSchema"),
             original: Original::NotRetained,
+            unusual: None,
             error: name.is_none().then_some(ToolReadError::NoName),
         }
     }
 
-    fn invalid(name: &'a str, error: ToolReadError) -> SourceTool<'a> {
+    fn invalid(name: &'a str, error: ToolReadError<'a>) -> SourceTool<'a> {
         SourceTool { name, error: Some(error), ..SourceTool::default() }
     }
 
@@ -263,12 +283,14 @@ impl<'a> SourceReader<'a> {
                 self.json.rewind(start);
                 Ok(SourceTool::invalid(self.name()?, ToolReadError::TooDeep))
             }
-            Ok(tool) if tool.input_schema.is_none_or(is_wrapped_schema) => {
+            Ok(tool) if tool.input_schema.is_none_or(is_unusual) => {
                 self.json.rewind(start);
                 let node = self.json.value()?;
                 Ok(match Form::of(node, self.arena) {
-                    Form::Dialect(Dialect::Mcp) | Form::Unknown => tool,
-                    form => SourceTool::invalid(tool.name, form.error(Dialect::Mcp)),
+                    Form::Dialect(Dialect::Mcp) | Form::Unknown => {
+                        tool.with_unusual_schema(node.object().unwrap_or_default(), self.arena)
+                    }
+                    form => SourceTool::invalid(name_of(node, self.arena), form.error(Dialect::Mcp)),
                 })
             }
             other => other,

@@ -79,3 +79,60 @@ fn functions_may_have_no_parameters() {
         assert_ne!(status, Status::Refused, "{text}: {message}");
     }
 }
+
+#[test]
+fn a_schema_in_an_unusual_place_is_used_and_reported_or_refused() {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+    for from in [Dialect::Mcp, Dialect::Gemini] {
+        let text_key = if from == Dialect::Mcp { "inputSchema" } else { "parameters" };
+        for (key, value, detail) in [
+            ("schema", schema.clone(), "read the schema under `schema`"),
+            ("arguments", schema.clone(), "read the schema under `arguments`"),
+            (text_key, json!(schema.to_string()), "read the schema from JSON text"),
+        ] {
+            let text = json!({"name": "get", "description": "d", key: value}).to_string();
+            for to in [Dialect::Anthropic, Dialect::Mcp] {
+                let conversion = convert(&text, from, to, &Options::default()).unwrap();
+                let definitions: Value = serde_json::from_str(&conversion.definitions.unwrap()).unwrap();
+                let written = definitions.get("inputSchema").or(definitions.get("input_schema"));
+                assert_eq!(written, Some(&schema), "{text} to {to}");
+                assert_eq!(conversion.reports[0].status, Status::Rewritten);
+                assert_eq!(conversion.reports[0].changes[0].detail, detail);
+            }
+        }
+        for (key, value) in [
+            ("parameter_definitions", json!({"city": {"type": "str", "required": true}})),
+            ("args_schema", schema.clone()),
+            ("arguments", json!({"city": {"type": "string"}, "n": {"type": "integer"}})),
+        ] {
+            let text = json!({"name": "get", "description": "d", key: value}).to_string();
+            let (status, message, _) = read_as(&text, from);
+            assert_eq!(status, Status::Refused, "{text}");
+            assert!(message.contains(&format!("in `{key}`; write a JSON Schema")), "{message}");
+        }
+        let two = json!({"name": "get", "schema": schema, "arguments": schema}).to_string();
+        assert_eq!(read_as(&two, from).0, Status::Refused);
+    }
+    for other in [
+        json!({"name": "ping", "outputSchema": schema}),
+        json!({"name": "ping", "output_schema": schema, "_meta": {"a": {"type": "x"}}}),
+        json!({"name": "ping", "annotations": {"readOnlyHint": true}, "tags": {}}),
+    ] {
+        let (status, message, _) = read_as(&other.to_string(), Dialect::Mcp);
+        assert_ne!(status, Status::Refused, "{other}: {message}");
+    }
+}
+
+#[test]
+fn a_refused_tool_is_named() {
+    let tool = json!({"type": "function", "function": {"name": "get", "parameters": {"type": "object"}}});
+    for (text, entry) in
+        [(tool.to_string(), "the tool is"), (json!([tool]).to_string(), "tool 1 of the list is")]
+    {
+        let conversion = convert(&text, Dialect::Mcp, Dialect::Anthropic, &Options::default()).unwrap();
+        let report = &conversion.reports[0];
+        assert_eq!(report.tool, "get");
+        let message = &report.reason.as_ref().unwrap().message;
+        assert!(message.starts_with(&format!("{entry} a definition for `openai`")), "{message}");
+    }
+}

@@ -42,7 +42,7 @@ impl Form {
     }
 
     /// Returns the reason why an entry of this form is not a definition for `expected`.
-    pub(super) fn error(self, expected: Dialect) -> ToolReadError {
+    pub(super) fn error(self, expected: Dialect) -> ToolReadError<'static> {
         match self {
             Form::Dialect(found) if found.family() != expected.family() => {
                 ToolReadError::OtherDialect { found, expected }
@@ -62,6 +62,17 @@ const GEMINI_SCHEMAS: [&str; 3] = ["parametersJsonSchema", "parameters_json_sche
 /// Whether an `inputSchema` is Bedrock's `{"json": …}`.
 pub(super) fn is_wrapped_schema(schema: Node<'_>) -> bool {
     matches!(schema, Node::Object([member]) if member.key == "json" && member.value.object().is_some())
+}
+
+/// Whether an `inputSchema` has another form than in MCP.
+pub(super) fn is_unusual(schema: Node<'_>) -> bool {
+    is_wrapped_schema(schema) || schema.is_string() || matches!(schema, Node::Null)
+}
+
+/// Returns the name of an entry in any form.
+pub(super) fn name_of<'a>(node: Node<'a>, arena: &'a Bump) -> &'a str {
+    let places = [Some(node), node.member("function"), node.member("toolSpec")];
+    places.into_iter().find_map(|place| place?.member("name")?.text(arena)).unwrap_or_default()
 }
 
 /// Reads a definition in the form of `from`.
@@ -90,10 +101,10 @@ pub(super) fn definition<'a>(node: Node<'a>, from: Dialect, arena: &'a Bump) -> 
             Form::NoSchema => false,
         };
     let (Some(Node::Object(members)), true) = (inner, schema.is_some() || may_omit_schema) else {
-        let name = node.member("name").and_then(|name| name.text(arena)).unwrap_or_default();
-        return SourceTool::invalid(name, form.error(from));
+        return SourceTool::invalid(name_of(node, arena), form.error(from));
     };
+    let tool = SourceTool { input_schema: schema, ..SourceTool::from_members(members, arena) };
+    let tool = tool.with_unusual_schema(members, arena);
     let no_arguments = || Node::Object(arena.alloc_slice_copy(&[Member::new("type", Node::Text("object"))]));
-    let schema = schema.unwrap_or_else(no_arguments);
-    SourceTool { input_schema: Some(schema), ..SourceTool::from_members(members, arena) }
+    SourceTool { input_schema: Some(tool.input_schema.unwrap_or_else(no_arguments)), ..tool }
 }
