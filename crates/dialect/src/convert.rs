@@ -5,7 +5,7 @@ use bumpalo::Bump;
 use crate::definition::{DefinitionParts, accepts_arguments, wrap};
 use crate::json::{JsonWriter, Node};
 use crate::schema::{self, Converted, Inexpressible, strict_change};
-use crate::source::{SourceTool, SourceTools, UnusualSchema, read};
+use crate::source::{SourceTool, SourceTools, read};
 use crate::strict_choice::{Choice, choose};
 use crate::{Change, Dialect, Effect, Family, Options, Refusal, Report, Status, names};
 
@@ -117,12 +117,9 @@ pub(crate) fn convert_each<'a>(
             Err(reason) => refuse(tool, name, reason),
             Ok(mut converted) => {
                 let mut changes = std::mem::take(&mut converted.changes);
-                if let Some(unusual) = source.unusual {
+                if let Some(key) = source.schema_key {
                     let (pointer, keyword) = (String::new(), "inputSchema".to_owned());
-                    let detail = match unusual {
-                        UnusualSchema::Under(key) => format!("read the schema under `{key}`"),
-                        UnusualSchema::JsonText => "read the schema from JSON text".to_owned(),
-                    };
+                    let detail = format!("read the schema under `{key}`");
                     changes.insert(0, Change { pointer, keyword, effect: Effect::Rewritten, detail });
                 }
                 if name != tool {

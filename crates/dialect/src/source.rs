@@ -21,19 +21,10 @@ pub(crate) struct SourceTool<'a> {
     pub(crate) description: Option<Node<'a>>,
     pub(crate) input_schema: Option<Node<'a>>,
     original: Original<'a>,
-    /// The place of the schema, if it is not the usual one.
-    pub(crate) unusual: Option<UnusualSchema<'a>>,
+    /// The key of the schema, if it is not the usual one.
+    pub(crate) schema_key: Option<&'a str>,
     /// The reason why the entry cannot be used as a tool.
     pub(crate) error: Option<ToolReadError<'a>>,
-}
-
-/// A schema that is not where it should be, but can be recognized.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UnusualSchema<'a> {
-    /// It is under this key.
-    Under(&'a str),
-    /// It is JSON text.
-    JsonText,
 }
 
 /// The complete object that a tool was read from.
@@ -118,7 +109,7 @@ impl<'a> SourceTool<'a> {
             description: description.map(Node::Text),
             input_schema: tool.input_schema.as_ref().map(|schema| from_value(schema, arena)),
             original: Original::Tool(tool),
-            unusual: None,
+            schema_key: None,
             error: None,
         }
     }
@@ -139,7 +130,7 @@ impl<'a> SourceTool<'a> {
             description,
             input_schema: get(members, "inputSchema"),
             original: Original::NotRetained,
-            unusual: None,
+            schema_key: None,
             error: name.is_none().then_some(ToolReadError::NoName),
         }
     }

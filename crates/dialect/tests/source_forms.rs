@@ -88,7 +88,7 @@ fn a_schema_in_an_unusual_place_is_used_and_reported_or_refused() {
         for (key, value, detail) in [
             ("schema", schema.clone(), "read the schema under `schema`"),
             ("arguments", schema.clone(), "read the schema under `arguments`"),
-            (text_key, json!(schema.to_string()), "read the schema from JSON text"),
+            (text_key, json!(schema.to_string()), "inputSchema decoded from a JSON string"),
         ] {
             let text = json!({"name": "get", "description": "d", key: value}).to_string();
             for to in [Dialect::Anthropic, Dialect::Mcp] {

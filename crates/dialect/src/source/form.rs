@@ -66,7 +66,7 @@ pub(super) fn is_wrapped_schema(schema: Node<'_>) -> bool {
 
 /// Whether an `inputSchema` has another form than in MCP.
 pub(super) fn is_unusual(schema: Node<'_>) -> bool {
-    is_wrapped_schema(schema) || schema.is_string() || matches!(schema, Node::Null)
+    is_wrapped_schema(schema) || matches!(schema, Node::Null)
 }
 
 /// Returns the name of an entry in any form.

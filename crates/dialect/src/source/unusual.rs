@@ -2,8 +2,8 @@
 
 use bumpalo::Bump;
 
-use super::{Original, SourceTool, ToolReadError, UnusualSchema};
-use crate::json::{JsonReader, Member, Node};
+use super::{Original, SourceTool, ToolReadError};
+use crate::json::{Member, Node};
 
 /// Keys under which a schema is one of arguments, though no API has it there.
 const SCHEMA_KEYS: [&str; 2] = ["schema", "arguments"];
@@ -15,47 +15,30 @@ const OTHER_KEYS: [&str; 5] = ["outputSchema", "annotations", "_meta", "icons", 
 const RESULT_KEYS: [&str; 4] = ["output", "return", "response", "result"];
 
 impl<'a> SourceTool<'a> {
-    /// Uses a schema that is JSON text or under another key, if this is the only one. Refuses a tool that seems to
-    /// describe arguments in any other way, so that they are not lost.
+    /// Uses a schema under another key, if this is the only one. Refuses a tool that seems to describe arguments in
+    /// any other way, so that they are not lost.
     pub(super) fn with_unusual_schema(self, members: &'a [Member<'a>], arena: &'a Bump) -> SourceTool<'a> {
-        if self.error.is_some() {
+        let has_schema = self.input_schema.is_some_and(|schema| !matches!(schema, Node::Null));
+        if has_schema || self.error.is_some() {
             return self;
         }
-        let using = |schema: Node<'a>, unusual: UnusualSchema<'a>| {
-            let original = Original::NotRetained;
-            SourceTool { input_schema: Some(schema), unusual: Some(unusual), original, ..self }
-        };
-        match self.input_schema {
-            Some(text) if text.is_string() => match json_text(text, arena) {
-                Some(schema) => using(schema, UnusualSchema::JsonText),
-                None => self,
+        let is_other =
+            |key: &str| OTHER_KEYS.contains(&key) || RESULT_KEYS.iter().any(|start| key.starts_with(start));
+        let mut found = members
+            .iter()
+            .filter(|member| !is_other(member.key))
+            .filter(|member| is_schema(member.value, arena) || describes_keys(member.value, arena));
+        match (found.next(), found.next()) {
+            (None, _) => self,
+            (Some(only), None) if SCHEMA_KEYS.contains(&only.key) && is_schema(only.value, arena) => SourceTool {
+                input_schema: Some(only.value),
+                schema_key: Some(only.key),
+                original: Original::NotRetained,
+                ..self
             },
-            Some(schema) if !matches!(schema, Node::Null) => self,
-            _ => {
-                let is_result = |key: &str| {
-                    OTHER_KEYS.contains(&key) || RESULT_KEYS.iter().any(|start| key.starts_with(start))
-                };
-                let mut found = members
-                    .iter()
-                    .filter(|member| !is_result(member.key))
-                    .filter(|member| is_schema(member.value, arena) || describes_keys(member.value, arena));
-                match (found.next(), found.next()) {
-                    (None, _) => self,
-                    (Some(only), None) if SCHEMA_KEYS.contains(&only.key) && is_schema(only.value, arena) => {
-                        using(only.value, UnusualSchema::Under(only.key))
-                    }
-                    (Some(first), _) => SourceTool::invalid(self.name, ToolReadError::SchemaUnder(first.key)),
-                }
-            }
+            (Some(first), _) => SourceTool::invalid(self.name, ToolReadError::SchemaUnder(first.key)),
         }
     }
-}
-
-/// Reads a schema that is JSON text.
-fn json_text<'a>(text: Node<'a>, arena: &'a Bump) -> Option<Node<'a>> {
-    let mut reader = JsonReader::new(text.text(arena)?, arena);
-    let schema = reader.value().ok()?;
-    (reader.end().is_ok() && is_schema(schema, arena)).then_some(schema)
 }
 
 /// Whether a value looks like the schema of an object.
