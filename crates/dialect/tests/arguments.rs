@@ -324,6 +324,42 @@ fn a_null_in_a_union_is_treated_as_in_the_branch_that_matches_the_value() {
     }
 }
 
+#[test]
+fn deep_values_of_recursive_alternatives_are_decoded() {
+    let reference = json!({"$ref": "#/$defs/Filter"});
+    let group = |tag: &str| {
+        let members = json!({"filters": {"type": "array", "items": reference}, "kind": {"const": tag}});
+        requiring(members, &["filters", "kind"])
+    };
+    let leaf =
+        requiring(json!({"field": {"type": "string"}, "value": {"type": "integer"}}), &["field", "value"]);
+    let mut schema = requiring(json!({"filter": reference}), &["filter"]);
+    schema["$defs"] = json!({"Filter": {"anyOf": [group("all"), group("any"), leaf]}});
+    let filter = |innermost: Value| {
+        let nested = (0..30).fold(
+            innermost,
+            |inner, level| json!({"filters": [inner], "kind": if level % 2 == 0 { "all" } else { "any" }}),
+        );
+        json!({ "filter": nested })
+    };
+    let place = format!("/filter{}/value", "/filters/0".repeat(30));
+    for dialect in
+        [Dialect::Mcp, Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini].into_iter().chain(STRICT)
+    {
+        let valid = filter(json!({"field": "a", "value": 1}));
+        check(dialect, schema.clone(), valid.clone(), valid, &[]);
+        let invalid = filter(json!({"field": "a", "value": [[]]}));
+        let toolset = toolset(&schema, dialect, &Options::default());
+        let error = toolset.decode("tool", &invalid).expect_err("an invalid value");
+        assert_eq!(error.code(), "invalid_arguments", "{dialect}: {error}");
+        // The definitions of the others are not recursive, and describe only the outer levels.
+        if matches!(dialect, Dialect::Mcp | Dialect::OpenAi | Dialect::Anthropic) {
+            let expected = format!("at {place}: [[]] is not an integer");
+            assert!(error.to_string().contains(&expected), "{dialect}: {error}");
+        }
+    }
+}
+
 // Values that dialects write differently.
 
 #[test]

@@ -84,13 +84,9 @@ fn functions_may_have_no_parameters() {
 fn a_schema_in_an_unusual_place_is_used_and_reported_or_refused() {
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
     for from in [Dialect::Mcp, Dialect::Gemini] {
-        let text_key = if from == Dialect::Mcp { "inputSchema" } else { "parameters" };
-        for (key, value, detail) in [
-            ("schema", schema.clone(), "read the schema under `schema`"),
-            ("arguments", schema.clone(), "read the schema under `arguments`"),
-            (text_key, json!(schema.to_string()), "inputSchema decoded from a JSON string"),
-        ] {
-            let text = json!({"name": "get", "description": "d", key: value}).to_string();
+        for key in ["schema", "arguments"] {
+            let detail = format!("read the schema under `{key}`");
+            let text = json!({"name": "get", "description": "d", key: schema}).to_string();
             for to in [Dialect::Anthropic, Dialect::Mcp] {
                 let conversion = convert(&text, from, to, &Options::default()).unwrap();
                 let definitions: Value = serde_json::from_str(&conversion.definitions.unwrap()).unwrap();

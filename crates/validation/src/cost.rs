@@ -26,13 +26,24 @@ const MAX_PATH_BYTES: usize = 50_000_000;
 /// The maximum depth of counting. If it is reached, the count is `u64::MAX`.
 const MAX_DEPTH: usize = 600;
 
+/// The maximum number of schemas on all ways through the references of a recursive schema, for which the evaluations are
+/// not counted for each value.
+const MAX_UNFOLDED: u64 = 4_000;
+
+/// The maximum number of references on a way.
+const MAX_WAY: usize = 100;
+
 /// The growth of the number of evaluations of a schema.
 #[derive(Debug)]
 pub(crate) enum EvaluationCost {
     /// It grows only with the size of the value: at most `width` schemas apply to each value in it.
     Linear { width: u64 },
     /// It grows with the number of paths that the value takes through the references of the schema.
-    ByReferences,
+    ByReferences {
+        /// The number of schemas that are evaluated for each value in it to find out whether it matches, if it is small.
+        /// The validator remembers which values match the target of a recursive reference.
+        remembered: Option<u64>,
+    },
     /// More than [`MAX_SCHEMAS_PER_VALUE`] schemas apply to one value, or the names in the schema are too long.
     TooComplex,
 }
@@ -52,26 +63,109 @@ impl EvaluationCost {
         }
         match counter.count(schema, None) {
             0..=MAX_UNCOUNTED_EVALUATIONS => EvaluationCost::Linear { width },
-            _ => EvaluationCost::ByReferences,
+            _ => EvaluationCost::ByReferences { remembered: Unfolding::size(&counter.references) },
         }
     }
 
-    /// Returns the approximate number of schemas that are evaluated to validate `value` against `schema`, or of the
+    /// Whether at most `max` schemas, approximately, are evaluated to find out whether `value` matches `schema`.
+    pub(crate) fn is_decided_within(&self, max: u64, schema: &Value, value: &Value) -> bool {
+        match self {
+            EvaluationCost::Linear { .. } => true,
+            EvaluationCost::ByReferences { remembered } => {
+                remembered.is_some_and(|per_value| count_values(value).saturating_mul(per_value) <= max)
+                    || self.evaluations(schema, value) <= max
+            }
+            EvaluationCost::TooComplex => false,
+        }
+    }
+
+    /// Returns the approximate number of schemas that are evaluated to collect the errors of `value` against `schema`, or of the
     /// values in it if that is enough to know; `u64::MAX` if there are too many to count.
     pub(crate) fn evaluations(&self, schema: &Value, value: &Value) -> u64 {
         match self {
             EvaluationCost::Linear { .. } => count_values(value),
-            EvaluationCost::ByReferences => Counter::new(schema).count(schema, Some(value)),
+            EvaluationCost::ByReferences { .. } => Counter::new(schema).count(schema, Some(value)),
             EvaluationCost::TooComplex => u64::MAX,
         }
     }
 }
 
-fn count_values(value: &Value) -> u64 {
+/// Returns the same number for a part of a schema.
+pub(crate) fn evaluations_of_part<'r>(root: &'r Value, part: &'r Value, value: &Value) -> u64 {
+    Counter::new(root).count(part, Some(value))
+}
+
+pub(crate) fn count_values(value: &Value) -> u64 {
     match value {
         Value::Array(items) => 1 + items.iter().map(count_values).sum::<u64>(),
         Value::Object(map) => 1 + map.values().map(count_values).sum::<u64>(),
         _ => 1,
+    }
+}
+
+/// Follows all references until they lead back to a schema on the way to them. Every such cycle has a reference whose
+/// results the validator remembers, so what is found on one way is evaluated at most once for each of its starts.
+struct Unfolding<'r> {
+    references: &'r References<'r>,
+    /// The targets of the references on the way.
+    way: Vec<usize>,
+    /// The targets of all references, each a start.
+    starts: Vec<&'r Value>,
+    schemas: u64,
+}
+
+impl<'r> Unfolding<'r> {
+    /// Returns the number of schemas on all ways; `None` if there are too many, or keywords that evaluate others again.
+    fn size(references: &'r References<'r>) -> Option<u64> {
+        let starts = vec![references.root()];
+        let mut unfolding = Unfolding { references, way: Vec::new(), starts, schemas: 0 };
+        let mut next = 0;
+        while let Some(start) = unfolding.starts.get(next).copied() {
+            next += 1;
+            unfolding.follow(start)?;
+        }
+        Some(unfolding.schemas)
+    }
+
+    fn follow(&mut self, target: &'r Value) -> Option<()> {
+        if self.way.contains(&address(target)) {
+            return Some(());
+        }
+        if !self.starts.iter().any(|start| std::ptr::eq(*start, target)) {
+            self.starts.push(target);
+        }
+        self.way.push(address(target));
+        self.add(target)?;
+        self.way.pop();
+        Some(())
+    }
+
+    fn add(&mut self, schema: &'r Value) -> Option<()> {
+        self.schemas += 1;
+        if self.schemas > MAX_UNFOLDED || self.way.len() > MAX_WAY {
+            return None;
+        }
+        for (keyword, operand) in schema.as_object().into_iter().flatten() {
+            match (keyword.as_str(), operand) {
+                ("$ref", Value::String(reference)) => match self.references.targets(reference)[..] {
+                    [target] => self.follow(target)?,
+                    _ => return None,
+                },
+                ("$dynamicRef" | "$recursiveRef" | "unevaluatedProperties" | "unevaluatedItems", _) => {
+                    return None;
+                }
+                ("$id" | "id", _) if !std::ptr::eq(schema, self.references.root()) => return None,
+                ("$defs" | "definitions" | "enum" | "const" | "default" | "examples", _) => {}
+                (
+                    "properties" | "patternProperties" | "dependentSchemas" | "dependencies",
+                    Value::Object(schemas),
+                ) => schemas.values().try_for_each(|schema| self.add(schema))?,
+                (_, Value::Array(schemas)) => schemas.iter().try_for_each(|schema| self.add(schema))?,
+                (_, Value::Object(_)) => self.add(operand)?,
+                _ => {}
+            }
+        }
+        Some(())
     }
 }
 

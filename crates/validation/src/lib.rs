@@ -2,6 +2,7 @@
 
 mod cost; // limits the evaluations of schemas whose references multiply
 mod explain;
+mod locate; // the violation in a value that is too deep to collect all errors
 mod reference;
 mod validator;
 mod violation;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::cost::EvaluationCost;
 use crate::explain::explain_all;
+use crate::locate::innermost_errors;
 use crate::violation::{Requirement, Violation, ViolationKind};
 
 /// The maximum number of schema evaluations for one value.
@@ -42,6 +43,7 @@ pub struct Validator {
     /// `None` if too many schemas apply to one value: compiling it would take too long.
     compiled: Option<jsonschema::Validator>,
     cost: EvaluationCost,
+    checks_formats: bool,
 }
 
 /// A JSON value that is not a valid schema, or that refers to another document.
@@ -69,14 +71,14 @@ impl Validator {
     fn compile(schema: Arc<Value>, checks_formats: bool) -> Result<Validator, InvalidSchema> {
         let cost = EvaluationCost::of(&schema);
         if matches!(cost, EvaluationCost::TooComplex) {
-            return Ok(Validator { schema, compiled: None, cost });
+            return Ok(Validator { schema, compiled: None, cost, checks_formats });
         }
         let compiled = jsonschema::options()
             .offline()
             .should_validate_formats(checks_formats)
             .build(&schema)
             .map_err(|error| InvalidSchema { reason: error.to_string() })?;
-        Ok(Validator { schema, compiled: Some(compiled), cost })
+        Ok(Validator { schema, compiled: Some(compiled), cost, checks_formats })
     }
 
     /// Returns the schema.
@@ -86,26 +88,22 @@ impl Validator {
 
     /// Whether the value matches the schema.
     pub fn accepts(&self, value: &Value) -> Result<bool, TooComplex> {
-        if matches!(self.cost, EvaluationCost::ByReferences) && self.evaluations(value) > MAX_EVALUATIONS {
+        if !self.cost.is_decided_within(MAX_EVALUATIONS, &self.schema, value) {
             return Err(TooComplex);
         }
         Ok(self.compiled.as_ref().ok_or(TooComplex)?.is_valid(value))
     }
 
     /// Returns the violations in the order of the schema's properties; unknown properties come last. After fifty,
-    /// the last one is [`ViolationKind::More`]. If there are too many possible causes to list, the only violation
-    /// is that the value does not match.
+    /// the last one is [`ViolationKind::More`]. If there are too many possible causes to list, only those of one
+    /// invalid part of the value are listed, or only that the value does not match.
     pub fn violations(&self, value: &Value) -> Result<Vec<Violation>, TooComplex> {
         if self.accepts(value)? {
             return Ok(Vec::new());
         }
         match self.errors(value, &mut ErrorBudget::default()) {
             Some(errors) => Ok(explain_all(errors, &self.schema)),
-            None => {
-                let requirement = Requirement::Be("a value that the schema accepts".to_owned());
-                let kind = ViolationKind::InvalidValue { requirement, value: value.clone() };
-                Ok(vec![Violation { pointer: String::new(), kind }])
-            }
+            None => Ok(self.innermost_violations(value)),
         }
     }
 
@@ -117,15 +115,31 @@ impl Validator {
     ) -> Option<impl Iterator<Item = ValidationError<'v>>> {
         let weight = match self.cost {
             EvaluationCost::Linear { width } => 1 + (width - 1).saturating_mul(STEPS_PER_NESTED_ERROR),
-            EvaluationCost::ByReferences | EvaluationCost::TooComplex => STEPS_PER_EVALUATION,
+            EvaluationCost::ByReferences { .. } | EvaluationCost::TooComplex => STEPS_PER_EVALUATION,
         };
-        let steps = self.evaluations(value).saturating_mul(weight);
+        let steps = self.cost.evaluations(&self.schema, value).saturating_mul(weight);
         budget.steps = budget.steps.checked_sub(steps)?;
         Some(self.compiled.as_ref()?.iter_errors(value))
     }
 
-    fn evaluations(&self, value: &Value) -> u64 {
-        self.cost.evaluations(&self.schema, value)
+    /// Returns violations of the innermost invalid part that can be found.
+    fn innermost_violations(&self, value: &Value) -> Vec<Violation> {
+        let located = match self.cost {
+            EvaluationCost::ByReferences { remembered: Some(_) } => {
+                let max = MAX_ERROR_STEPS / STEPS_PER_EVALUATION;
+                innermost_errors(&self.schema, value, self.checks_formats, max, |pointer, errors| {
+                    let mut violations = explain_all(errors, &self.schema);
+                    violations.iter_mut().for_each(|violation| violation.pointer.insert_str(0, pointer));
+                    violations
+                })
+            }
+            _ => None,
+        };
+        located.unwrap_or_else(|| {
+            let requirement = Requirement::Be("a value that the schema accepts".to_owned());
+            let kind = ViolationKind::InvalidValue { requirement, value: value.clone() };
+            vec![Violation { pointer: String::new(), kind }]
+        })
     }
 }
 

@@ -284,6 +284,83 @@ fn exponential_references_are_too_complex() {
     assert_eq!(validator.accepts(&json!({"b": {}})), Err(TooComplex));
 }
 
+/// Alternatives that each refer to the whole schema, in two definitions, with their tag at the end.
+fn expressions() -> Value {
+    let pair = |tag: &str| {
+        json!({
+            "type": "object",
+            "properties": {
+                "left": {"$ref": "#/$defs/expression"},
+                "right": {"$ref": "#/$defs/expression"},
+                "operator": {"const": tag}
+            },
+            "required": ["left", "right", "operator"],
+            "additionalProperties": false
+        })
+    };
+    let number =
+        json!({"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]});
+    let expression = json!({"anyOf": [pair("+"), {"$ref": "#/$defs/product"}, number]});
+    json!({
+        "type": "object",
+        "properties": {"term": {"$ref": "#/$defs/expression"}},
+        "$defs": {"expression": expression, "product": pair("*")}
+    })
+}
+
+/// A term of the given depth, around `innermost`.
+fn term(depth: usize, innermost: Value) -> Value {
+    let nested = (0..depth).fold(
+        innermost,
+        |inner, level| json!({"left": inner, "right": {"number": level}, "operator": (["+", "*"][level % 2])}),
+    );
+    json!({"term": nested})
+}
+
+#[test]
+fn deep_values_of_recursive_alternatives_are_validated() {
+    let validator = Validator::new(expressions()).unwrap();
+    for depth in [5, 30, 60] {
+        assert_eq!(validator.accepts(&term(depth, json!({"number": 1}))), Ok(true), "depth {depth}");
+        let place = format!("/term{}", "/left".repeat(depth));
+        for (innermost, expected) in [
+            (json!({"number": "one"}), format!(r#"at {place}/number: "one" is not an integer"#)),
+            (
+                json!({"left": {"number": 1}, "operator": "+"}),
+                format!(r#"at {place}: missing required property "right""#),
+            ),
+        ] {
+            let violations = validator.violations(&term(depth, innermost)).unwrap();
+            let messages: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            assert!(depth == 5 || messages == [expected.clone()], "depth {depth}: {messages:?}, {expected}");
+            assert!(!messages.is_empty());
+        }
+    }
+    // The whole value is below the place of the violation.
+    let mut unknown = term(30, json!({"number": 1}));
+    unknown["term"]["sign"] = json!("-");
+    let violations = validator.violations(&unknown).unwrap();
+    let messages: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        messages,
+        [r#"at /term: unknown property "sign"; known properties are "left", "right", "operator""#]
+    );
+}
+
+#[test]
+fn recursive_references_that_multiply_within_a_cycle_are_too_complex() {
+    let mut definitions = json!({});
+    for level in 0..40 {
+        let next = json!({"$ref": format!("#/$defs/d{}", (level + 1) % 40)});
+        let alternative = |tag: &str| json!({"properties": {"next": next, "tag": {"const": tag}}});
+        definitions[format!("d{level}")] = json!({"anyOf": [alternative("a"), alternative("b")]});
+    }
+    let validator = Validator::new(json!({"$ref": "#/$defs/d0", "$defs": definitions})).unwrap();
+    let nested = |depth| (0..depth).fold(json!({}), |inner, _| json!({"next": inner, "tag": "c"}));
+    assert_eq!(validator.accepts(&nested(3)), Ok(false));
+    assert_eq!(validator.accepts(&nested(60)), Err(TooComplex));
+}
+
 #[test]
 fn references_outside_the_schema_are_not_fetched() {
     let error =

@@ -30,12 +30,14 @@ impl<'a> SourceTool<'a> {
             .filter(|member| is_schema(member.value, arena) || describes_keys(member.value, arena));
         match (found.next(), found.next()) {
             (None, _) => self,
-            (Some(only), None) if SCHEMA_KEYS.contains(&only.key) && is_schema(only.value, arena) => SourceTool {
-                input_schema: Some(only.value),
-                schema_key: Some(only.key),
-                original: Original::NotRetained,
-                ..self
-            },
+            (Some(only), None) if SCHEMA_KEYS.contains(&only.key) && is_schema(only.value, arena) => {
+                SourceTool {
+                    input_schema: Some(only.value),
+                    schema_key: Some(only.key),
+                    original: Original::NotRetained,
+                    ..self
+                }
+            }
             (Some(first), _) => SourceTool::invalid(self.name, ToolReadError::SchemaUnder(first.key)),
         }
     }

@@ -11,8 +11,11 @@ pub struct AuthError {
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum AuthProblem {
-    #[error("a login is required, but there is no browser to log in with")]
-    LoginRequired,
+    #[error("{}", login_required(refused.as_deref()))]
+    LoginRequired {
+        /// The reason why the authorization server refused to refresh the last token.
+        refused: Option<String>,
+    },
     #[error("`oauth.{key}` {problem}")]
     Config { key: &'static str, problem: String },
     #[error("cannot discover its authorization server: {detail}")]
@@ -49,6 +52,13 @@ pub(super) enum AuthProblem {
     Cancelled,
 }
 
+fn login_required(refused: Option<&str>) -> String {
+    match refused {
+        Some(detail) => format!("a new login is required, because its token was not refreshed: {detail}"),
+        None => "a login is required, but there is no browser to log in with".to_owned(),
+    }
+}
+
 impl AuthError {
     /// Returns the reason without the name of the server.
     pub(crate) fn reason(&self) -> String {
@@ -59,7 +69,7 @@ impl AuthError {
     pub fn hint(&self) -> Option<String> {
         let server = &self.server;
         Some(match &self.problem {
-            AuthProblem::LoginRequired => format!("log in with `toolwire login {server}`"),
+            AuthProblem::LoginRequired { .. } => format!("log in with `toolwire login {server}`"),
             AuthProblem::Config { key, .. } => format!("see `oauth.{key}` of `{server}` in the configuration"),
             AuthProblem::Discovery { .. } | AuthProblem::NoAuthorizationServer => {
                 format!("check `url` of `{server}` in the configuration, or set a fixed token under `headers`")

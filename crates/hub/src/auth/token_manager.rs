@@ -51,6 +51,8 @@ struct TokenState {
     generation: u64,
     login_failed: Option<(Instant, AuthProblem)>,
     refresh_failed: Option<Instant>,
+    /// The reason why the last refresh token was refused.
+    refresh_refused: Option<String>,
     /// The last login for additional scopes: when, and the requested scopes.
     scope_upgrade: Option<(Instant, Vec<String>)>,
 }
@@ -204,6 +206,7 @@ impl TokenManager {
         state.generation += 1;
         state.is_loaded = true;
         state.refresh_failed = None;
+        state.refresh_refused = None;
         state.grant = Some(grant);
     }
 
@@ -257,6 +260,7 @@ impl TokenManager {
                 tracing::warn!(server = self.server.name, detail, "a new login is required");
                 let without_tokens = Grant { access_token: None, refresh_token: None, ..grant };
                 self.save(without_tokens).await;
+                self.state().refresh_refused = Some(detail);
                 drop(refresh_lock);
                 match need {
                     // The server responds with a challenge if it requires a token.
@@ -304,7 +308,7 @@ impl TokenManager {
         let needs_login = self.server.config.grant == GrantKind::AuthorizationCode;
         if needs_login {
             if self.browser.is_none() {
-                return Err(AuthProblem::LoginRequired);
+                return Err(AuthProblem::LoginRequired { refused: self.state().refresh_refused.clone() });
             }
             if let Some((failed, error)) = &self.state().login_failed
                 && failed.elapsed() < LOGIN_PAUSE
@@ -391,6 +395,7 @@ fn opened_a_page(error: &AuthProblem) -> bool {
             | AuthProblem::LoginTimedOut { .. }
             | AuthProblem::LoginRefused { .. }
             | AuthProblem::WrongIssuer { .. }
+            | AuthProblem::NoIssuer
             | AuthProblem::NoToken { .. }
     )
 }

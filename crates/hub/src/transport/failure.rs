@@ -52,6 +52,8 @@ pub(crate) enum Credentials {
     Header,
     /// A token of OAuth, if there was one.
     OAuth,
+    /// A token of OAuth that was issued after the server had refused another one, or none.
+    NewToken,
     /// None: OAuth is switched off.
     None,
 }
@@ -145,6 +147,10 @@ impl TransportFailure {
             TransportFailure::Unauthorized { status: 401, sent, .. } => match sent {
                 Credentials::Header => "check the token in its `Authorization` header",
                 Credentials::OAuth => "configure a token under `headers`, or log in with `toolwire login`",
+                Credentials::NewToken => {
+                    "it refuses even a token that was just issued: check its `url` and `oauth.scopes`, or configure \
+                     a token under `headers`"
+                }
                 Credentials::None => "configure a token under `headers`, or remove `\"oauth\": false`",
             },
             TransportFailure::Unauthorized { sent: Credentials::Header | Credentials::None, .. } => {
@@ -242,6 +248,7 @@ mod tests {
         let hint = |failure: TransportFailure| failure.hint().unwrap_or_default();
         let refused = |sent| TransportFailure::Unauthorized { status: 401, challenge: String::new(), sent };
         assert!(hint(refused(Credentials::OAuth)).contains("toolwire login"));
+        assert!(!hint(refused(Credentials::NewToken)).contains("toolwire login"));
         assert!(!hint(refused(Credentials::Header)).contains("login"));
         assert!(!hint(refused(Credentials::None)).contains("login"));
         let redirected = |status, is_complete| TransportFailure::Redirected {

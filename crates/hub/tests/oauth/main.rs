@@ -286,6 +286,27 @@ async fn a_revoked_token_is_refreshed_without_a_login() {
 }
 
 #[tokio::test]
+async fn the_reason_of_a_refused_refresh_is_reported_without_a_browser() {
+    let setup = Setup::with(Rules::default()).await;
+    setup.logged_in().await;
+    setup.edit_token_file(expire_soon);
+    let body = json!({"error": "invalid_grant", "error_description": "the session was revoked"});
+    setup.issuer.rules().token_failure = Some((StatusCode::BAD_REQUEST, body));
+    setup.issuer.revoke_access();
+    let options = HubOptions::default().with_data_folder(setup.folder.path());
+    let hub = Hub::start(&setup.hub_config(), options);
+    hub.settled().await;
+    let status = hub.status().remove(0);
+    let reason = status.phase.unavailable_reason().unwrap_or_default();
+    assert!(
+        reason.contains("a new login is required") && reason.contains("the session was revoked"),
+        "{reason}"
+    );
+    assert_eq!(status.hint.as_deref(), Some("log in with `toolwire login notes`"));
+    hub.close().await;
+}
+
+#[tokio::test]
 async fn two_clients_never_use_a_refresh_token_twice() {
     // Every token is already expired, so each call refreshes it.
     let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
@@ -568,12 +589,15 @@ async fn a_login_response_from_another_issuer_is_rejected() {
             let metadata = metadata.clone();
             let setup =
                 Setup::with(Rules { issuer_in_redirect, metadata, denies_login, ..Rules::default() }).await;
-            let result = setup.call(&setup.client(AuthConfig::default()), None).await;
+            let client = setup.client(AuthConfig::default());
             let expected = match issuer {
                 "" => "does not name its authorization server (`iss` is missing)",
                 _ => "came from a different authorization server",
             };
-            assert_error(result, expected);
+            for _ in 0..2 {
+                assert_error(setup.call(&client, None).await, expected);
+            }
+            assert_eq!(setup.browser.visits(), 1);
             assert_eq!(setup.issuer.record().token_requests.len(), 0);
             let page = setup.browser.last_page().await;
             assert!(page.contains("The login failed"), "{page}");

@@ -125,7 +125,7 @@ impl HttpClient {
             None if self.headers.contains_key(AUTHORIZATION) => Credentials::Header,
             None => Credentials::None,
         };
-        let unauthorized = |response: &Response, challenge| TransportFailure::Unauthorized {
+        let unauthorized = |response: &Response, challenge, sent| TransportFailure::Unauthorized {
             status: response.status().as_u16(),
             challenge,
             sent,
@@ -137,11 +137,11 @@ impl HttpClient {
             None => None,
         };
         if replacement.is_none() {
-            return Err(unauthorized(&first, challenge));
+            return Err(unauthorized(&first, challenge, sent));
         }
         let second = self.send_once(request, replacement.as_ref()).await?;
         match self::challenge(&second) {
-            Some(challenge) => Err(unauthorized(&second, challenge)),
+            Some(challenge) => Err(unauthorized(&second, challenge, Credentials::NewToken)),
             None => Ok(second),
         }
     }
