@@ -50,7 +50,7 @@ pub(crate) fn run(direction: Direction, args: &CodecArgs) -> Result<ExitCode, Co
     let options = Options::default().with_reshape(args.reshape);
     let toolset = Toolset::from_json(&tools.text, args.dialect, &options)
         .map_err(|error| tools.parse_error(&error, &accepted_forms(Dialect::Mcp)))?;
-    refusals::print(toolset.reports(), Severity::Warning, "calls to it return an error");
+    refusals::print(toolset.reports(), Severity::Warning, |them| format!("calls to {them} return an error"));
 
     print_input_prompt("calls, one {\"name\":…,\"arguments\":…} per line,");
     let mut input = io::stdin().lock();

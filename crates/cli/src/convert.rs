@@ -158,16 +158,19 @@ fn note_lossy_tools(reports: &[Report]) {
 /// Prints the refused tools and returns the exit code.
 fn print_refusals(reports: &[Report], args: &ConvertArgs) -> ExitCode {
     let file = args.file.as_deref().filter(|path| *path != Path::new("-") && args.from == Dialect::Mcp);
-    let hint = match file {
+    let hint = |them: &str| match file {
         Some(path) => {
-            format!("`toolwire check {}` shows which dialects accept it", sanitize(&path.to_string_lossy()))
+            format!(
+                "`toolwire check {}` shows which dialects accept {them}",
+                sanitize(&path.to_string_lossy())
+            )
         }
         None if reports.iter().all(|report| report.status == Status::Refused) => {
             "`--report -` prints the reasons as JSON".to_owned()
         }
         None => "`--report -` prints the reasons as JSON; the other tools were converted".to_owned(),
     };
-    match refusals::print(reports, Severity::Error, &hint) {
+    match refusals::print(reports, Severity::Error, hint) {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }

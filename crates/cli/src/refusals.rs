@@ -16,8 +16,9 @@ pub(crate) enum Severity {
     Warning,
 }
 
-/// Prints each refused tool with its reason, then the hint, and returns the number of refused tools.
-pub(crate) fn print(reports: &[Report], severity: Severity, hint: &str) -> usize {
+/// Prints each refused tool with its reason, then the hint, and returns the number of refused tools. The hint gets the
+/// pronoun for them: "it" or "them".
+pub(crate) fn print(reports: &[Report], severity: Severity, hint: impl FnOnce(&str) -> String) -> usize {
     let mut text = String::new();
     let mut refused = 0;
     for (index, report) in reports.iter().enumerate() {
@@ -31,7 +32,7 @@ pub(crate) fn print(reports: &[Report], severity: Severity, hint: &str) -> usize
         }
     }
     if refused > 0 {
-        let _ = writeln!(text, "{HINT}hint:{HINT:#} {hint}");
+        let _ = writeln!(text, "{HINT}hint:{HINT:#} {}", hint(if refused == 1 { "it" } else { "them" }));
         print_stderr(&text);
     }
     refused

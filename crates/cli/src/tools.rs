@@ -66,7 +66,7 @@ fn print_tools(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<u
     print_problems(hub);
     if let Some(dialect) = args.dialect {
         let toolset = hub.get_tools(dialect, &Options::default().with_defaults(defaults(args.defaults)));
-        let hint = "`toolwire check` shows which dialects accept them";
+        let hint = |them: &str| format!("`toolwire check` shows which dialects accept {them}");
         let refused = refusals::print(toolset.reports(), Severity::Error, hint);
         output::print_untrusted(&to_json(&toolset.request_tools(), false))?;
         return Ok(refused);
@@ -168,7 +168,11 @@ pub(crate) fn warnings(server: &ServerStatus) -> Vec<String> {
         .unused_patterns
         .iter()
         .map(|pattern| format!("`{pattern}` in `tools.allow` or `tools.deny` matches none of its tools"));
-    server.incomplete.iter().cloned().chain(duplicates).chain(unused_patterns).collect()
+    let corrected_type = server.info.as_ref().and_then(|info| info.corrected_type);
+    let wrong_type = corrected_type.map(|kind| {
+        format!("its `type` is wrong, and `{kind}` is used instead; correct it in the configuration")
+    });
+    server.incomplete.iter().cloned().chain(wrong_type).chain(duplicates).chain(unused_patterns).collect()
 }
 
 fn page(hub: &Hub, status: &[ServerStatus], columns: usize) -> String {

@@ -254,6 +254,20 @@ fn a_refused_tool_is_in_the_report_with_its_reason() {
 }
 
 #[test]
+fn the_hint_has_the_number_of_the_refused_tools() {
+    let broken =
+        |name: &str| json!({"name": name, "inputSchema": {"type": "object", "$ref": "#/$defs/Gone"}});
+    let path = folder("refused-tools").join("tools.json");
+    for (tools, expected) in
+        [(json!([broken("a")]), "accept it\n"), (json!([broken("a"), broken("b")]), "accept them\n")]
+    {
+        fs::write(&path, tools.to_string()).unwrap();
+        let outcome = convert(&["--to", "openai", path.to_str().unwrap()], "");
+        assert!(outcome.stderr.ends_with(expected), "{}", outcome.stderr);
+    }
+}
+
+#[test]
 fn a_single_refused_tool_prints_nothing() {
     let tool = r##"{"name": "broken", "inputSchema": {"type": "object", "properties": {"b": {"$ref": "#/$defs/Gone"}}}}"##;
     let outcome = convert(&["--to", "openai"], tool);

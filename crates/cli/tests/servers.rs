@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use serde_json::{Value, json};
-use toolwire_testkit::misbehaving_server;
+use toolwire_testkit::{InstalledServers, misbehaving_server};
 
 /// Long enough for a busy machine; a passing test never waits this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -180,6 +180,17 @@ fn a_command_with_arguments_gets_a_hint() {
         "{}{}",
         outcome.stdout,
         outcome.stderr
+    );
+}
+
+#[test]
+fn a_wrong_type_is_a_warning_in_one_line() {
+    let server = InstalledServers::find().everything_over_sse();
+    let servers = json!({"web": {"type": "streamable-http", "url": server.url("/sse"), "oauth": false}});
+    let outcome = Folder::new("wrong-type", servers).run(&["tools"], "");
+    assert_eq!(
+        outcome.stderr,
+        "warning: server `web`: its `type` is wrong, and `sse` is used instead; correct it in the configuration\n"
     );
 }
 

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::host::Host;
 use crate::raw_capture::IgnoredOutput;
 use crate::sync::lock;
-use crate::transport::{Connection, ConnectionEnd};
+use crate::transport::{Connection, ConnectionEnd, HttpKind};
 pub(crate) use call::SessionCall;
 pub(crate) use connect::ConnectContext;
 use deadline::PausableDeadline;
@@ -72,6 +72,8 @@ pub struct ServerInfo {
     pub capabilities: Value,
     /// Used by the next connection, which then needs no probe.
     pub era: ProtocolEra,
+    /// The transport that it uses, if its `type` in the configuration is the other one.
+    pub corrected_type: Option<HttpKind>,
 }
 
 /// The two eras of the protocol.

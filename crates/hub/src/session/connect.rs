@@ -120,6 +120,8 @@ struct EstablishedConnection {
     service: RunningService<RoleClient, ClientService>,
     connection: Arc<Connection>,
     process: Option<ServerProcess>,
+    /// The transport that it uses, if the configuration names the other one.
+    corrected: Option<HttpKind>,
 }
 
 /// The reason why one way to connect failed, and whether another one may succeed.
@@ -195,7 +197,9 @@ impl ConnectAttempt<'_> {
             extension.set_process(process.id(), &connection);
         }
         match self.establish(transport, lifecycle(era), &connection).await {
-            Ok(service) => Ok(EstablishedConnection { service, connection, process: Some(process) }),
+            Ok(service) => {
+                Ok(EstablishedConnection { service, connection, process: Some(process), corrected: None })
+            }
             Err(failure) => {
                 // The reason is usually on stderr, which is complete when the process has ended.
                 process.stop_without_session().await;
@@ -221,11 +225,7 @@ impl ConnectAttempt<'_> {
             // It does not support the other transport either, so the first reason is the better one.
             Err(other) if other.may_have_other_transport() => Err(failure),
             Ok(established) if kind == first => {
-                tracing::warn!(
-                    target: "toolwire::hub", server = self.context.server,
-                    "the server uses the transport `{second}`; correct its `type`"
-                );
-                Ok(established)
+                Ok(EstablishedConnection { corrected: Some(second), ..established })
             }
             established => established,
         }
@@ -265,7 +265,7 @@ impl ConnectAttempt<'_> {
         let connection = Connection::new(&self.context.server, SdkSchemas::Needed);
         let transport = http::streamable(client.clone(), HTTP_PROBE_TIMEOUT, connection.clone());
         let service = self.establish(transport, lifecycle(era), &connection).await?;
-        Ok(EstablishedConnection { service, connection, process: None })
+        Ok(EstablishedConnection { service, connection, process: None, corrected: None })
     }
 
     async fn connect_sse(&self, client: &HttpClient) -> AttemptResult {
@@ -273,7 +273,7 @@ impl ConnectAttempt<'_> {
         let opened = self.within_deadline(sse::open(client.clone(), connection.clone())).await?;
         let transport = opened.map_err(ConnectError::Failed)?;
         let service = self.establish(transport, ClientLifecycleMode::Initialize, &connection).await?;
-        Ok(EstablishedConnection { service, connection, process: None })
+        Ok(EstablishedConnection { service, connection, process: None, corrected: None })
     }
 
     async fn establish<T>(
@@ -330,10 +330,10 @@ impl ConnectAttempt<'_> {
 
 impl EstablishedConnection {
     fn into_session(self, context: ConnectContext, connect_deadline: PausableDeadline) -> Session {
-        let EstablishedConnection { service, connection, process } = self;
+        let EstablishedConnection { service, connection, process, corrected } = self;
         let peer = service.peer().clone();
         let protocol = peer.peer_info().map(|info| info.protocol_version.to_string());
-        let info = server_info(&connection, protocol);
+        let info = ServerInfo { corrected_type: corrected, ..server_info(&connection, protocol) };
         let reports_changes =
             info.capabilities.pointer("/tools/listChanged").and_then(Value::as_bool) == Some(true);
         let stop = CancellationToken::new();
@@ -390,6 +390,7 @@ fn server_info(connection: &Connection, protocol: Option<String>) -> ServerInfo 
         instructions: result.get("instructions").and_then(Value::as_str).map(str::to_owned),
         capabilities: result.get("capabilities").cloned().unwrap_or_default(),
         era: if is_discovery { ProtocolEra::Modern } else { ProtocolEra::Legacy },
+        corrected_type: None,
     }
 }
 

@@ -100,6 +100,8 @@ async fn a_wrong_type_is_corrected() {
         let session = connect(&http(&url, kind)).await;
         let result = call(&session, "echo", json!({ "message": "one" })).await;
         assert_eq!(result["content"][0]["text"], "Echo: one");
+        let other = if kind == HttpKind::Sse { HttpKind::Streamable } else { HttpKind::Sse };
+        assert_eq!(session.info().corrected_type, Some(other));
         session.close().await;
     }
 }
