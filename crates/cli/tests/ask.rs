@@ -473,6 +473,88 @@ fn without_configuration_the_demo_model_makes_both_calls_in_one_step() {
     assert_eq!((run["steps"].as_u64(), run["ending"].as_str()), (Some(2), Some("finished")));
 }
 
+/// A schema that strict mode accepts only in another form.
+const SCHEMA: &str = r#"{"type": "object", "properties": {"sum": {"type": "integer"}, "note": {"type": "string"}}, "required": ["sum"]}"#;
+
+#[test]
+fn a_schema_makes_the_response_json() {
+    let call = ModelOutput::default().call("call_1", "echo", r#"{"text":"42"}"#);
+    let outputs = [
+        call,
+        ModelOutput::text(r#"{"sum":"?","note":null}"#),
+        ModelOutput::text(r#"{"sum":42,"note":null}"#),
+    ];
+    let setup = Setup::new("schema", json!({"one": server(&[])}), outputs.clone());
+    fs::write(setup.folder.join("sum.json"), SCHEMA).unwrap();
+    let outcome = setup.ask(&["--schema", "sum.json", "--allow", "*", "What is 25 + 17?"], b"");
+    assert_eq!((outcome.code, &*outcome.stdout), (0, "{\"sum\":42}\n"), "{}", outcome.stderr);
+    for request in setup.provider.requests() {
+        assert_eq!(request.rejection, None);
+        assert_eq!(request.body["response_format"]["json_schema"]["strict"], json!(true));
+    }
+    let setup = Setup::new("schema_json", json!({"one": server(&[])}), outputs);
+    fs::write(setup.folder.join("sum.json"), SCHEMA).unwrap();
+    let (run, _) = setup.transcript(&["--schema", "sum.json", "--allow", "*", "What is 25 + 17?"], 0);
+    assert_eq!((&run["output"], &run["answer"]), (&json!({"sum": 42}), &json!("{\"sum\":42}")));
+    // The rejected response is not part of the run.
+    assert_eq!(run["messages"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn a_response_that_does_not_match_the_schema_is_not_printed() {
+    let outputs = [ModelOutput::text("It is 42."), ModelOutput::text("42, as I said.")];
+    let setup = Setup::new("schema_failed", json!({}), outputs);
+    fs::write(setup.folder.join("sum.json"), SCHEMA).unwrap();
+    let outcome = setup.ask(&["--schema", "sum.json", "What is 25 + 17?"], b"");
+    assert_eq!((outcome.code, &*outcome.stdout), (1, ""));
+    assert!(outcome.stderr.contains("the response does not have the required form"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("hint: retry"), "{}", outcome.stderr);
+}
+
+#[test]
+fn an_unusable_schema_is_a_usage_error() {
+    let setup = Setup::new("schema_invalid", json!({}), [ModelOutput::text("Hi")]);
+    for (name, text) in [("text.json", "no"), ("type.json", r#"{"type": "objekt"}"#), ("list.json", "[1]")] {
+        fs::write(setup.folder.join(name), text).unwrap();
+    }
+    for (name, problem) in [
+        ("missing.json", "cannot read `missing.json`"),
+        ("text.json", "`text.json` is not JSON: expected ident at line 1 column 2"),
+        ("type.json", "`type.json`: the schema of the response is not a JSON Schema: "),
+        ("list.json", "`list.json`: the schema of the response is not a JSON Schema: it is an array"),
+    ] {
+        let outcome = setup.ask(&["--schema", name, "Hi"], b"");
+        assert_eq!((outcome.code, &*outcome.stdout), (2, ""), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(problem) && outcome.stderr.contains("hint:"), "{}", outcome.stderr);
+    }
+    assert!(setup.provider.requests().is_empty());
+}
+
+/// The stand-in copies properties of tool results, and says so if there are none.
+#[test]
+fn the_demo_model_fills_a_schema_from_tool_results() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("ask");
+    fs::create_dir_all(&folder).unwrap();
+    let schema = folder.join("weather.schema.json");
+    let properties = json!({"location": {"type": "string"}, "temperature": {"type": "integer"}});
+    let required =
+        json!({"type": "object", "properties": properties, "required": ["location", "temperature"]});
+    fs::write(&schema, required.to_string()).unwrap();
+    let schema = schema.to_str().unwrap();
+    let outcome = ask_unconfigured("demo_schema", &["What is the weather in Paris?", "--schema", schema]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let weather: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(weather["location"], "Paris");
+    assert!(weather["temperature"].is_i64() && weather.as_object().unwrap().len() == 2, "{weather}");
+    let outcome = ask_unconfigured("demo_schema", &["Write a poem.", "--schema", schema]);
+    assert_eq!((outcome.code, &*outcome.stdout), (1, ""));
+    assert!(
+        outcome.stderr.contains("`demo` cannot be used: it is not a language model"),
+        "{}",
+        outcome.stderr
+    );
+}
+
 #[test]
 fn usage_errors_have_a_hint() {
     for (arguments, problem, hint) in [
