@@ -379,6 +379,8 @@ impl Run {
             message.extra.insert("_meta".to_owned(), json!({"toolwire/interrupted": true}));
             self.turn.text = partial;
             self.add_response(message);
+        } else if let Some(message) = self.turn.output.take_rejected() {
+            self.add_response(Arc::unwrap_or_clone(message));
         }
         for call in &mut self.calls {
             call.abort();

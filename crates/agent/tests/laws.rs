@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use serde_json::json;
 use toolwire_agent::{AgentSettings, ApprovalPolicy, Decision, Run, Step, normalize};
 use toolwire_contract::{
-    Block, Content, Message, ModelError, ModelLimits, ModelResponse, Role, StopReason, Tool, ToolCall,
-    ToolResult, UnusableCall, Usage,
+    Block, Content, Message, ModelError, ModelLimits, ModelResponse, OutputFormat, Role, StopReason, Tool,
+    ToolCall, ToolResult, UnusableCall, Usage,
 };
 use toolwire_testkit::check_messages;
 
@@ -43,7 +43,7 @@ enum Event {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let response = (0..4u8, prop::collection::vec(0..6u8, 0..4), any::<bool>(), any::<bool>(), 0..5u8)
+    let response = (0..5u8, prop::collection::vec(0..6u8, 0..4), any::<bool>(), any::<bool>(), 0..5u8)
         .prop_map(|(text, calls, same_ids, unusable, stop)| Event::Response {
             text,
             calls,
@@ -77,7 +77,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(many_tools: bool, context: Option<u64>) -> Simulation {
+    fn new(many_tools: bool, context: Option<u64>, output: Option<bool>) -> Simulation {
         let tool = |name: &str, annotations| Tool {
             annotations: serde_json::from_value(annotations).unwrap(),
             description: Some(format!("does {name}")),
@@ -91,8 +91,12 @@ impl Simulation {
         ];
         let others = (0..60).map(|number| tool(&format!("other_{number}"), json!({"readOnlyHint": true})));
         let tools: Arc<[Tool]> = named_tools.into_iter().chain(others.filter(|_| many_tools)).collect();
-        let limits = ModelLimits { context_tokens: context, tools: Some(12), ..ModelLimits::default() };
+        let limits =
+            ModelLimits { context_tokens: context, tools: Some(12), separate_output: output == Some(true) };
         let mut settings = AgentSettings::default();
+        if output.is_some() {
+            settings.output = OutputFormat::schema(json!({"type": "object"}));
+        }
         settings.max_steps = 6;
         settings.token_budget = Some(500);
         settings.approvals = ApprovalPolicy::default().deny("denied");
@@ -187,6 +191,7 @@ impl Simulation {
         let text = match text {
             0 => vec![],
             1 => vec![Block::Content(Content::text("  "))],
+            4 => vec![Block::Content(Content::text("{\"a\": 1}"))],
             2 => vec![Block::Content(Content::Other(json!({"type": "thinking", "text": "hm"})))],
             _ => vec![Block::Content(Content::text("Let me see."))],
         };
@@ -246,6 +251,13 @@ impl Simulation {
             assert_eq!(stored, self.run.messages(), "the stored messages differ from the history");
             check_messages(self.run.messages()).unwrap();
         }
+        if let Step::Done(outcome) = self.run.step()
+            && outcome.is_finished()
+            && matches!(outcome.stop, Some(StopReason::End))
+        {
+            let requires_output = !self.run.settings().output.is_text();
+            assert_eq!(outcome.output.is_some(), requires_output, "{outcome:?}");
+        }
         // Each call has exactly one result in the stored messages too.
         let mut open: Vec<&str> = Vec::new();
         for block in self.stored.iter().flat_map(|message| &message.content) {
@@ -270,8 +282,9 @@ proptest! {
         events in prop::collection::vec(event(), 1..40),
         many_tools in any::<bool>(),
         context in prop::option::of(300..3_000u64),
+        output in prop::option::of(any::<bool>()),
     ) {
-        let mut simulation = Simulation::new(many_tools, context);
+        let mut simulation = Simulation::new(many_tools, context, output);
         simulation.run.say("Hello!");
         simulation.save();
         for event in &events {
@@ -285,8 +298,11 @@ proptest! {
     }
 
     #[test]
-    fn runs_round_trip_through_json(events in prop::collection::vec(event(), 1..20)) {
-        let mut simulation = Simulation::new(false, None);
+    fn runs_round_trip_through_json(
+        events in prop::collection::vec(event(), 1..20),
+        output in prop::option::of(any::<bool>()),
+    ) {
+        let mut simulation = Simulation::new(false, None, output);
         simulation.run.say("Hello!");
         for event in &events {
             simulation.apply(event);

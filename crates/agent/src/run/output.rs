@@ -1,7 +1,7 @@
 //! The required form of the final response.
 //!
-//! A response that does not have it is not part of the history. The next request ends with it and with the reason, and must
-//! not call tools. The second one fails the run. Where a request cannot have both tools and a format, the format is only
+//! A response that does not have it is not part of the history, unless the run ends before it is corrected. The next request
+//! ends with it and with the reason, and must not call tools. The second one fails the run. Where a request cannot have both tools and a format, the format is only
 //! required when the model has stopped calling tools.
 
 use std::sync::Arc;
@@ -50,6 +50,11 @@ impl OutputState {
     /// Whether the model must not call tools.
     pub(super) fn forbids_calls(&self) -> bool {
         self.stage != OutputStage::Open
+    }
+
+    /// Returns the rejected response, which nothing will replace.
+    pub(super) fn take_rejected(&mut self) -> Option<Arc<Message>> {
+        self.rejected.take().map(|(message, _)| message)
     }
 
     /// Returns the messages at the end of the next request that are not in the history.

@@ -191,6 +191,17 @@ async fn refusals_limits_and_other_endings_stay() {
     assert_eq!(finished.outcome.text, "Paris");
 }
 
+/// A response that was rejected stays if nothing replaces it.
+#[tokio::test]
+async fn a_rejected_response_stays_if_the_correction_fails() {
+    let error = toolwire_contract::ModelError::Broken { model: "m".to_owned(), problem: "cut".to_owned() };
+    let model = model([ScriptedTurn::text("Paris"), ScriptedTurn::error(error)]);
+    let finished = without_tools(&model).build().unwrap().run("Where?").await;
+    let Ending::Failed(failure) = &finished.outcome.ending else { panic!("{:?}", finished.outcome) };
+    assert_eq!(failure.code, "broken");
+    assert_eq!(text(finished.run.messages().last().unwrap()), "Paris");
+}
+
 #[derive(Debug, Deserialize, PartialEq, schemars::JsonSchema)]
 struct Weather {
     city: String,

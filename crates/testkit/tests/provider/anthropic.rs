@@ -313,3 +313,18 @@ fn tool_choice_is_checked() {
     };
     check(without_tools, "tool_choice: tool_choice may only be specified while providing tools");
 }
+
+#[test]
+fn the_schema_of_a_response_has_closed_objects() {
+    let format = |schema: Value| json!({"format": {"type": "json_schema", "schema": schema}});
+    let closed = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    check_accepted(|body| body["output_config"] = format(closed));
+    check(
+        |body| body["output_config"] = format(json!({"type": "object"})),
+        "output_config.format.schema: For 'object' type, 'additionalProperties' must be explicitly set to false",
+    );
+    check(
+        |body| body["output_config"] = json!({"format": {"type": "json_object"}}),
+        "output_config.format.type: Input should be 'json_schema'",
+    );
+}

@@ -196,3 +196,75 @@ fn local_servers_ignore_unknown_fields() {
     check(Api::Vllm, |request| request.body["tools"] = json!([]), 400, expected);
     check_accepted(Api::LlamaCpp, |request| request.body["tool_choice"] = json!({"type": "anything"}));
 }
+
+/// Adds a form of the response, and removes the tools unless they are wanted.
+fn require_form(format: Value, has_tools: bool) -> impl FnOnce(&mut TestRequest) {
+    move |request| {
+        let body = request.body.as_object_mut().unwrap();
+        if !has_tools {
+            body.remove("tools");
+            body.remove("tool_choice");
+        }
+        body.insert("response_format".to_owned(), format);
+    }
+}
+
+fn closed_schema() -> Value {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false});
+    json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": true}})
+}
+
+#[test]
+fn each_api_has_its_own_forms_of_responses() {
+    for api in Api::CHAT_FLAVOURS {
+        if *api != Api::DeepSeek {
+            check_accepted(*api, require_form(closed_schema(), false));
+        }
+        check_accepted(*api, require_form(json!({"type": "text"}), true));
+    }
+    for api in [Api::OpenAiChat, Api::Azure, Api::Xai] {
+        check_accepted(api, require_form(closed_schema(), true));
+    }
+    let message = "This response_format type is unavailable now";
+    check(Api::DeepSeek, require_form(closed_schema(), false), 400, openai_error(message, None, None));
+    let message = "json mode cannot be combined with tool/function calling";
+    check(Api::Groq, require_form(closed_schema(), true), 400, openai_error(message, None, None));
+    let stream = |request: &mut TestRequest| {
+        require_form(closed_schema(), false)(request);
+        request.body["stream"] = json!(true);
+    };
+    let message = "response_format json_schema does not support streaming";
+    check(Api::Groq, stream, 400, openai_error(message, None, None));
+    for (api, message) in [
+        (Api::Vllm, "You can only use one kind of constraint for guided decoding."),
+        (Api::LlamaCpp, "Cannot use custom grammar constraints with tools."),
+    ] {
+        let error = json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": 400}});
+        check(api, require_form(closed_schema(), true), 400, error);
+    }
+}
+
+#[test]
+fn openai_checks_the_schema_of_a_response_and_the_word_json() {
+    let mut open = closed_schema();
+    open["json_schema"]["schema"]["additionalProperties"] = json!(true);
+    let message = "Invalid schema for response_format 'n': In context=(), 'additionalProperties' is required to be \
+                   supplied and to be false.";
+    let path = "response_format.json_schema";
+    let error = openai_error(message, Some(path), Some("invalid_json_schema"));
+    check(Api::OpenAiChat, require_form(open.clone(), true), 400, error);
+    open["json_schema"]["strict"] = json!(false);
+    check_accepted(Api::OpenAiChat, require_form(open, true));
+    let message = "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.";
+    let format = json!({"type": "json_object"});
+    check(
+        Api::OpenAiChat,
+        require_form(format.clone(), true),
+        400,
+        openai_error(message, Some("messages"), None),
+    );
+    check_accepted(Api::OpenAiChat, |request| {
+        require_form(format, true)(request);
+        request.body["messages"][0]["content"] = json!("Write JSON.");
+    });
+}

@@ -87,3 +87,28 @@ fn tool_choice_is_checked() {
     let change = |body: &mut Value| body["strict_tools"] = true.into();
     check(change, "tools[0] must have at least one required parameter with strict_tools");
 }
+
+#[test]
+fn a_form_of_the_response_excludes_tools() {
+    let format = json!({"type": "json_object", "json_schema": {"type": "object"}});
+    check(
+        |body| body["response_format"] = format.clone(),
+        "response_format cannot be used with tools or documents",
+    );
+    let without_tools = |body: &mut Value| {
+        let fields = body.as_object_mut().unwrap();
+        fields.remove("tools");
+        fields.remove("tool_choice");
+    };
+    valid_request().check_accepted(Api::Cohere, |request| {
+        without_tools(&mut request.body);
+        request.body["response_format"] = format.clone();
+    });
+    check(
+        |body| {
+            without_tools(body);
+            body["response_format"] = json!({"type": "json_object", "json_schema": {"type": "array"}});
+        },
+        "response_format.json_schema must be of type object",
+    );
+}

@@ -312,3 +312,26 @@ fn tool_choice_is_checked() {
     };
     check(without_tools, "Function calling config is set without function_declarations.");
 }
+
+#[test]
+fn older_models_have_either_tools_or_a_form_of_the_response() {
+    let form = |request: &mut TestRequest| {
+        request.body["generationConfig"] =
+            json!({"responseMimeType": "application/json", "responseJsonSchema": {"type": "object"}});
+    };
+    check_accepted(form);
+    let message = "Function calling with a response mime type: 'application/json' is unsupported";
+    check_rejected(
+        |request| {
+            use_older_model(request);
+            form(request);
+        },
+        400,
+        error(400, "INVALID_ARGUMENT", message),
+    );
+    check(
+        |body| body["generationConfig"] = json!({"responseJsonSchema": {"type": "object"}}),
+        "* GenerateContentRequest.generation_config.response_schema: only allowed when response_mime_type is \
+         'application/json'\n",
+    );
+}

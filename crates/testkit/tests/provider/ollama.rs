@@ -72,3 +72,12 @@ fn a_property_must_be_an_object() {
          api.ToolProperty",
     );
 }
+
+#[test]
+fn the_format_is_json_or_a_schema() {
+    let message = "invalid format: \"xml\"; expected \"json\" or a valid JSON Schema object";
+    check(|body| body["format"] = json!("xml"), message);
+    for format in [json!("json"), json!({"type": "object"})] {
+        valid_request().check_accepted(Api::Ollama, |request| request.body["format"] = format);
+    }
+}

@@ -230,3 +230,18 @@ fn tool_choice_is_checked() {
     };
     check(change, message, Some("tool_choice"), None);
 }
+
+#[test]
+fn the_schema_of_a_response_is_checked() {
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let format = json!({"type": "json_schema", "name": "n", "schema": schema, "strict": true});
+    valid_request().check_accepted(Api::Responses, |request| {
+        request.body["text"] = json!({"format": format, "verbosity": "low"})
+    });
+    let mut open = format;
+    open["schema"]["additionalProperties"] = json!(true);
+    let message = "Invalid schema for response_format 'n': In context=(), 'additionalProperties' is required to be \
+                   supplied and to be false.";
+    let code = Some("invalid_json_schema");
+    check(|body| body["text"] = json!({"format": open}), message, Some("text.format"), code);
+}
