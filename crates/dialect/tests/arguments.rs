@@ -360,6 +360,19 @@ fn deep_values_of_recursive_alternatives_are_decoded() {
     }
 }
 
+#[test]
+fn a_null_for_nullable_alternatives_behind_references_means_omitted() {
+    let alternatives = json!({"oneOf": [{"$ref": "#/$defs/Text"}, {"type": "integer"}]});
+    let definitions = json!({"Text": {"type": "string", "nullable": true}, "Both": alternatives});
+    for property in [json!({"$ref": "#/$defs/Both"}), definitions["Both"].clone()] {
+        let mut schema = object(json!({"p": property}));
+        schema["$defs"] = definitions.clone();
+        for dialect in STRICT {
+            check(dialect, schema.clone(), json!({"p": null}), json!({}), &[]);
+        }
+    }
+}
+
 // Values that dialects write differently.
 
 #[test]

@@ -109,6 +109,12 @@ fn a_schema_in_an_unusual_place_is_used_and_reported_or_refused() {
         let two = json!({"name": "get", "schema": schema, "arguments": schema}).to_string();
         assert_eq!(read_as(&two, from).0, Status::Refused);
     }
+    let tool =
+        json!({"name": "get", "schema": schema, "inputSchema": null, "annotations": {"readOnlyHint": true}});
+    let conversion = convert(&tool.to_string(), Dialect::Mcp, Dialect::Mcp, &Options::default()).unwrap();
+    let written: Value = serde_json::from_str(&conversion.definitions.unwrap()).unwrap();
+    let expected = json!({"name": "get", "inputSchema": schema, "annotations": {"readOnlyHint": true}});
+    assert_eq!(written, expected);
     for other in [
         json!({"name": "ping", "outputSchema": schema}),
         json!({"name": "ping", "output_schema": schema, "_meta": {"a": {"type": "x"}}}),

@@ -34,13 +34,26 @@ impl<'a> SourceTool<'a> {
                 SourceTool {
                     input_schema: Some(only.value),
                     schema_key: Some(only.key),
-                    original: Original::NotRetained,
+                    original: match self.original {
+                        Original::Node(_) => Original::Node(with_input_schema(members, only, arena)),
+                        other => other,
+                    },
                     ..self
                 }
             }
             (Some(first), _) => SourceTool::invalid(self.name, ToolReadError::SchemaUnder(first.key)),
         }
     }
+}
+
+/// Returns the tool with its schema under the usual key.
+fn with_input_schema<'a>(members: &[Member<'a>], schema: &Member<'a>, arena: &'a Bump) -> Node<'a> {
+    let others = members.iter().filter(|member| member.key != "inputSchema");
+    let renamed = others.map(|member| match member.key == schema.key {
+        true => Member::new("inputSchema", member.value),
+        false => *member,
+    });
+    Node::Object(arena.alloc_slice_copy(&renamed.collect::<Vec<_>>()))
 }
 
 /// Whether a value looks like the schema of an object.
