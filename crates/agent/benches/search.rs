@@ -15,7 +15,7 @@ use corpus::{Captured, Question};
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use serde_json::json;
-use toolwire_agent::{AgentSettings, Run, Step, ToolIndex, estimate_tokens};
+use toolwire_agent::{AgentSettings, Run, Step, ToolIndex, VectorIndex, estimate_tokens};
 use toolwire_contract::{Embedder, ModelLimits, TextPurpose};
 use toolwire_llm::Endpoint;
 use toolwire_store::CachedEmbedder;
@@ -83,7 +83,8 @@ type QueryOf = fn(&Question) -> &'static str;
 /// Prints how many questions find their tool among the first five hits, and as the first.
 fn print_found(captured: &Captured, embedder: Option<&dyn Embedder>) {
     let index = captured.index();
-    let tools = embedder.map(|embedder| vectors(embedder, index.texts(), TextPurpose::Document));
+    let tools =
+        embedder.map(|embedder| VectorIndex::new(vectors(embedder, index.texts(), TextPurpose::Document)));
     for (name, questions) in [
         ("tuning", corpus::tuning_questions()),
         ("judging", corpus::judging_questions()),
@@ -102,7 +103,7 @@ fn print_found(captured: &Captured, embedder: Option<&dyn Embedder>) {
                 let similarities: HashMap<&str, Vec<f32>> = questions
                     .iter()
                     .map(query)
-                    .zip(queries.iter().map(|query| tools.iter().map(|tool| dot(tool, query)).collect()))
+                    .zip(queries.iter().map(|query| tools.similarities(query)))
                     .collect();
                 let similar = |question: &Question| {
                     index.search_similar(query(question), &similarities[query(question)], 5)
@@ -116,18 +117,14 @@ fn print_found(captured: &Captured, embedder: Option<&dyn Embedder>) {
 }
 
 /// Returns vectors of the length 1.
-fn vectors(embedder: &dyn Embedder, texts: Vec<String>, purpose: TextPurpose) -> Vec<Vec<f32>> {
+fn vectors(embedder: &dyn Embedder, texts: Vec<String>, purpose: TextPurpose) -> Vec<Arc<[f32]>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut vectors = runtime.block_on(embedder.embed(texts, purpose)).unwrap();
-    for vector in &mut vectors {
-        let length = dot(vector, vector).sqrt();
-        vector.iter_mut().for_each(|number| *number /= length);
-    }
-    vectors
-}
-
-fn dot(one: &[f32], other: &[f32]) -> f32 {
-    one.iter().zip(other).map(|(one, other)| one * other).sum()
+    let vectors = runtime.block_on(embedder.embed(texts, purpose)).unwrap();
+    let normalized = |vector: Vec<f32>| {
+        let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
+        vector.into_iter().map(|number| number / length).collect()
+    };
+    vectors.into_iter().map(normalized).collect()
 }
 
 fn index(count: usize) -> ToolIndex {
@@ -159,6 +156,13 @@ fn search_similar(bencher: Bencher, count: usize) {
             black_box(index.search_similar(question.sentence, &similarities, 5));
         }
     });
+}
+
+/// Comparing the vectors of the tools, which happens once for each list of tools, in the background.
+#[divan::bench(args = [1_500, 4_000], sample_count = 3, sample_size = 1)]
+fn build_vector_index(bencher: Bencher, count: usize) {
+    let vector = |tool: usize| (0..384).map(|number| ((tool * number) % 97) as f32 / 1_000.0).collect();
+    bencher.with_inputs(|| (0..count).map(vector).collect()).bench_values(VectorIndex::new);
 }
 
 /// Building the index, which happens once for each list of tools.

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Mutex as AsyncMutex;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{Embedder, ModelError, TextPurpose, WaitPhase, truncate};
 
 use crate::event::EmbeddingFailure;
 use crate::run::Catalog;
+use crate::search::{VectorIndex, dot};
 
 /// The maximum wait of a search for vectors. After that, it compares only words.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
@@ -32,7 +33,7 @@ pub(crate) struct ToolEmbeddings {
 struct ToolVectors {
     catalog: Option<Catalog>,
     /// The vectors of the tools of this catalog, in the same order.
-    of_tools: Arc<[Arc<[f32]>]>,
+    of_tools: Arc<VectorIndex>,
     /// The same vectors by text, so that only new and changed tools are embedded.
     by_text: HashMap<String, Arc<[f32]>>,
     failure: Option<(Instant, ModelError)>,
@@ -80,15 +81,14 @@ impl ToolEmbeddings {
         let texts =
             queries.iter().map(|query| truncate(query.trim(), MAX_QUERY_CHARS).into_owned()).collect();
         let embedded = timeout_at(deadline, self.embedder.embed(texts, TextPurpose::Query)).await;
-        let length = of_tools.first().map_or(0, |vector| vector.len());
+        let length = of_tools.dimensions();
         let is_complete = |vectors: &Vec<Vec<f32>>| {
             vectors.len() == queries.len() && vectors.iter().all(|vector| vector.len() == length)
         };
         let error = match embedded {
             Ok(Ok(vectors)) if is_complete(&vectors) => {
-                let vectors = vectors.into_iter().map(normalized);
-                let similarity = |query: Arc<[f32]>| of_tools.iter().map(|tool| dot(tool, &query)).collect();
-                return Ok(vectors.map(similarity).collect());
+                let similarities = |vector| of_tools.similarities(&normalized(vector));
+                return Ok(vectors.into_iter().map(similarities).collect());
             }
             Ok(Ok(_)) => malformed(model()),
             Ok(Err(error)) => error,
@@ -136,7 +136,10 @@ impl ToolVectors {
         };
         self.by_text.extend(missing.into_iter().zip(embedded.into_iter().map(normalized)));
         self.by_text = texts.iter().map(|text| (text.clone(), self.by_text[text].clone())).collect();
-        self.of_tools = texts.iter().map(|text| self.by_text[text].clone()).collect();
+        let vectors = texts.iter().map(|text| self.by_text[text].clone()).collect();
+        // It compares all vectors, which would block other tasks.
+        let Ok(of_tools) = spawn_blocking(|| VectorIndex::new(vectors)).await else { return };
+        self.of_tools = Arc::new(of_tools);
         self.catalog = Some(catalog);
         self.failure = None;
     }
@@ -150,8 +153,4 @@ fn malformed(model: String) -> ModelError {
 fn normalized(vector: Vec<f32>) -> Arc<[f32]> {
     let length = dot(&vector, &vector).sqrt().max(f32::MIN_POSITIVE);
     vector.into_iter().map(|number| number / length).collect()
-}
-
-fn dot(one: &[f32], other: &[f32]) -> f32 {
-    one.iter().zip(other).map(|(one, other)| one * other).sum()
 }

@@ -7,6 +7,7 @@ mod actions;
 mod document;
 mod synonyms;
 mod terms;
+mod vectors;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use actions::{ActionWeights, Actions};
 use document::{FIELD_COUNT, FIELDS, fields};
 pub(crate) use document::{embedding_texts, first_sentence};
 use terms::{is_stop_word, query_words, stem, words};
+pub use vectors::VectorIndex;
+pub(crate) use vectors::dot;
 
 /// BM25's `k1`: the smaller it is, the less the repetition of a term counts.
 const SATURATION: f32 = 1.0;
@@ -29,8 +32,8 @@ const MIN_PART_CHARS: usize = 4;
 /// The weight of a suitable action; the best match of the terms has the weight 1.
 const ACTION_WEIGHT: f32 = 0.25;
 
-/// The weight of the most similar text, if embeddings are known: as much as the best match of the terms.
-const SIMILARITY_WEIGHT: f32 = 1.0;
+/// The weight of the most similar text, if embeddings are known; the best match of the terms has the weight 1.
+const SIMILARITY_WEIGHT: f32 = 1.4;
 
 /// A query term that no tool has also matches the known terms that differ in one letter, if it has at least
 /// this many.
@@ -84,8 +87,8 @@ impl ToolIndex {
         self.best_hits(self.scores(query), limit)
     }
 
-    /// Like [`ToolIndex::search`], with the similarity of the query to each of [`ToolIndex::texts`]: the cosine of their
-    /// vectors. It also finds tools that have no term of the query.
+    /// Like [`ToolIndex::search`], with the similarity of the query to each of [`ToolIndex::texts`], see [`VectorIndex`].
+    /// It also finds tools that have no term of the query.
     pub fn search_similar(&self, query: &str, similarities: &[f32], limit: usize) -> Vec<ToolHit<'_>> {
         let mut scores = self.scores(query);
         // Models differ in how similar unrelated texts are, so the average is 0 and the best is 1.

@@ -10,9 +10,7 @@ const MAX_FIRST_SENTENCE_CHARS: usize = 300;
 const MAX_DESCRIPTION_CHARS: usize = 600;
 const MAX_PARAMETER_CHARS: usize = 100;
 const MAX_ENUM_VALUES: usize = 12;
-/// The length of a description in the text for an embedding.
-const MAX_EMBEDDED_CHARS: usize = 300;
-/// The length of a description in the result of a search.
+/// The length of a description in the result of a search, and in the text for an embedding.
 const MAX_SENTENCE_CHARS: usize = 200;
 
 /// How a field counts.
@@ -77,16 +75,12 @@ pub(super) fn fields(tool: &Tool, server: Option<&ToolServer>) -> [String; FIELD
     ]
 }
 
-/// Returns the text of a tool for an embedding: what it belongs to, its name and title in words, and the start of
-/// its description. More would cost more and blur the vector.
+/// Returns the text of a tool for an embedding: what it belongs to, its name in words, and the first sentence of its
+/// description. More would cost more and blur the vector.
 fn embedding_text(tool: &Tool, server: Option<&ToolServer>) -> String {
-    let server = server.map(|server| server.title.as_deref().unwrap_or(&server.name));
-    let title = Some(tool.display_name()).filter(|title| *title != tool.name);
-    let description = tool.description.as_deref().map(str::trim).unwrap_or_default();
-    let description = truncate(description, MAX_EMBEDDED_CHARS);
-    let name = words(&tool.name).join(" ");
-    let parts = [server, Some(&name), title, Some(&description)];
-    parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+    let server = server.map_or("", |server| server.title.as_deref().unwrap_or(&server.name));
+    let parts = [server, &words(&tool.name).join(" "), &first_sentence(tool)];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
 }
 
 /// Returns the text of each tool for an embedding.
@@ -94,7 +88,7 @@ pub(crate) fn embedding_texts(tools: &[Tool], servers: &[Option<ToolServer>]) ->
     tools.iter().zip(servers).map(|(tool, server)| embedding_text(tool, server.as_ref())).collect()
 }
 
-/// Returns the first sentence of a tool's description, for the model.
+/// Returns the first sentence of a tool's description.
 pub(crate) fn first_sentence(tool: &Tool) -> String {
     let text = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default().trim();
     truncate(split_sentence(text).0, MAX_SENTENCE_CHARS).into_owned()
