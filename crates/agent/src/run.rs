@@ -81,6 +81,8 @@ pub struct Run {
 
 /// The next thing to do.
 #[derive(Clone, Debug, PartialEq)]
+// A run has one step at a time, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
 pub enum Step {
     /// Send this request; report each text fragment to [`Run::model_wrote`] and the response to
     /// [`Run::model_responded`].

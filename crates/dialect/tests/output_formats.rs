@@ -141,15 +141,14 @@ fn a_schema_can_have_any_root() {
             };
             write(dialect, &request, &RequestOptions::default());
             let wrapped = json!({ "answer": value });
+            let unread = wrapped.to_string();
             let response = match schema_pointer(dialect) {
                 Some(_) => text_response(&wrapped.to_string()),
                 None => called(&wrapped),
             };
             let response = match output.decode(response.clone()).message.content.as_slice() {
                 // The API could not enforce this schema, so it got a tool.
-                [Block::Content(Content::Text { text, .. })] if *text == wrapped.to_string() => {
-                    called(&wrapped)
-                }
+                [Block::Content(Content::Text { text, .. })] if *text == unread => called(&wrapped),
                 _ => response,
             };
             assert_eq!(decoded_text(&output, response), value.to_string(), "{dialect}");

@@ -22,12 +22,14 @@ fn without_tools(model: &Arc<ScriptedModel>) -> AgentBuilder {
 }
 
 fn texts(events: &[AgentEvent]) -> Vec<&str> {
-    let text = |event: &'_ AgentEvent| match event {
-        AgentEvent::Text(_) => true,
-        _ => false,
-    };
-    let texts = events.iter().filter(|event| text(event));
-    texts.map(|event| if let AgentEvent::Text(text) = event { text.as_str() } else { "" }).collect()
+    events.iter().filter_map(shown_text).collect()
+}
+
+fn shown_text(event: &AgentEvent) -> Option<&str> {
+    match event {
+        AgentEvent::Text(text) => Some(text),
+        _ => None,
+    }
 }
 
 fn text(message: &Message) -> String {

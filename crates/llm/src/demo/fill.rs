@@ -29,10 +29,10 @@ pub(super) fn respond(request: &ModelRequest) -> Option<Result<Value, ModelError
 
 /// Fills the properties of the schema from results and arguments that have them.
 fn fill(format: &OutputFormat, results: &[(Option<&ToolCall>, &ToolResult)]) -> Option<Value> {
-    let structured = results.iter().filter_map(|(_, result)| result.structured_content.as_ref());
+    let mut structured = results.iter().filter_map(|(_, result)| result.structured_content.as_ref());
     let arguments = results.iter().filter_map(|(call, _)| call.as_ref()?.arguments.as_ref());
     let OutputFormat::Schema { schema, .. } = format else {
-        return structured.cloned().find(Value::is_object);
+        return structured.find(|value| value.is_object()).cloned();
     };
     let properties = schema.get("properties").and_then(Value::as_object)?;
     let structured: Vec<&Value> = structured.collect();
