@@ -104,6 +104,11 @@ impl Toolbox for CombinedToolbox {
         toolbox.server_of(&original)
     }
 
+    fn original_name(&self, tool: &str) -> Option<String> {
+        let (toolbox, listed) = self.route(tool)?;
+        toolbox.original_name(&listed).or_else(|| Some(listed).filter(|listed| listed != tool))
+    }
+
     fn missing_servers(&self) -> Vec<MissingServer> {
         self.toolboxes.iter().flat_map(|(_, toolbox)| toolbox.missing_servers()).collect()
     }

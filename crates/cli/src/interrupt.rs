@@ -46,3 +46,16 @@ async fn next_interrupt() {
         std::future::pending::<()>().await;
     }
 }
+
+/// Waits for SIGTERM, which requests a clean stop. SIGINT exits the process at once.
+pub(crate) async fn wait_for_termination() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            terminated.recv().await;
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
+}

@@ -24,6 +24,7 @@ mod login;
 mod output;
 mod pins;
 mod refusals;
+mod serve;
 mod servers;
 mod settings;
 mod source;
@@ -87,6 +88,7 @@ enum Command {
     Ask(ask::AskArgs),
     Chat(chat::ChatArgs),
     Conversations(conversations::ConversationsArgs),
+    Serve(serve::ServeArgs),
     Login(login::LoginArgs),
     Logout(login::LogoutArgs),
     Pins(pins::PinsArgs),
@@ -122,6 +124,7 @@ fn main() -> ExitCode {
         Command::Ask(args) => ask::run(&args, config),
         Command::Chat(args) => chat::run(&args, config),
         Command::Conversations(args) => conversations::run(&args, config),
+        Command::Serve(args) => serve::run(&args, config),
         Command::Login(args) => login::log_in(&args, config),
         Command::Logout(args) => login::log_out(&args, config),
         Command::Pins(args) => pins::run(&args, config),

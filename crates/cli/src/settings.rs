@@ -1,9 +1,11 @@
 //! Toolwire's own settings: the key `toolwire` of the configuration.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use serde::Deserialize;
 use serde_json::Value;
+use toolwire_contract::Secret;
 use toolwire_llm::EndpointConfigs;
 
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
@@ -20,6 +22,27 @@ pub(crate) struct Settings {
     pub(crate) embeddings: Option<String>,
     pub(crate) store: StoreSettings,
     pub(crate) agent: toolwire_agent::AgentSettings,
+    pub(crate) gateway: GatewayConfig,
+}
+
+/// The key `toolwire.gateway`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct GatewayConfig {
+    /// The address and the port; `--listen` has precedence.
+    pub(crate) listen: Option<String>,
+    /// Keys of clients, by name.
+    pub(crate) keys: BTreeMap<String, Secret>,
+    /// Names of this server, besides its address.
+    pub(crate) hosts: Vec<String>,
+    /// Origins of web pages that may use the gateway.
+    pub(crate) origins: Vec<String>,
+    /// The models to list, besides those of `toolwire.models`.
+    pub(crate) models: Vec<String>,
+    /// Other names of models: a name, or a pattern that ends with `*`.
+    pub(crate) aliases: BTreeMap<String, String>,
+    /// Whether Chat Completions contain the model's reasoning.
+    pub(crate) show_reasoning: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -35,9 +58,7 @@ struct Keys {
     _limits: Value,
     #[serde(rename = "pins")]
     _pins: Value,
-    /// Reserved for the gateway, which reads it itself.
-    #[serde(rename = "gateway")]
-    _gateway: Value,
+    gateway: GatewayConfig,
 }
 
 /// The keys of `toolwire` for the hub.
@@ -100,8 +121,8 @@ pub(crate) fn read(value: Option<&Value>, origin: &str) -> Result<Settings, Comm
     };
     unknown.extend(models.unknown_keys.iter().map(|key| format!("models.{key}")));
     warn_unknown(unknown, origin, GUIDE);
-    let Keys { model, embeddings, store, agent, .. } = keys;
-    Ok(Settings { model, models, embeddings, store, agent })
+    let Keys { model, embeddings, store, agent, gateway, .. } = keys;
+    Ok(Settings { model, models, embeddings, store, agent, gateway })
 }
 
 /// Parses a value of the key `toolwire`, and returns the unknown keys too.

@@ -81,6 +81,16 @@ fn the_agent_depends_only_on_the_contract() {
 }
 
 #[test]
+fn the_gateway_depends_on_no_provider_no_mcp_and_no_store() {
+    assert_free_of("gateway", &["rmcp", "reqwest", "axum", "rusqlite", "redis"]);
+    assert_free_of("gateway", &["llm", "hub", "store", "toolkit", "toolwire", "testkit"]);
+    for member in ["contract", "dialect", "hub", "store", "toolkit", "agent", "llm"] {
+        assert_free_of(member, &["gateway"]);
+    }
+    assert_sources_free_of("gateway", &["fs", "process", "env", "thread"]);
+}
+
+#[test]
 fn the_run_of_an_agent_never_awaits() {
     for part in ["run", "context_window", "search"] {
         let is_in_part = |source: &&Source| source.top_level() == part || source.path == format!("{part}.rs");

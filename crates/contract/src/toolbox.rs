@@ -22,6 +22,12 @@ pub trait Toolbox: Send + Sync {
         None
     }
 
+    /// Returns the server's own name of a listed tool, if it is another one.
+    fn original_name(&self, tool: &str) -> Option<String> {
+        let _ = tool;
+        None
+    }
+
     /// Returns the configured servers that are unavailable, with reasons that a model can read.
     fn missing_servers(&self) -> Vec<MissingServer> {
         Vec::new()

@@ -34,8 +34,8 @@ mod write;
 pub use arguments::{ArgumentError, Checker, Decoded, Encoded, Repair, RepairKind};
 pub use check::check_definition;
 pub use client::{
-    ClientError, ClientEvent, ClientRequest, ErrorKind, HostedApproval, HostedServer, InvalidRequest,
-    Problem, ResponseHead, ResponseWriter, StreamData, StreamEvent,
+    ApprovalResponse, ClientError, ClientEvent, ClientRequest, ErrorKind, HostedApproval, HostedServer,
+    InvalidRequest, Problem, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent,
 };
 pub use convert::{Conversion, ReadError, convert};
 pub use dialect::{Dialect, Family, UnknownDialect};

@@ -282,7 +282,11 @@ fn a_refusal_and_a_filter_have_the_form_of_each_api() {
         body(Family::OpenAiResponses, &filtered)["incomplete_details"]["reason"],
         json!("content_filter")
     );
+    assert_eq!(responses["status"], json!("completed"));
     assert_eq!(body(Family::Anthropic, &refusal)["stop_reason"], json!("refusal"));
+    let cut =
+        [ClientEvent::Text("I".to_owned()), ClientEvent::Done { stop: StopReason::Refusal, usage: None }];
+    assert_eq!(body(Family::OpenAiResponses, &cut)["incomplete_details"]["reason"], json!("content_filter"));
 }
 
 #[test]

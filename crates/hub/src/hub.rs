@@ -344,6 +344,11 @@ impl Toolbox for Hub {
         Some(ToolServer { name: name.to_owned(), title: title.map(str::to_owned) })
     }
 
+    fn original_name(&self, tool: &str) -> Option<String> {
+        let routes = self.state.routes();
+        routes.lookup(tool).map(|route| route.tool.clone()).filter(|original| original != tool)
+    }
+
     fn missing_servers(&self) -> Vec<MissingServer> {
         self.missing(|server| server.snapshot().phase.unavailable_reason())
     }

@@ -72,6 +72,12 @@ pub struct EndpointConfig {
     /// The way in which the model is told the schema of its response: `schema` (the API's own field), `tool` or `prompt`; by
     /// default, what the provider supports.
     pub structured_output: Option<OutputMethod>,
+    /// Endpoints that share the requests to this model; each has the keys of this table, which they inherit.
+    pub upstreams: Vec<EndpointConfig>,
+    /// The share of the requests, as an upstream; 1 by default.
+    pub weight: Option<u32>,
+    /// The maximum number of concurrent requests, as an upstream.
+    pub concurrent_requests: Option<usize>,
     /// Extra fields of every request, such as `reasoning_effort`. They override the generated fields.
     pub request: Map<String, Value>,
 }
@@ -155,6 +161,49 @@ impl EndpointConfigs {
     }
 }
 
+impl EndpointConfig {
+    /// Returns the configuration of an upstream: its own values, else those of this one.
+    pub(crate) fn inherited_by(&self, upstream: &EndpointConfig) -> EndpointConfig {
+        macro_rules! or_inherited {
+            ($($field:ident),*) => { EndpointConfig { $($field: upstream.$field.as_ref().or(self.$field.as_ref()).cloned(),)*
+                headers: self.headers.clone().into_iter().chain(upstream.headers.clone()).collect(),
+                strict: self.strict || upstream.strict,
+                audio: self.audio || upstream.audio,
+                timeouts: if upstream.timeouts == Timeouts::default() { self.timeouts } else { upstream.timeouts },
+                upstreams: Vec::new(),
+                request: self.request.clone().into_iter().chain(upstream.request.clone()).collect(),
+            } };
+        }
+        or_inherited!(
+            provider,
+            model,
+            api,
+            base_url,
+            api_key,
+            api_key_variable,
+            api_version,
+            region,
+            stream,
+            retries,
+            price,
+            context_tokens,
+            max_tools,
+            max_output_tokens,
+            prompt_cache,
+            images,
+            files,
+            forced_choice,
+            parallel_calls,
+            reasoning,
+            encrypted_reasoning,
+            stream_usage,
+            structured_output,
+            weight,
+            concurrent_requests
+        )
+    }
+}
+
 impl Price {
     /// Returns the cost of a response, in billionths of a dollar.
     pub(crate) fn cost_nanodollars(&self, usage: &Usage) -> u64 {
@@ -200,6 +249,7 @@ mod tests {
             "price": {"input": 1.25, "output": 10, "cachedInput": 0.125, "cacheWrite": 1.5}, "contextTokens": 200000, "maxTools": 20,
             "maxOutputTokens": 4096, "promptCache": false, "images": false, "files": false, "audio": true, "forcedChoice": false,
             "parallelCalls": false, "reasoning": true, "encryptedReasoning": false, "streamUsage": true, "structuredOutput": "tool",
+            "upstreams": [{"baseUrl": "https://b", "weight": 2}], "weight": 3, "concurrentRequests": 8,
             "request": {"reasoning_effort": "low", "seed": 7}
         }}"#;
         let configs =
@@ -241,6 +291,13 @@ mod tests {
             encrypted_reasoning: Some(false),
             stream_usage: Some(true),
             structured_output: Some(OutputMethod::Tool),
+            upstreams: vec![EndpointConfig {
+                base_url: Some("https://b".to_owned()),
+                weight: Some(2),
+                ..EndpointConfig::default()
+            }],
+            weight: Some(3),
+            concurrent_requests: Some(8),
             request: json!({"reasoning_effort": "low", "seed": 7}).as_object().cloned().expect("an object"),
         };
         assert_eq!(configs.endpoints, BTreeMap::from([("work".to_owned(), expected)]));

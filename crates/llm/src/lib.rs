@@ -13,10 +13,12 @@ mod request_url;
 mod settings;
 
 // Requests and responses.
+mod balanced;
 mod context_limit;
 mod discovery;
 mod embeddings;
 mod endpoint;
+mod forward;
 mod frames;
 mod http_clients;
 mod models;
@@ -30,12 +32,14 @@ mod clock;
 mod collect;
 mod demo;
 
+pub use balanced::Balanced;
 pub use clock::Clock;
 pub use collect::collect;
 pub use config::{Api, ConfigError, EndpointConfig, EndpointConfigs, Price, Timeouts};
 pub use demo::Demo;
 pub use endpoint::Endpoint;
 pub use endpoint_error::EndpointError;
+pub use forward::RawResponse;
 pub use model_name::InvalidModelName;
 pub use models::Models;
 pub use providers::{PROVIDERS, Provider};

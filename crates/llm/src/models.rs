@@ -10,7 +10,7 @@ use crate::http_clients::HttpClients;
 use crate::model_name::ModelName;
 use crate::providers::PROVIDERS;
 use crate::settings::EndpointSettings;
-use crate::{Endpoint, EndpointConfig, EndpointError};
+use crate::{Balanced, Endpoint, EndpointConfig, EndpointError};
 
 /// Finds models by name: configured endpoints, and all models of the known providers. Endpoints share
 /// connections.
@@ -38,7 +38,26 @@ impl Models {
         if name.trim() == Demo::NAME && !self.configs.contains_key(Demo::NAME) {
             return Ok(Arc::new(Demo));
         }
-        Ok(Arc::new(self.endpoint(name)?))
+        match self.balanced(name)? {
+            Some(balanced) => Ok(Arc::new(balanced)),
+            None => Ok(Arc::new(self.endpoint(name)?)),
+        }
+    }
+
+    /// Returns the model with this name, if its configuration has several endpoints.
+    pub fn balanced(&self, name: &str) -> Result<Option<Balanced>, EndpointError> {
+        let name = name.trim();
+        let Some(config) = self.configs.get(name).filter(|config| !config.upstreams.is_empty()) else {
+            return Ok(None);
+        };
+        let mut endpoints = Vec::new();
+        for upstream in &config.upstreams {
+            let upstream = config.inherited_by(upstream);
+            let settings = EndpointSettings::new(name, &upstream, &*self.lookup)?;
+            let endpoint = Endpoint::with_clients(settings, &self.clients)?;
+            endpoints.push((endpoint, upstream.weight.unwrap_or(1), upstream.concurrent_requests));
+        }
+        Ok(Some(Balanced::new(name, endpoints)))
     }
 
     /// Returns the endpoint with this name. It uses the configuration with the same name, else that of its

@@ -21,7 +21,7 @@ use crate::frames::Framing;
 use crate::retry::{AttemptFailure, Attempts, RetryDecision};
 use crate::settings::EndpointSettings;
 use response_reader::{ReadStep, ResponseReader};
-pub(crate) use send::{headers, read_body, read_error_response, send, with_login};
+pub(crate) use send::{headers, read_body, read_error_response, send, send_to, with_login};
 
 /// The problem when a login page or a proxy responds instead of the API.
 const WEB_PAGE: &str = "received a web page";

@@ -1,11 +1,11 @@
-//! Real MCP servers, installed by `scripts/servers`.
+//! Real MCP servers and clients of model APIs, installed by `scripts/servers`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::RunningServer;
 
-/// The folder that holds the installed servers.
+/// The folder that holds the installed servers and clients.
 pub struct InstalledServers {
     root: PathBuf,
 }
@@ -37,8 +37,7 @@ impl InstalledServers {
             Some(folder) => workspace.join(folder),
             None => workspace.join("target/servers"),
         };
-        let is_complete = root.join("npm.stamp").exists() && root.join("pypi.stamp").exists();
-        assert!(is_complete, "no servers in {}: run `scripts/servers` first", root.display());
+        assert_complete(&root);
         InstalledServers { root: root.canonicalize().expect("the folder exists") }
     }
 
@@ -67,6 +66,22 @@ impl InstalledServers {
     /// The path of a Python with MCP's official client.
     pub fn python(&self) -> PathBuf {
         self.root.join("venv/bin/python")
+    }
+
+    /// The path of a Python with clients of model APIs.
+    pub fn client_python(&self) -> PathBuf {
+        self.client_packages().join("venv/bin/python")
+    }
+
+    /// The folder from which Node.js finds clients of model APIs.
+    ///
+    /// # Panics
+    ///
+    /// When they are not installed.
+    pub fn client_packages(&self) -> PathBuf {
+        let folder = self.root.join("clients");
+        assert_complete(&folder);
+        folder
     }
 
     /// `server-everything` on stdio.
@@ -117,4 +132,9 @@ impl InstalledServers {
         let command = self.root.join("venv/bin").join(name).display().to_string();
         ServerCommand { command, args: args.iter().map(|arg| (*arg).to_owned()).collect() }
     }
+}
+
+fn assert_complete(folder: &Path) {
+    let is_complete = folder.join("npm.stamp").exists() && folder.join("pypi.stamp").exists();
+    assert!(is_complete, "{} is not complete: run `scripts/servers` first", folder.display());
 }

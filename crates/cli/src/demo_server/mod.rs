@@ -13,6 +13,7 @@ use toolwire_hub::{Config, Secret, ServerConfig, ServerName, Transport};
 use toolwire_toolkit::{HttpOptions, Server, serve_http, serve_stdio};
 
 use crate::command_error::{CommandError, print_stderr};
+use crate::interrupt;
 use crate::servers;
 use crate::source::describe_io_error;
 
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &DemoServerArgs) -> Result<ExitCode, CommandError> {
                 let running =
                     serve_http(server, address, HttpOptions::default()).await.map_err(serve_error)?;
                 print_stderr(&format!("serving on {}; press Ctrl-C to stop\n", running.url()));
-                wait_for_termination().await;
+                interrupt::wait_for_termination().await;
                 running.shutdown(SHUTDOWN_TIMEOUT).await;
             }
         }
@@ -92,17 +93,4 @@ fn address(text: &str) -> Result<SocketAddr, CommandError> {
 fn serve_error(error: toolwire_toolkit::ServeError) -> CommandError {
     let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
     CommandError::work(format!("{error}{cause}")).with_hint("`--http 127.0.0.1:0` uses any free port")
-}
-
-/// Waits for SIGTERM, which requests a clean stop. SIGINT exits the process at once.
-async fn wait_for_termination() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
-            terminated.recv().await;
-            return;
-        }
-    }
-    std::future::pending::<()>().await;
 }

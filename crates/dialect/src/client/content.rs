@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Content, Message, ModelRequest, Role, ToolResult};
+use toolwire_contract::{Block, Content, Message, ModelRequest, Role, ToolCall, ToolResult};
 
-use super::{InvalidRequest, Problem, ReadRequest, RequestFields};
+use super::{ApprovalResponse, InvalidRequest, Problem, ReadRequest, RequestFields};
 use crate::read::read_response;
 use crate::{Dialect, Options, Toolset};
 
@@ -16,12 +16,19 @@ pub(crate) struct ConversationReader {
     no_tools: Toolset,
     messages: Vec<Message>,
     instructions: Vec<String>,
+    approvals: Vec<ApprovalResponse>,
 }
 
 impl ConversationReader {
     pub(crate) fn new(dialect: Dialect) -> ConversationReader {
         let no_tools = Toolset::new(&[], dialect, &Options::default());
-        ConversationReader { dialect, no_tools, messages: Vec::new(), instructions: Vec::new() }
+        ConversationReader {
+            dialect,
+            no_tools,
+            messages: Vec::new(),
+            instructions: Vec::new(),
+            approvals: Vec::new(),
+        }
     }
 
     /// Adds a message of the system or the developer. Only those at the start are instructions: others keep their place,
@@ -55,6 +62,20 @@ impl ConversationReader {
             })?;
         self.add(response.message);
         Ok(())
+    }
+
+    /// Adds a call that was made for the client, and its result.
+    pub(crate) fn add_server_call(&mut self, id: String, call: ToolCall, result: ToolResult) {
+        self.add(Message::new(Role::Assistant, vec![Block::Call { id: id.clone(), call }]));
+        self.add_result(id, result);
+    }
+
+    pub(crate) fn add_approval(&mut self, approval: ApprovalResponse) {
+        self.approvals.push(approval);
+    }
+
+    pub(crate) fn take_approvals(&mut self) -> Vec<ApprovalResponse> {
+        std::mem::take(&mut self.approvals)
     }
 
     /// Adds a message; consecutive messages of one role become one.

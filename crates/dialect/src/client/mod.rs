@@ -21,7 +21,7 @@ pub(crate) use hosted::{read_hosted_server, read_hosted_toolsets};
 pub(crate) use openai::{read_audio, read_file, read_output_format, read_tools};
 pub(crate) use response::ClientWriter;
 pub use response::{
-    ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, StreamData, StreamEvent,
+    ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent,
 };
 
 /// A request of a client, read from the format of its API.
@@ -37,10 +37,21 @@ pub struct ClientRequest {
     pub stream_usage: bool,
     /// MCP servers that the request names.
     pub hosted_servers: Vec<HostedServer>,
+    /// The client's decisions about calls that it had to approve.
+    pub approvals: Vec<ApprovalResponse>,
     /// Parameters that the gateway knows and does not apply, such as `store`.
     pub ignored: Vec<String>,
     /// `metadata`, as the client sent it.
     pub metadata: Map<String, Value>,
+}
+
+/// A client's decision about a call that it had to approve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ApprovalResponse {
+    pub request_id: String,
+    pub approve: bool,
+    pub reason: Option<String>,
 }
 
 impl ClientRequest {

@@ -1,9 +1,10 @@
 //! Responses to clients: the events of a run, in the format of the client's API.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use toolwire_contract::{StopReason, Usage};
+use toolwire_contract::{Content, StopReason, Tool, ToolResult, Usage};
 
 /// The facts about a response that no event contains.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +21,9 @@ pub struct ResponseHead {
     pub stream_usage: bool,
     /// Whether the client sees the model's reasoning.
     pub shows_thinking: bool,
+    /// Whether the client sees the calls of servers' tools. Chat Completions, which has no form for them, has them under
+    /// `toolwire`.
+    pub shows_server_calls: bool,
     /// Responses: fields of the request that the response repeats, without secrets.
     pub echo: Map<String, Value>,
 }
@@ -40,6 +44,20 @@ pub enum ClientEvent {
         name: String,
         arguments: Map<String, Value>,
     },
+    /// The tools of a server, before its first call.
+    ServerTools {
+        server: String,
+        tools: Arc<[Tool]>,
+    },
+    /// A call of a server's tool, with its result.
+    ServerCall(ServerCall),
+    /// A call of a server's tool that the client must approve.
+    ApprovalRequest {
+        id: String,
+        server: String,
+        name: String,
+        arguments: Map<String, Value>,
+    },
     /// The model has finished one of several rounds. The text of the next round is a new paragraph.
     RoundFinished,
     Done {
@@ -48,6 +66,35 @@ pub enum ClientEvent {
     },
     /// An error after the response has started.
     Failed(ClientError),
+}
+
+/// A call of a server's tool that was made for the client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerCall {
+    pub server: String,
+    /// The server's name of the tool.
+    pub name: String,
+    pub arguments: Map<String, Value>,
+    pub result: ToolResult,
+    /// The id of the request that the client approved, if it did.
+    pub approval_id: Option<String>,
+}
+
+impl ServerCall {
+    /// Returns the arguments as JSON text.
+    pub(crate) fn arguments_text(&self) -> String {
+        Value::Object(self.arguments.clone()).to_string()
+    }
+
+    /// Returns the text of the result, with a note for each part that is not text.
+    pub(crate) fn result_text(&self) -> String {
+        let text = |content: &Content| match content {
+            Content::Text { text, .. } => text.clone(),
+            Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => format!("[{mime_type}]"),
+            other => Value::from(other.clone()).to_string(),
+        };
+        self.result.blocks().iter().map(text).collect::<Vec<_>>().join("\n")
+    }
 }
 
 /// An error, for the client.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures::StreamExt;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
-use reqwest::{RequestBuilder, Response};
+use reqwest::{RequestBuilder, Response, Url};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{ModelError, WaitPhase};
@@ -25,8 +25,18 @@ use crate::sign::signature_headers;
 const MAX_ERROR_BODY_BYTES: usize = 1 << 20;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Sends a body to the API of the model.
 pub(crate) async fn send(
     endpoint: &Endpoint,
+    body: Bytes,
+    deadline: Instant,
+) -> Result<Response, AttemptError> {
+    send_to(endpoint, endpoint.settings.url.clone(), body, deadline).await
+}
+
+pub(crate) async fn send_to(
+    endpoint: &Endpoint,
+    url: Url,
     body: Bytes,
     deadline: Instant,
 ) -> Result<Response, AttemptError> {
@@ -38,7 +48,7 @@ pub(crate) async fn send(
             failure: None,
         }
     })?;
-    let request = with_login(client.post(settings.url.clone()), settings).headers(headers).body(body).send();
+    let request = with_login(client.post(url), settings).headers(headers).body(body).send();
     let sent =
         timeout_at(deadline, request).await.map_err(|_| timed_out(settings, WaitPhase::FirstToken, None))?;
     sent.map_err(|error| {

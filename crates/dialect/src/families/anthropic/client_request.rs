@@ -1,7 +1,7 @@
 //! Reads Messages requests of clients.
 
 use serde_json::Value;
-use toolwire_contract::{Block, Content, Effort, Generation, OutputFormat, ToolChoice};
+use toolwire_contract::{Block, Content, Effort, Generation, OutputFormat, ToolCall, ToolChoice};
 
 use crate::client::{
     ClientRequest, ConversationReader, ReadRequest, RequestFields, add_tool, expected, joined_text, media,
@@ -45,7 +45,7 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
 fn read_message(conversation: &mut ConversationReader, path: &str, message: Value) -> ReadRequest<()> {
     let role = message.get("role").and_then(Value::as_str).map(str::to_owned);
     if role.as_deref() == Some("assistant") {
-        return conversation.add_assistant(path, &message);
+        return read_assistant_message(conversation, path, message);
     }
     let mut fields = RequestFields::new(path, message)?;
     match role.ok_or_else(|| fields.missing("role"))?.as_str() {
@@ -57,6 +57,53 @@ fn read_message(conversation: &mut ConversationReader, path: &str, message: Valu
             let problem = format!("must be `user`, `assistant` or `system`, not `{other}`");
             return Err(fields.invalid("role", problem));
         }
+    }
+    Ok(())
+}
+
+/// Reads a message of the assistant. Calls that were made for the client, and their results, become messages of their own.
+/// They are text here: nothing that a client writes runs a tool.
+fn read_assistant_message(
+    conversation: &mut ConversationReader,
+    path: &str,
+    mut message: Value,
+) -> ReadRequest<()> {
+    let is_server_block = |block: &Value| {
+        matches!(block.get("type").and_then(Value::as_str), Some("mcp_tool_use" | "mcp_tool_result"))
+    };
+    let blocks = match message.get_mut("content") {
+        Some(Value::Array(blocks)) if blocks.iter().any(is_server_block) => std::mem::take(blocks),
+        _ => return conversation.add_assistant(path, &message),
+    };
+    let mut others = Vec::new();
+    let mut calls: Vec<(String, ToolCall)> = Vec::new();
+    for (index, block) in blocks.into_iter().enumerate() {
+        if !is_server_block(&block) {
+            others.push(block);
+            continue;
+        }
+        if !others.is_empty() {
+            message["content"] = Value::Array(std::mem::take(&mut others));
+            conversation.add_assistant(path, &message)?;
+        }
+        let mut fields = RequestFields::new(format!("{path}.content[{index}]"), block)?;
+        if fields.required_text("type")? == "mcp_tool_use" {
+            let arguments =
+                fields.take("input").and_then(|input| input.as_object().cloned()).unwrap_or_default();
+            calls
+                .push((fields.required_text("id")?, ToolCall::new(fields.required_text("name")?, arguments)));
+            continue;
+        }
+        let id = fields.required_text("tool_use_id")?;
+        let mut result = read_result(&mut fields, "content", read_part)?;
+        result.is_error = fields.flag("is_error")?.filter(|is_error| *is_error);
+        if let Some(position) = calls.iter().position(|(known, _)| *known == id) {
+            conversation.add_server_call(id, calls.remove(position).1, result);
+        }
+    }
+    if !others.is_empty() {
+        message["content"] = Value::Array(others);
+        conversation.add_assistant(path, &message)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use toolwire_contract::{StopReason, Usage};
 
 use crate::Family;
-use crate::client::{ClientEvent, ClientWriter, ResponseHead, StreamEvent};
+use crate::client::{ClientEvent, ClientWriter, ResponseHead, ServerCall, StreamEvent};
 
 /// A response that is being written. At most one block is open, the last one.
 #[derive(Debug)]
@@ -80,6 +80,24 @@ impl MessageWriter {
         events
     }
 
+    /// Adds a call and its result as two blocks, each complete in its first event: most clients do not append to them.
+    fn server_call(&mut self, call: &ServerCall) -> Vec<StreamEvent> {
+        let mut events: Vec<StreamEvent> = self.close().into_iter().collect();
+        let random = self.head.id.strip_prefix("msg_").unwrap_or(&self.head.id);
+        let id = format!("mcptoolu_{random}{}", self.blocks.len());
+        let input = Value::Object(call.arguments.clone());
+        let content = json!([{"type": "text", "text": call.result_text()}]);
+        events.push(self.open(json!({
+            "type": "mcp_tool_use", "id": id, "name": call.name, "server_name": call.server, "input": input,
+        })));
+        events.extend(self.close());
+        events.push(self.open(json!({
+            "type": "mcp_tool_result", "tool_use_id": id, "is_error": call.result.is_error(), "content": content,
+        })));
+        events.extend(self.close());
+        events
+    }
+
     fn finish(&mut self, stop: &StopReason, usage: Option<Usage>) -> Vec<StreamEvent> {
         let has_calls = self.blocks.iter().any(|block| block["type"] == "tool_use");
         self.stop_reason = match stop {
@@ -127,6 +145,11 @@ impl ClientWriter for MessageWriter {
             ClientEvent::Thinking(fragment) if self.head.shows_thinking => self.append("thinking", fragment),
             ClientEvent::Thinking(_) => Vec::new(),
             ClientEvent::Call { id, name, arguments } => self.call(id, name, arguments),
+            ClientEvent::ServerCall(call) if self.head.shows_server_calls => self.server_call(call),
+            // This API has no form for them, and no approval.
+            ClientEvent::ServerCall(_)
+            | ClientEvent::ServerTools { .. }
+            | ClientEvent::ApprovalRequest { .. } => Vec::new(),
             ClientEvent::RoundFinished => {
                 self.is_new_round = true;
                 Vec::new()

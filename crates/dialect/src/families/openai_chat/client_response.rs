@@ -14,6 +14,8 @@ pub(super) struct ChatWriter {
     reasoning: String,
     refusal: String,
     calls: Vec<Value>,
+    /// Calls of servers' tools, which this API has no form for.
+    server_calls: Vec<Value>,
     /// Whether the next text starts a new paragraph.
     is_new_round: bool,
     finish_reason: &'static str,
@@ -28,6 +30,7 @@ impl ChatWriter {
             reasoning: String::new(),
             refusal: String::new(),
             calls: Vec::new(),
+            server_calls: Vec::new(),
             is_new_round: false,
             finish_reason: "stop",
             usage: None,
@@ -100,6 +103,21 @@ impl ClientWriter for ChatWriter {
                 self.calls.push(call);
                 self.delta(json!({"tool_calls": [delta]}))
             }
+            ClientEvent::ServerCall(call) if self.head.shows_server_calls => {
+                let shown = json!({
+                    "server": call.server, "name": call.name, "arguments": call.arguments,
+                    "isError": call.result.is_error(), "output": call.result_text(),
+                });
+                self.server_calls.push(shown.clone());
+                // Clients ignore a key that is not in the delta.
+                let choice = json!({"index": 0, "delta": {}, "logprobs": null, "finish_reason": null});
+                let mut chunk = self.chunk(json!([choice]));
+                chunk["toolwire"] = json!({"calls": [shown]});
+                vec![StreamEvent::json(None, chunk)]
+            }
+            ClientEvent::ServerCall(_)
+            | ClientEvent::ServerTools { .. }
+            | ClientEvent::ApprovalRequest { .. } => Vec::new(),
             ClientEvent::RoundFinished => {
                 self.is_new_round = true;
                 Vec::new()
@@ -133,6 +151,9 @@ impl ClientWriter for ChatWriter {
         });
         if let Some(usage) = &self.usage {
             body["usage"] = write_usage(usage);
+        }
+        if !self.server_calls.is_empty() {
+            body["toolwire"] = json!({"calls": self.server_calls});
         }
         body
     }

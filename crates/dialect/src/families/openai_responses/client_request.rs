@@ -1,11 +1,12 @@
 //! Reads Responses requests of clients.
 
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Content};
+use toolwire_contract::{Block, Content, ToolCall, ToolResult};
 
 use crate::client::{
-    ClientRequest, ConversationReader, ReadRequest, RequestFields, expected, from_data_url, joined_text,
-    native, read_audio, read_effort, read_file, read_output_format, read_parts, read_result, read_tools,
+    ApprovalResponse, ClientRequest, ConversationReader, ReadRequest, RequestFields, expected, from_data_url,
+    joined_text, native, read_audio, read_effort, read_file, read_output_format, read_parts, read_result,
+    read_tools,
 };
 use crate::{Dialect, Family};
 
@@ -22,6 +23,7 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
         Some(Value::Array(items)) => read_items(&mut conversation, items)?,
         Some(other) => return Err(expected("input".to_owned(), "a string or an array", &other)),
     }
+    client.approvals = conversation.take_approvals();
     conversation.finish(&mut client.request);
     if body.has("prompt") {
         return Err(body.unsupported("prompt", "prompt templates exist only at OpenAI"));
@@ -102,6 +104,25 @@ fn read_item(conversation: &mut ConversationReader, path: &str, item: Value) -> 
             let id = fields.required_text("call_id")?;
             conversation.add_result(id, read_result(&mut fields, "output", read_part)?);
         }
+        // A call that was made for the client. It is text here: nothing that a client writes runs a tool.
+        Some("mcp_call") => {
+            let id = fields.required_text("id")?;
+            let name = fields.required_text("name")?;
+            let arguments = fields.text("arguments")?.and_then(|text| serde_json::from_str(&text).ok());
+            let output = fields.text("output")?;
+            let error = fields.take("error").filter(|error| !error.is_null());
+            let result = match (output, error) {
+                (Some(output), _) => ToolResult::text(output),
+                (None, Some(error)) => ToolResult::error(error.to_string()),
+                (None, None) => ToolResult::error("the call has no result"),
+            };
+            conversation.add_server_call(id, ToolCall::new(name, arguments.unwrap_or_default()), result);
+        }
+        Some("mcp_approval_response") => conversation.add_approval(ApprovalResponse {
+            request_id: fields.required_text("approval_request_id")?,
+            approve: fields.flag("approve")?.ok_or_else(|| fields.missing("approve"))?,
+            reason: fields.text("reason")?,
+        }),
         // Items of tools that ran elsewhere: a model can continue without them.
         Some(_) => {}
     }

@@ -1,9 +1,9 @@
 //! Writes Responses responses and streams for clients.
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{StopReason, Usage};
+use toolwire_contract::{StopReason, Tool, Usage};
 
-use crate::client::{ClientError, ClientEvent, ClientWriter, ResponseHead, StreamEvent};
+use crate::client::{ClientError, ClientEvent, ClientWriter, ResponseHead, ServerCall, StreamEvent};
 use crate::request::SetFields;
 
 /// A response that is being written. At most one item is open, the last one: clients confuse items that are
@@ -13,6 +13,8 @@ pub(super) struct ItemWriter {
     head: ResponseHead,
     items: Vec<Value>,
     open: Option<OpenItem>,
+    /// Whether an item is a refusal.
+    has_refused: bool,
     /// The number of the next event.
     sequence: u64,
     status: Status,
@@ -89,6 +91,7 @@ impl ItemWriter {
             head,
             items: Vec::new(),
             open: None,
+            has_refused: false,
             sequence: 0,
             status: Status::InProgress,
             usage: None,
@@ -201,6 +204,87 @@ impl ItemWriter {
         events
     }
 
+    /// Adds an item about a server. `middle` has the events between its start and its end.
+    fn server_item(
+        &mut self,
+        added: Value,
+        middle: Vec<(&'static str, Value)>,
+        done: Value,
+    ) -> Vec<StreamEvent> {
+        let mut events = self.close();
+        let index = self.items.len();
+        let id = done["id"].clone();
+        self.items.push(done);
+        events.push(self.event("response.output_item.added", json!({"output_index": index, "item": added})));
+        for (name, mut fields) in middle {
+            fields["item_id"] = id.clone();
+            fields["output_index"] = json!(index);
+            events.push(self.event(name, fields));
+        }
+        events.push(self.item_done(index));
+        events
+    }
+
+    fn server_tools(&mut self, server: &str, tools: &[Tool]) -> Vec<StreamEvent> {
+        // A client of this API fails if a description or an annotation is null.
+        let entry = |tool: &Tool| {
+            let mut entry = json!({"name": tool.name, "input_schema": tool.input_schema});
+            if let Some(description) = &tool.description {
+                entry["description"] = json!(description);
+            }
+            entry
+        };
+        let entries: Vec<Value> = tools.iter().map(entry).collect();
+        let id = self.next_id("mcpl");
+        let item = |tools: &[Value]| json!({"id": id, "type": "mcp_list_tools", "server_label": server, "tools": tools});
+        let middle = vec![
+            ("response.mcp_list_tools.in_progress", json!({})),
+            ("response.mcp_list_tools.completed", json!({})),
+        ];
+        self.server_item(item(&[]), middle, item(&entries))
+    }
+
+    fn server_call(&mut self, call: &ServerCall) -> Vec<StreamEvent> {
+        let id = self.next_id("mcp");
+        let arguments = call.arguments_text();
+        let item = |status: &str, arguments: &str| {
+            json!({
+                "id": id, "type": "mcp_call", "status": status, "server_label": call.server, "name": call.name,
+                "arguments": arguments, "output": null, "error": null, "approval_request_id": call.approval_id,
+            })
+        };
+        let has_failed = call.result.is_error();
+        let mut done = item(if has_failed { "failed" } else { "completed" }, &arguments);
+        if has_failed {
+            let content = json!([{"type": "text", "text": call.result_text()}]);
+            done["error"] = json!({"type": "mcp_tool_execution_error", "content": content});
+        } else {
+            done["output"] = json!(call.result_text());
+        }
+        let end = if has_failed { "response.mcp_call.failed" } else { "response.mcp_call.completed" };
+        let middle = vec![
+            ("response.mcp_call.in_progress", json!({})),
+            ("response.mcp_call_arguments.delta", json!({"delta": arguments})),
+            ("response.mcp_call_arguments.done", json!({"arguments": arguments})),
+            (end, json!({})),
+        ];
+        self.server_item(item("in_progress", ""), middle, done)
+    }
+
+    fn approval_request(
+        &mut self,
+        id: &str,
+        server: &str,
+        name: &str,
+        arguments: &Map<String, Value>,
+    ) -> Vec<StreamEvent> {
+        let item = json!({
+            "id": id, "type": "mcp_approval_request", "server_label": server, "name": name,
+            "arguments": Value::Object(arguments.clone()).to_string(),
+        });
+        self.server_item(item.clone(), Vec::new(), item)
+    }
+
     fn finish(&mut self, status: Status, usage: Option<Usage>) -> Vec<StreamEvent> {
         let mut events = self.close();
         let name = match &status {
@@ -267,18 +351,29 @@ impl ClientWriter for ItemWriter {
     fn event(&mut self, event: &ClientEvent) -> Vec<StreamEvent> {
         match event {
             ClientEvent::Text(fragment) => self.append(OpenItem::Text, fragment),
-            ClientEvent::Refusal(text) => self.append(OpenItem::Refusal, text),
+            ClientEvent::Refusal(text) => {
+                self.has_refused = true;
+                self.append(OpenItem::Refusal, text)
+            }
             ClientEvent::Thinking(fragment) if self.head.shows_thinking => {
                 self.append(OpenItem::Reasoning, fragment)
             }
             ClientEvent::Thinking(_) => Vec::new(),
             ClientEvent::Call { id, name, arguments } => self.call(id, name, arguments),
+            ClientEvent::ServerTools { server, tools } if self.head.shows_server_calls => {
+                self.server_tools(server, tools)
+            }
+            ClientEvent::ServerCall(call) if self.head.shows_server_calls => self.server_call(call),
+            ClientEvent::ServerTools { .. } | ClientEvent::ServerCall(_) => Vec::new(),
+            ClientEvent::ApprovalRequest { id, server, name, arguments } => {
+                self.approval_request(id, server, name, arguments)
+            }
             // Each round has its own message.
             ClientEvent::RoundFinished => self.close(),
             ClientEvent::Done { stop, usage } => {
                 let status = match stop {
                     StopReason::Length => Status::Incomplete("max_output_tokens"),
-                    StopReason::Refusal if self.items.is_empty() => Status::Incomplete("content_filter"),
+                    StopReason::Refusal if !self.has_refused => Status::Incomplete("content_filter"),
                     _ => Status::Completed,
                 };
                 self.finish(status, *usage)

@@ -1,0 +1,179 @@
+//! `toolwire serve`: the gateway, with the configured models and servers.
+
+mod models;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use futures::future::Either;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use toolwire_gateway::{Gateway, GatewaySettings, Keys, StartError};
+use toolwire_llm::Demo;
+
+use crate::assembly;
+use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
+use crate::interrupt;
+use crate::servers::{self, LoadedConfig};
+use crate::settings::{self, Settings};
+use crate::source::describe_io_error;
+use crate::tools::print_problems;
+use models::ConfiguredModels;
+
+const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
+
+/// The environment variable with a key for clients.
+const KEY_VARIABLE: &str = "TOOLWIRE_KEY";
+
+/// Serve any model with the tools of the configured servers, to clients of OpenAI and Anthropic
+///
+/// Clients use it as their base URL: Chat Completions, Responses and Messages, streamed or not. The tools of the servers are
+/// added to each request and called here; calls of the client's own tools are returned to the client.
+#[derive(Args)]
+#[command(after_long_help = include_str!("../help/serve.txt"))]
+pub(crate) struct ServeArgs {
+    /// The address to listen on [default: `toolwire.gateway.listen` of the configuration, else 127.0.0.1:8787]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Allow a tool that is not read-only: a name or a pattern; can be repeated
+    #[arg(long, value_name = "TOOL")]
+    allow: Vec<String>,
+    /// Use only this server
+    #[arg(long, value_name = "S")]
+    server: Option<String>,
+}
+
+pub(crate) fn run(args: &ServeArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
+    let loaded = servers::find_config(config)?.only(args.server.as_deref())?;
+    let mut settings = settings::read(loaded.config.toolwire.as_ref(), &loaded.origin)?;
+    settings.agent.approvals.allow.extend(args.allow.iter().cloned());
+    let address =
+        address(args.listen.as_deref().or(settings.gateway.listen.as_deref()).unwrap_or(DEFAULT_ADDRESS))?;
+    let keys = keys(&settings)?;
+    let models = ConfiguredModels::new(&settings, assembly::models(&settings)?)?;
+    servers::run(serve(address, &loaded, &settings, keys, models))
+}
+
+async fn serve(
+    address: SocketAddr,
+    loaded: &LoadedConfig,
+    settings: &Settings,
+    keys: Keys,
+    models: ConfiguredModels,
+) -> Result<ExitCode, CommandError> {
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        CommandError::work(format!("cannot listen on {address}: {}", describe_io_error(&error)))
+            .with_hint("use another address with `--listen`, such as 127.0.0.1:8788")
+    })?;
+    let local = listener.local_addr().unwrap_or(address);
+    let mut gateway_settings = GatewaySettings::default();
+    gateway_settings.hosts.clone_from(&settings.gateway.hosts);
+    gateway_settings.origins.clone_from(&settings.gateway.origins);
+    gateway_settings.agent = settings.agent.clone();
+    gateway_settings.show_reasoning = settings.gateway.show_reasoning;
+    let needs_key = !keys.is_empty();
+    gateway_settings.keys = keys;
+
+    let hub = Arc::new(assembly::hub(loaded));
+    let model = models.default_name().to_owned();
+    let gateway = Gateway::new(Arc::new(models), hub.clone(), gateway_settings);
+    let stop = CancellationToken::new();
+    let served = gateway.serve(listener, stop.clone());
+    let announce = async {
+        print_welcome(loaded, local, &model, needs_key);
+        servers::wait_until_settled(&hub).await;
+        print_problems(&hub);
+        print_stderr("ready; press Ctrl-C to stop\n");
+        std::future::pending::<()>().await;
+    };
+    let stopped = async {
+        tokio::select! {
+            () = interrupt::wait() => {}
+            () = interrupt::wait_for_termination() => {}
+            () = announce => {}
+        }
+        stop.cancel();
+    };
+    let served = std::pin::pin!(served);
+    // The gateway ends before it is stopped only if it cannot start.
+    let served = match futures::future::select(served, std::pin::pin!(stopped)).await {
+        Either::Left((served, _)) => served,
+        Either::Right(((), served)) => served.await,
+    };
+    servers::close(&hub).await;
+    served.map_err(|error| start_error(&error, local))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start_error(error: &StartError, address: SocketAddr) -> CommandError {
+    let message = format!("cannot serve on {address}: {error}");
+    match error {
+        StartError::NoKey => CommandError::usage(message).with_hint(format!(
+            "set {KEY_VARIABLE} to a random text of {} characters or more",
+            Keys::MIN_LENGTH
+        )),
+        StartError::WeakKey { .. } => CommandError::usage(message)
+            .with_hint("use a random text, such as the output of `openssl rand -hex 32`"),
+        _ => CommandError::work(message),
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, CommandError> {
+    // A port alone, or `:port`, means this machine.
+    let full = match text.trim_start_matches(':').parse::<u16>() {
+        Ok(port) => format!("127.0.0.1:{port}"),
+        Err(_) => text.to_owned(),
+    };
+    let resolved = full.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    resolved.ok_or_else(|| {
+        CommandError::usage(format!("`{text}` is not an address to listen on"))
+            .with_hint("write an address and a port, such as 127.0.0.1:8787")
+    })
+}
+
+/// Returns the keys of the configuration and of the environment.
+fn keys(settings: &Settings) -> Result<Keys, CommandError> {
+    let variable = std::env::var(KEY_VARIABLE).ok().map(|key| (KEY_VARIABLE, key));
+    let configured = settings.gateway.keys.iter().map(|(name, key)| (name.as_str(), key.expose().to_owned()));
+    let mut keys = Keys::default();
+    for (name, key) in configured.chain(variable) {
+        let key = key.trim();
+        if key.is_empty() {
+            return Err(
+                CommandError::usage(format!("the key `{name}` is empty")).with_hint("set it, or remove it")
+            );
+        }
+        keys = keys.with(name, key);
+    }
+    Ok(keys)
+}
+
+/// Prints the address, and a line to copy for each kind of client.
+fn print_welcome(loaded: &LoadedConfig, local: SocketAddr, model: &str, needs_key: bool) {
+    if loaded.is_demo() || model == Demo::NAME {
+        let what = match (loaded.is_demo(), model == Demo::NAME) {
+            (true, true) => "the demo server and `demo`, which is not a language model",
+            (true, false) => "the demo server, because no servers are configured",
+            _ => "`demo`, which is not a language model",
+        };
+        print_stderr(&format!("{NOTE}note:{NOTE:#} using {what}\n"));
+        if model == Demo::NAME {
+            print_stderr(&format!(
+                "{HINT}hint:{HINT:#} set a key such as ANTHROPIC_API_KEY to use a model\n"
+            ));
+        }
+    }
+    let key = if needs_key { "$TOOLWIRE_KEY" } else { "none" };
+    let authorization = if needs_key { " -H \"authorization: Bearer $TOOLWIRE_KEY\"" } else { "" };
+    print_stderr(&format!(
+        "listening on http://{local}\n\
+         \x20 curl http://{local}/v1/chat/completions -H 'content-type: application/json'{authorization} \\\n\
+         \x20   -d '{{\"model\": \"{model}\", \"messages\": [{{\"role\": \"user\", \"content\": \"What is the weather in Paris?\"}}]}}'\n\
+         \x20 python -c 'from openai import OpenAI; print(OpenAI(base_url=\"http://{local}/v1\", api_key=\"{key}\")\
+         .responses.create(model=\"{model}\", input=\"What is the weather in Paris?\").output_text)'\n\
+         \x20 ANTHROPIC_BASE_URL=http://{local} ANTHROPIC_AUTH_TOKEN={key} claude --model {model}\n"
+    ));
+}

@@ -1,0 +1,83 @@
+//! Reads the bodies of requests, within limits of size and time.
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, StatusCode};
+use http_body::Body;
+use http_body_util::BodyExt as _;
+use tokio::time::{Duration, Instant, timeout_at};
+use toolwire_dialect::ErrorKind;
+
+use crate::response::Failure;
+use crate::settings::GatewayLimits;
+
+/// Slower clients are disconnected, once the time for a body is over.
+const MIN_BYTES_PER_SECOND: usize = 1_024;
+
+/// Checks that the body is JSON without compression. A web page can send other types without asking first.
+pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Failure> {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let content_type = types.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    if !media_type.eq_ignore_ascii_case("application/json") || types.next().is_some() {
+        let message = "the request needs the header `Content-Type: application/json`";
+        return Err(unsupported_type(message));
+    }
+    let is_identity = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(CONTENT_ENCODING).iter().all(is_identity) {
+        return Err(unsupported_type("compressed requests are not supported: send no `Content-Encoding`"));
+    }
+    Ok(())
+}
+
+fn unsupported_type(message: &str) -> Failure {
+    Failure::new(ErrorKind::InvalidRequest, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
+}
+
+/// Reads a body.
+pub(crate) async fn read<B>(
+    headers: &HeaderMap,
+    mut body: B,
+    limits: &GatewayLimits,
+) -> Result<Bytes, Failure>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let too_large = || {
+        let message = format!("the body is larger than {} bytes", limits.body_bytes);
+        Failure::new(ErrorKind::TooLarge, message)
+    };
+    let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|length| length > limits.body_bytes) {
+        return Err(too_large());
+    }
+    let start = Instant::now();
+    let mut read = Bytes::new();
+    let mut more = BytesMut::new();
+    loop {
+        let length = read.len() + more.len();
+        let extra = length.saturating_sub(30 * MIN_BYTES_PER_SECOND) / MIN_BYTES_PER_SECOND;
+        let deadline = start + limits.body_timeout + Duration::from_secs(extra as u64);
+        let frame = timeout_at(deadline, body.frame()).await.map_err(|_| {
+            Failure::new(ErrorKind::InvalidRequest, "the body arrived too slowly")
+                .with_status(StatusCode::REQUEST_TIMEOUT)
+        })?;
+        let Some(frame) = frame else { break };
+        let frame =
+            frame.map_err(|_| Failure::new(ErrorKind::InvalidRequest, "the body could not be read"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if length + data.len() > limits.body_bytes {
+            return Err(too_large());
+        }
+        if read.is_empty() && more.is_empty() {
+            // Most bodies are one part, which needs no copy.
+            read = data;
+        } else {
+            if more.is_empty() {
+                more.extend_from_slice(&std::mem::take(&mut read));
+            }
+            more.extend_from_slice(&data);
+        }
+    }
+    Ok(if more.is_empty() { read } else { more.freeze() })
+}

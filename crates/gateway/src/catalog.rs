@@ -1,0 +1,95 @@
+//! The models that a gateway serves.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use toolwire_contract::{Model, ModelError};
+use toolwire_dialect::{Dialect, Family};
+
+/// Finds models by the names that clients use.
+pub trait ModelCatalog: Send + Sync {
+    /// Returns the names to list for clients. Other names may work too.
+    fn names(&self) -> Vec<String>;
+
+    /// Finds a model.
+    fn find(&self, name: &str) -> Result<ServedModel, UnknownModel>;
+}
+
+/// A model that a gateway serves.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ServedModel {
+    pub model: Arc<dyn Model>,
+    /// The dialect of the requests to the provider; `None` if there is no provider.
+    pub dialect: Option<Dialect>,
+    /// Takes requests in the format of the provider.
+    pub upstream: Option<Arc<dyn Upstream>>,
+}
+
+impl ServedModel {
+    /// Creates a model that has no provider.
+    pub fn new(model: Arc<dyn Model>) -> ServedModel {
+        ServedModel { model, dialect: None, upstream: None }
+    }
+
+    /// Sets the provider.
+    #[must_use]
+    pub fn with_upstream(self, dialect: Dialect, upstream: Arc<dyn Upstream>) -> ServedModel {
+        ServedModel { dialect: Some(dialect), upstream: Some(upstream), ..self }
+    }
+}
+
+/// The API of a provider, for requests that need nothing from the gateway.
+pub trait Upstream: Send + Sync {
+    /// Returns the provider's name of the model.
+    fn model_id(&self) -> &str;
+
+    /// Sends a request and returns the response as it arrives, whatever its status is.
+    fn forward(&self, request: ForwardedRequest) -> BoxFuture<'_, Result<ForwardedResponse, ModelError>>;
+}
+
+/// A request in the format of the provider.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ForwardedRequest {
+    /// A path of OpenAI below `/v1`, such as `embeddings`; `None` is the path of the model's own API.
+    pub path: Option<&'static str>,
+    pub body: Bytes,
+    /// Headers of the client that the provider understands.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+/// A response of a provider, not yet read.
+#[non_exhaustive]
+pub struct ForwardedResponse {
+    pub status: u16,
+    /// The headers that clients may see.
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub body: BoxStream<'static, Result<Bytes, ModelError>>,
+}
+
+impl ForwardedResponse {
+    pub fn new(
+        status: u16,
+        headers: Vec<(String, Vec<u8>)>,
+        body: BoxStream<'static, Result<Bytes, ModelError>>,
+    ) -> ForwardedResponse {
+        ForwardedResponse { status, headers, body }
+    }
+}
+
+/// There is no model with the name that a client uses.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown model `{name}`: {problem}")]
+pub struct UnknownModel {
+    pub name: String,
+    pub problem: String,
+}
+
+impl ServedModel {
+    pub(crate) fn family(&self) -> Option<Family> {
+        self.dialect.map(Dialect::family)
+    }
+}

@@ -1,0 +1,207 @@
+//! The gateway: checks a request, finds its handler, and adds the headers that every response has.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN};
+use http::header::{ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, HeaderValue, VARY};
+use http::{Method, Request, StatusCode};
+use http_body::Body;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use toolwire_agent::{Agent, Unattended};
+use toolwire_contract::Toolbox;
+use toolwire_dialect::{ClientError, ErrorKind};
+
+use crate::body;
+use crate::catalog::{ModelCatalog, ServedModel};
+use crate::hidden_rounds::HiddenRounds;
+use crate::ids::random_id;
+use crate::origin::OriginPolicy;
+use crate::paused_runs::PausedRuns;
+use crate::response::{Failure, HttpResponse, ResponseBody, json};
+use crate::routes::{self, Route, RouteInfo};
+use crate::settings::GatewaySettings;
+use crate::tools::{ToolSelection, select};
+
+/// Agents are created again if there are more selections of tools than this.
+const MAX_AGENTS: usize = 256;
+
+/// Headers that SDKs in browsers send.
+const CORS_HEADERS: &str = "authorization, content-type, x-api-key, anthropic-version, anthropic-beta, \
+    anthropic-dangerous-direct-browser-access, x-toolwire-servers, x-toolwire-tools, x-toolwire-max-steps, \
+    x-stainless-arch, x-stainless-lang, x-stainless-os, x-stainless-package-version, x-stainless-retry-count, \
+    x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout, x-stainless-helper-method";
+
+/// A server that speaks the APIs of OpenAI and Anthropic, and adds tools to any model. Cheap to clone.
+#[derive(Clone)]
+pub struct Gateway(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) models: Arc<dyn ModelCatalog>,
+    pub(crate) tools: Arc<dyn Toolbox>,
+    pub(crate) settings: GatewaySettings,
+    pub(crate) hidden: Arc<HiddenRounds>,
+    pub(crate) paused: Arc<PausedRuns>,
+    origins: OriginPolicy,
+    requests: Arc<Semaphore>,
+    /// Agents by model and selection of tools, so that their catalogs are computed once.
+    agents: Mutex<BTreeMap<(String, ToolSelection), Agent>>,
+}
+
+impl Gateway {
+    pub fn new(models: Arc<dyn ModelCatalog>, tools: Arc<dyn Toolbox>, settings: GatewaySettings) -> Gateway {
+        Gateway(Arc::new(Inner {
+            models,
+            tools,
+            hidden: Arc::default(),
+            paused: Arc::default(),
+            origins: OriginPolicy::new(&settings.hosts, &settings.origins),
+            requests: Arc::new(Semaphore::new(settings.limits.requests)),
+            agents: Mutex::default(),
+            settings,
+        }))
+    }
+
+    /// Returns all paths that the gateway serves.
+    pub fn routes() -> impl Iterator<Item = RouteInfo> {
+        routes::all()
+    }
+
+    /// Handles one request that arrived at a local address.
+    pub(crate) async fn handle<B>(&self, request: Request<B>, local: SocketAddr) -> HttpResponse
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let request_id = random_id("req_").unwrap_or_default();
+        let family = routes::family_of(request.uri().path(), request.headers());
+        let is_head = request.method() == Method::HEAD;
+        let origin = self.0.origins.check(request.method(), request.uri(), request.headers(), local);
+        let (response, origin) = match origin {
+            Err(refused) => (Err(Failure::new(ErrorKind::Forbidden, refused.to_string())), None),
+            Ok(Some(origin)) if request.method() == Method::OPTIONS => (Ok(preflight()), Some(origin)),
+            Ok(origin) => (self.0.respond(request).await, origin),
+        };
+        let mut response = response.unwrap_or_else(|failure| failure.respond(family, &request_id));
+        add_headers(&mut response, &request_id, origin);
+        if is_head {
+            *response.body_mut() = ResponseBody::Whole(Bytes::new());
+        }
+        response
+    }
+}
+
+impl Inner {
+    async fn respond<B>(self: &Arc<Inner>, request: Request<B>) -> Result<HttpResponse, Failure>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let (parts, body) = request.into_parts();
+        let (route, is_public) = match routes::find(&parts.method, parts.uri.path()) {
+            Ok(found) => found,
+            // Strangers do not learn which paths exist.
+            Err(failure) => {
+                self.authenticate(&parts.headers)?;
+                return Err(failure);
+            }
+        };
+        if is_public {
+            return Ok(self.status(&route));
+        }
+        let principal = self.authenticate(&parts.headers)?;
+        if let Some(response) = self.model_list(&route, &parts)? {
+            return Ok(response);
+        }
+        body::check_type(&parts.headers)?;
+        let permit = self.requests.clone().try_acquire_owned().map_err(|_| {
+            let failure =
+                Failure::new(ErrorKind::Overloaded, "the gateway handles too many requests at the moment");
+            Failure { retry_after: Some(Duration::from_secs(1)), ..failure }
+        })?;
+        let body = body::read(&parts.headers, body, &self.settings.limits).await?;
+        let response = match route {
+            Route::Complete(family) => self.complete(family, principal, &parts.headers, body).await,
+            Route::CountTokens => self.count_tokens(&parts.headers, &body),
+            Route::PassThrough(path) => self.pass_through(path, body).await,
+            Route::Models | Route::Model(_) | Route::Health | Route::Ready => {
+                Err(Failure::new(ErrorKind::NotFound, "unknown path"))
+            }
+        };
+        // A stream counts until its end.
+        response.map(|response| response.map(|body| body.holding(permit)))
+    }
+
+    fn authenticate(&self, headers: &http::HeaderMap) -> Result<crate::keys::Principal, Failure> {
+        let principal = self.settings.keys.authenticate(headers);
+        principal.map_err(|error| Failure::new(ErrorKind::Unauthenticated, error.to_string()))
+    }
+
+    fn status(&self, route: &Route) -> HttpResponse {
+        match route {
+            Route::Ready => {
+                let missing: Vec<String> =
+                    self.tools.missing_servers().into_iter().map(|missing| missing.server).collect();
+                json(StatusCode::OK, &json!({"status": "ready", "unavailableServers": missing.len()}))
+            }
+            _ => json(StatusCode::OK, &json!({"status": "ok"})),
+        }
+    }
+
+    pub(crate) fn find_model(&self, name: &str) -> Result<ServedModel, Failure> {
+        self.models.find(name).map_err(|error| {
+            let mut error = ClientError::new(ErrorKind::ModelNotFound, error.to_string());
+            error.parameter = Some("model".to_owned());
+            error.into()
+        })
+    }
+
+    /// Returns an agent with a model and the selected tools.
+    pub(crate) fn agent(&self, served: &ServedModel, selection: ToolSelection) -> Result<Agent, Failure> {
+        let key = (served.model.name().to_owned(), selection);
+        if let Some(agent) = self.agents.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(agent.clone());
+        }
+        let tools = select(&self.tools, key.1.clone());
+        let unattended = if key.1.can_approve { Unattended::Pause } else { Unattended::Refuse };
+        let agent = Agent::builder().settings(self.settings.agent.clone()).model(served.model.clone());
+        let agent = agent.unattended(unattended).tools(tools);
+        let agent = agent.build().map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))?;
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        if agents.len() >= MAX_AGENTS {
+            agents.clear();
+        }
+        agents.insert(key, agent.clone());
+        Ok(agent)
+    }
+}
+
+/// Answers a browser that asks whether a configured web page may send a request.
+fn preflight() -> HttpResponse {
+    let mut response = http::Response::new(ResponseBody::Whole(Bytes::new()));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(CORS_HEADERS));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+fn add_headers(response: &mut HttpResponse, request_id: &str, origin: Option<HeaderValue>) {
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(request_id) {
+        // OpenAI's SDKs read the first one, Anthropic's the second one.
+        headers.insert("x-request-id", id.clone());
+        headers.insert("request-id", id);
+    }
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(VARY, HeaderValue::from_static("origin"));
+    if let Some(origin) = origin {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
+    }
+}

@@ -1,0 +1,93 @@
+//! MCP servers that a request names, in OpenAI's or Anthropic's form. They are servers of the configuration.
+
+use http::StatusCode;
+use serde_json::{Map, Value};
+use toolwire_agent::ApprovalPolicy;
+use toolwire_contract::{Tool, Toolbox};
+use toolwire_dialect::{ErrorKind, Family, HostedApproval, HostedServer};
+
+use crate::response::Failure;
+use crate::tools::HostedFilter;
+
+/// The form of a URL that names a server of the configuration.
+const OWN_SCHEME: &str = "toolwire://";
+
+/// Returns the tools that a request selects by naming servers.
+pub(crate) fn filters(
+    servers: &[HostedServer],
+    tools: &dyn Toolbox,
+    family: Family,
+) -> Result<Vec<HostedFilter>, Failure> {
+    let listed = tools.tools();
+    let has_tools = |name: &str| {
+        listed.iter().any(|tool| tools.server_of(&tool.name).is_some_and(|server| server.name == name))
+    };
+    let missing = tools.missing_servers();
+    let mut filters = Vec::new();
+    for hosted in servers {
+        let name = match hosted.url.as_deref() {
+            None => hosted.label.as_str(),
+            Some(url) => url.strip_prefix(OWN_SCHEME).map(|name| name.trim_end_matches('/')).ok_or_else(|| {
+                let message = format!(
+                    "URLs of MCP servers are not allowed here: configure the server of `{}`, and use `{OWN_SCHEME}NAME`",
+                    hosted.label
+                );
+                Failure { error: toolwire_dialect::ClientError::new(ErrorKind::Forbidden, message), ..Failure::invalid("tools", "") }
+            })?,
+        };
+        if let Some(missing) = missing.iter().find(|missing| missing.server == name) {
+            let failure = Failure::invalid("tools", missing.to_string());
+            let status = if family == Family::Anthropic {
+                StatusCode::BAD_REQUEST
+            } else {
+                StatusCode::FAILED_DEPENDENCY
+            };
+            return Err(failure.with_status(status));
+        }
+        if !has_tools(name) {
+            return Err(Failure::invalid("tools", format!("no server named `{name}` is configured")));
+        }
+        filters.push(HostedFilter {
+            server: name.to_owned(),
+            allowed: hosted.allowed_tools.clone(),
+            denied: hosted.denied_tools.clone(),
+            read_only: hosted.read_only,
+        });
+    }
+    Ok(filters)
+}
+
+/// Adds the client's wishes to a policy. The lists of the configuration have precedence; the client's consent replaces only the
+/// rule for tools in no list.
+pub(crate) fn add_approvals(
+    policy: &mut ApprovalPolicy,
+    servers: &[HostedServer],
+    filters: &[HostedFilter],
+    tools: &dyn Toolbox,
+) {
+    for tool in tools.tools().iter() {
+        let Some(server) = tools.server_of(&tool.name) else { continue };
+        let Some(position) = filters.iter().position(|filter| filter.server == server.name) else { continue };
+        let original = tools.original_name(&tool.name).unwrap_or_else(|| tool.name.clone());
+        match needs_approval(&servers[position].approval, tool, &original) {
+            true => policy.ask.push(tool.name.clone()),
+            false => policy.allow.push(tool.name.clone()),
+        }
+    }
+}
+
+fn needs_approval(approval: &HostedApproval, tool: &Tool, original: &str) -> bool {
+    let is_in = |names: &[String]| names.iter().any(|name| name == original || *name == tool.name);
+    match approval {
+        HostedApproval::Always => true,
+        HostedApproval::Never => false,
+        HostedApproval::Lists { always, never } => is_in(always) || !is_in(never),
+    }
+}
+
+/// Returns the labels of the servers whose tools the history lists already.
+pub(crate) fn listed_servers(body: &Map<String, Value>) -> Vec<String> {
+    let items = body.get("input").and_then(Value::as_array).into_iter().flatten();
+    let lists = items.filter(|item| item.get("type").and_then(Value::as_str) == Some("mcp_list_tools"));
+    lists.filter_map(|item| item.get("server_label")?.as_str().map(str::to_owned)).collect()
+}

@@ -1,0 +1,42 @@
+//! Random ids. Nothing is encoded in them, and nobody can guess them.
+
+const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// About 160 random bits.
+const LENGTH: usize = 27;
+
+/// The system provides no random bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the system provides no random bytes")]
+pub(crate) struct NoRandomness;
+
+/// Returns a prefix, followed by random letters and digits.
+pub(crate) fn random_id(prefix: &str) -> Result<String, NoRandomness> {
+    let mut id = String::with_capacity(prefix.len() + LENGTH);
+    id.push_str(prefix);
+    let mut bytes = [0; 2 * LENGTH];
+    while id.len() < prefix.len() + LENGTH {
+        getrandom::fill(&mut bytes).map_err(|_| NoRandomness)?;
+        let missing = prefix.len() + LENGTH - id.len();
+        // Larger values are skipped: with them, some letters would be more frequent than others.
+        let letters = bytes.iter().filter_map(|byte| LETTERS.get(usize::from(byte & 63)));
+        id.extend(letters.take(missing).map(|letter| char::from(*letter)));
+    }
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_short_plain_and_unique() {
+        let ids: Vec<String> = (0..100).map(|_| random_id("toolu_").expect("random bytes")).collect();
+        for id in &ids {
+            assert!(id.starts_with("toolu_") && id.len() == 33, "{id}");
+            assert!(id[6..].bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
+        }
+        let unique: std::collections::BTreeSet<&String> = ids.iter().collect();
+        assert_eq!(unique.len(), ids.len());
+    }
+}

@@ -1,0 +1,168 @@
+//! The keys of the clients.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HeaderName};
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// Longer values are not compared.
+const MAX_KEY_BYTES: usize = 4_096;
+
+/// The caller of a request. Only [`Keys::authenticate`] creates one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Principal {
+    /// The name of the key; `None` if the gateway has no keys.
+    key: Option<Arc<str>>,
+}
+
+/// The keys that clients may use. Without any key, every client that can connect may use the gateway.
+#[derive(Clone, Debug, Default)]
+pub struct Keys(Vec<Key>);
+
+#[derive(Clone)]
+struct Key {
+    name: Arc<str>,
+    digest: Digest,
+    length: usize,
+}
+
+/// A hash of a key. It has no `==`, which would reveal by its duration how many bytes are equal.
+#[derive(Clone)]
+struct Digest([u8; 32]);
+
+/// The request has no key, a wrong one, or two different ones. There is one message for all of them, so that nobody learns
+/// which one it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a valid key is required: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
+pub(crate) struct Unauthenticated;
+
+impl Keys {
+    /// The minimum length of keys for clients on other machines.
+    pub const MIN_LENGTH: usize = 32;
+
+    /// Adds a key with a name for logs.
+    #[must_use]
+    pub fn with(mut self, name: &str, key: &str) -> Keys {
+        self.0.push(Key { name: name.into(), digest: Digest::of(key.as_bytes()), length: key.len() });
+        self
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the name of the first key that is too short for clients on other machines.
+    pub fn weak_key(&self) -> Option<&str> {
+        self.0.iter().find(|key| key.length < Keys::MIN_LENGTH).map(|key| &*key.name)
+    }
+
+    /// Finds the caller. `Authorization: Bearer` and `x-api-key` have the same meaning on every path.
+    pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Unauthenticated> {
+        if self.0.is_empty() {
+            return Ok(Principal { key: None });
+        }
+        let bearer = headers.get_all(AUTHORIZATION).iter().map(|value| bearer_token(value.as_bytes()));
+        let api_key = headers.get_all(API_KEY).iter().map(|value| Some(value.as_bytes()));
+        let presented: Option<Vec<&[u8]>> = bearer.chain(api_key).collect();
+        let presented = presented.ok_or(Unauthenticated)?;
+        let first = *presented.first().ok_or(Unauthenticated)?;
+        if presented.iter().any(|other| *other != first) || first.len() > MAX_KEY_BYTES {
+            return Err(Unauthenticated);
+        }
+        let digest = Digest::of(first);
+        let mut found = None;
+        // Compares with all keys, so that the duration does not depend on which one it is.
+        for key in &self.0 {
+            if bool::from(key.digest.0.ct_eq(&digest.0)) {
+                found = Some(key.name.clone());
+            }
+        }
+        found.map(|name| Principal { key: Some(name) }).ok_or(Unauthenticated)
+    }
+}
+
+fn bearer_token(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+}
+
+impl Digest {
+    fn of(key: &[u8]) -> Digest {
+        Digest(Sha256::digest(key).into())
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Key").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECRET: &str = "tw_0123456789abcdef0123456789abcdef";
+
+    fn keys() -> Keys {
+        Keys::default().with("one", "other-key-0123456789abcdef012345").with("two", SECRET)
+    }
+
+    fn verdict(headers: &[(&str, &[u8])]) -> Result<Option<Arc<str>>, Unauthenticated> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).expect("a header name");
+            map.append(name, HeaderValue::from_bytes(value).expect("a header value"));
+        }
+        keys().authenticate(&map).map(|principal| principal.key)
+    }
+
+    #[test]
+    fn both_headers_have_the_same_meaning() {
+        let bearer = format!("Bearer {SECRET}");
+        let two = Ok(Some("two".into()));
+        assert_eq!(verdict(&[("authorization", bearer.as_bytes())]), two);
+        assert_eq!(verdict(&[("authorization", format!("bEARER  {SECRET} ").as_bytes())]), two);
+        assert_eq!(verdict(&[("x-api-key", SECRET.as_bytes())]), two);
+        assert_eq!(verdict(&[("x-api-key", SECRET.as_bytes()), ("authorization", bearer.as_bytes())]), two);
+        for wrong in [
+            &[][..],
+            &[("authorization", SECRET.as_bytes())],
+            &[("authorization", b"Basic dXNlcjprZXk=")],
+            &[("x-api-key", b"")],
+            &[
+                ("x-api-key", SECRET.as_bytes()),
+                ("authorization", b"Bearer other-key-0123456789abcdef012345"),
+            ],
+            &[("x-api-key", SECRET.as_bytes()), ("x-api-key", b"x")],
+            &[("x-api-key", &SECRET.as_bytes()[..SECRET.len() - 1])],
+        ] {
+            assert_eq!(verdict(wrong), Err(Unauthenticated), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn without_keys_every_client_is_accepted() {
+        assert_eq!(Keys::default().authenticate(&HeaderMap::new()), Ok(Principal { key: None }));
+        assert_eq!(keys().weak_key(), None);
+        assert_eq!(keys().with("short", "0123456789").weak_key(), Some("short"));
+        assert!(!format!("{:?}", keys()).contains(SECRET));
+    }
+
+    proptest! {
+        #[test]
+        fn any_other_value_is_refused(value in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let value: Vec<u8> = value.into_iter().filter(|byte| *byte >= 32 && *byte != 127).collect();
+            prop_assume!(value != SECRET.as_bytes());
+            prop_assert_eq!(verdict(&[("x-api-key", &value)]), Err(Unauthenticated));
+            prop_assert_eq!(verdict(&[("authorization", &value)]), Err(Unauthenticated));
+        }
+    }
+}

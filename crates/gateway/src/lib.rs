@@ -1,0 +1,33 @@
+#![doc = include_str!("../README.md")]
+
+// Who may use the gateway, and which requests it accepts.
+mod body;
+mod ids;
+mod keys;
+mod origin;
+mod request_options;
+mod routes;
+mod settings;
+mod top_level;
+
+// Responses.
+mod catalog;
+mod complete;
+mod exchange;
+mod forward;
+mod hidden_rounds;
+mod hosted;
+mod models;
+mod paused_runs;
+mod response;
+mod tools;
+
+mod gateway;
+mod server;
+
+pub use catalog::{ForwardedRequest, ForwardedResponse, ModelCatalog, ServedModel, UnknownModel, Upstream};
+pub use gateway::Gateway;
+pub use keys::Keys;
+pub use routes::RouteInfo;
+pub use server::StartError;
+pub use settings::{GatewayLimits, GatewaySettings};

@@ -1,0 +1,111 @@
+//! The list of models, and the size of requests.
+
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+use toolwire_contract::estimate_tokens;
+use toolwire_dialect::Family;
+
+use crate::complete::read_request;
+use crate::forward::Body;
+use crate::gateway::Inner;
+use crate::request_options::RequestOptions;
+use crate::response::{Failure, HttpResponse, json as json_response};
+use crate::routes::Route;
+
+/// The time at which all models were created, because nobody knows.
+const CREATED: (u64, &str) = (1_700_000_000, "2023-11-14T22:13:20Z");
+
+impl Inner {
+    /// Responds to requests for the list of models or for one model.
+    pub(crate) fn model_list(&self, route: &Route, parts: &Parts) -> Result<Option<HttpResponse>, Failure> {
+        let body = match route {
+            Route::Models => list(&self.models.names(), parts.uri.query().unwrap_or_default()),
+            Route::Model(name) => {
+                let served = self.find_model(name)?;
+                entry(name, served.model.limits().context_tokens)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(json_response(StatusCode::OK, &body)))
+    }
+
+    /// Estimates the size of a request, with the tools that the gateway adds. Nothing is sent to the provider: clients ask
+    /// often.
+    pub(crate) fn count_tokens(&self, headers: &HeaderMap, body: &[u8]) -> Result<HttpResponse, Failure> {
+        let mut body = Body::read(body.to_vec().into())?.into_object()?;
+        let mut options = RequestOptions::take(headers, &mut body)?;
+        // The reader requires it, and it does not count.
+        body.entry("max_tokens").or_insert(json!(1));
+        let client = read_request(Family::Anthropic, body)?;
+        let served = self.find_model(&client.model)?;
+        options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
+        let tools = self.agent(&served, options.selection)?.tools().tools();
+        let request = &client.request;
+        let mut tokens = request.instructions.as_deref().map_or(0, estimate_tokens);
+        tokens += request.tools.iter().chain(tools.iter()).map(|tool| tool.estimated_tokens()).sum::<u64>();
+        tokens += request.messages.iter().map(|message| message.estimated_tokens()).sum::<u64>();
+        Ok(json_response(StatusCode::OK, &json!({"input_tokens": tokens})))
+    }
+}
+
+/// Returns one body for the SDKs of OpenAI and Anthropic.
+fn list(names: &[String], query: &str) -> Value {
+    let parameter =
+        |name: &str| {
+            query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(
+                |(_, value)| percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned(),
+            )
+        };
+    let limit = parameter("limit").and_then(|limit| limit.parse().ok()).unwrap_or(usize::MAX);
+    let position = |id: Option<String>| id.and_then(|id| names.iter().position(|name| *name == id));
+    let (start, end) = match (position(parameter("after_id")), position(parameter("before_id"))) {
+        (Some(after), _) => (after + 1, names.len()),
+        (None, Some(before)) => (before.saturating_sub(limit), before),
+        (None, None) => (0, names.len()),
+    };
+    let page = &names[start..end.min(start.saturating_add(limit))];
+    let has_more = start + page.len() < end;
+    let data: Vec<Value> = page.iter().map(|name| entry(name, None)).collect();
+    json!({
+        "object": "list", "data": data, "has_more": has_more, "first_id": page.first(), "last_id": page.last(),
+    })
+}
+
+fn entry(name: &str, context_tokens: Option<u64>) -> Value {
+    let (owner, display_name) = name.split_once('/').unwrap_or(("toolwire", name));
+    let mut entry = json!({
+        "id": name, "object": "model", "created": CREATED.0, "owned_by": owner, "type": "model",
+        "display_name": display_name, "created_at": CREATED.1,
+    });
+    if let Some(tokens) = context_tokens {
+        entry["max_input_tokens"] = json!(tokens);
+    }
+    entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_has_pages() {
+        let names: Vec<String> = ["a", "b/c", "d"].map(str::to_owned).to_vec();
+        let ids = |query: &str| {
+            let list = list(&names, query);
+            let ids: Vec<String> = list["data"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(|entry| entry["id"].to_string())
+                .collect();
+            (ids.join(","), list["has_more"] == true)
+        };
+        assert_eq!(ids(""), ("\"a\",\"b/c\",\"d\"".to_owned(), false));
+        assert_eq!(ids("limit=2"), ("\"a\",\"b/c\"".to_owned(), true));
+        assert_eq!(ids("limit=2&after_id=b%2Fc"), ("\"d\"".to_owned(), false));
+        assert_eq!(ids("limit=1&before_id=d"), ("\"b/c\"".to_owned(), false));
+        assert_eq!(ids("limit=0"), (String::new(), true));
+        assert_eq!(list(&[], "")["first_id"], Value::Null);
+    }
+}

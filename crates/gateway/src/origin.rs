@@ -1,0 +1,219 @@
+//! Checks where a request comes from: a web page can send requests to this machine, and a name of its own can resolve to
+//! this machine's address.
+
+use std::net::SocketAddr;
+
+use http::header::{HOST, HeaderName, ORIGIN};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Method, Uri};
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The names under which the gateway may be reached, and the web pages that may use it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OriginPolicy {
+    /// Names of this server, with or without a port, in lower case.
+    hosts: Vec<String>,
+    /// Origins of web pages, such as `https://chat.example`.
+    origins: Vec<String>,
+}
+
+/// A request that is refused because of where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RefusedOrigin {
+    #[error("the request needs exactly one valid `Host` header")]
+    NoHost,
+    #[error("`{0}` is not a name of this server; add it to `toolwire.gateway.hosts`")]
+    Host(String),
+    #[error("web pages of `{0}` may not use this server; add it to `toolwire.gateway.origins`")]
+    Origin(String),
+    #[error("web pages of other sites may not use this server")]
+    OtherSite,
+}
+
+impl OriginPolicy {
+    pub(crate) fn new(hosts: &[String], origins: &[String]) -> OriginPolicy {
+        let lower = |text: &String| text.to_ascii_lowercase();
+        OriginPolicy {
+            hosts: hosts.iter().map(lower).collect(),
+            origins: origins.iter().map(lower).collect(),
+        }
+    }
+
+    /// Checks a request that arrived at a local address. Returns the origin to allow in the response, if the request comes
+    /// from a configured web page.
+    pub(crate) fn check(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        local: SocketAddr,
+    ) -> Result<Option<HeaderValue>, RefusedOrigin> {
+        let host = single_host(uri, headers)?;
+        if !self.allows_host(&host, local) {
+            return Err(RefusedOrigin::Host(host.to_string()));
+        }
+        let configured = match headers.get(ORIGIN) {
+            None => None,
+            Some(origin) => self.check_origin(origin, &host)?,
+        };
+        if configured.is_none()
+            && let Some(site) = headers.get(FETCH_SITE)
+        {
+            let is_page_of_ours = site == "same-origin" || (site == "none" && method == Method::GET);
+            if !is_page_of_ours {
+                return Err(RefusedOrigin::OtherSite);
+            }
+        }
+        Ok(configured)
+    }
+
+    /// Allows the address at which the request arrived, names of the loopback interface if it arrived there, and
+    /// configured names. A literal address needs no name, so that no other site can have it.
+    fn allows_host(&self, host: &Authority, local: SocketAddr) -> bool {
+        let name = host.host().to_ascii_lowercase();
+        let with_port = |port: u16| format!("{name}:{port}");
+        let is_configured = |allowed: &String| {
+            *allowed == name || host.port_u16().is_some_and(|port| *allowed == with_port(port))
+        };
+        if self.hosts.iter().any(is_configured) {
+            return true;
+        }
+        let address = local.ip().to_canonical();
+        if host.port_u16().unwrap_or(80) != local.port() {
+            return false;
+        }
+        let literal = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(&name);
+        literal.parse() == Ok(address) || (address.is_loopback() && name == "localhost")
+    }
+
+    fn check_origin(
+        &self,
+        origin: &HeaderValue,
+        host: &Authority,
+    ) -> Result<Option<HeaderValue>, RefusedOrigin> {
+        let text = origin.to_str().unwrap_or_default().to_ascii_lowercase();
+        if self.origins.contains(&text) {
+            return Ok(Some(origin.clone()));
+        }
+        let own = format!("http://{host}").to_ascii_lowercase();
+        if text == own { Ok(None) } else { Err(RefusedOrigin::Origin(text)) }
+    }
+}
+
+/// Returns the only host that the request names.
+fn single_host(uri: &Uri, headers: &HeaderMap) -> Result<Authority, RefusedOrigin> {
+    let mut values = headers.get_all(HOST).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return Err(RefusedOrigin::NoHost) };
+    let host = Authority::try_from(value.as_bytes()).map_err(|_| RefusedOrigin::NoHost)?;
+    let has_valid_port = host.as_str() == host.host() || host.port_u16().is_some();
+    let agrees = uri.authority().is_none_or(|target| target == &host);
+    if host.as_str().contains('@') || !has_valid_port || !agrees {
+        return Err(RefusedOrigin::NoHost);
+    }
+    Ok(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(headers: &[(&'static str, &str)], method: Method, local: &str) -> Result<bool, RefusedOrigin> {
+        let policy = OriginPolicy::new(
+            &["gateway.example".to_owned(), "other.example:8443".to_owned()],
+            &["https://chat.example".to_owned()],
+        );
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_bytes(value.as_bytes()).expect("a header value"));
+        }
+        let uri = Uri::from_static("/v1/models");
+        let local = local.parse().expect("an address");
+        policy.check(&method, &uri, &map, local).map(|origin| origin.is_some())
+    }
+
+    #[test]
+    fn only_names_of_this_server_are_accepted() {
+        let host = |host: &str, local: &str| check(&[("host", host)], Method::GET, local);
+        for allowed in
+            ["127.0.0.1:8787", "localhost:8787", "LOCALHOST:8787", "gateway.example", "Gateway.Example:1"]
+        {
+            assert_eq!(host(allowed, "127.0.0.1:8787"), Ok(false), "{allowed}");
+        }
+        assert_eq!(host("[::1]:8787", "[::1]:8787"), Ok(false));
+        assert_eq!(host("127.0.0.1:8787", "[::ffff:127.0.0.1]:8787"), Ok(false));
+        assert_eq!(host("192.0.2.7:8787", "192.0.2.7:8787"), Ok(false));
+        assert_eq!(host("other.example:8443", "127.0.0.1:8787"), Ok(false));
+        assert_eq!(host("localhost", "127.0.0.1:80"), Ok(false));
+        for refused in [
+            "evil.test:8787",
+            "localhost:8788",
+            "localhost",
+            "localhost.:8787",
+            "127.0.0.1.evil.test:8787",
+            "127.1:8787",
+            "2130706433:8787",
+            "0x7f.0.0.1:8787",
+            "other.example:1",
+            "other.example",
+            "localhost.evil.test:8787",
+            "[::1]:8787",
+            "0.0.0.0:8787",
+            "192.0.2.7:8787",
+        ] {
+            assert!(matches!(host(refused, "127.0.0.1:8787"), Err(RefusedOrigin::Host(_))), "{refused}");
+        }
+        for invalid in [
+            "",
+            "user@localhost:8787",
+            "localhost:x",
+            "localhost:99999",
+            "x/healthz?",
+            "a b",
+            "localhost:8787,evil",
+        ] {
+            assert_eq!(host(invalid, "127.0.0.1:8787"), Err(RefusedOrigin::NoHost), "{invalid}");
+        }
+        assert_eq!(
+            host("localhost:8787", "192.0.2.7:8787"),
+            Err(RefusedOrigin::Host("localhost:8787".into()))
+        );
+        assert_eq!(check(&[], Method::GET, "127.0.0.1:8787"), Err(RefusedOrigin::NoHost));
+        let twice = [("host", "localhost:8787"), ("host", "localhost:8787")];
+        assert_eq!(check(&twice, Method::GET, "127.0.0.1:8787"), Err(RefusedOrigin::NoHost));
+    }
+
+    #[test]
+    fn only_configured_web_pages_and_our_own_are_accepted() {
+        let check = |headers: &[(&'static str, &str)], method: Method| {
+            let headers: Vec<_> =
+                [("host", "localhost:8787")].into_iter().chain(headers.iter().copied()).collect();
+            check(&headers, method, "127.0.0.1:8787")
+        };
+        assert_eq!(check(&[("origin", "http://localhost:8787")], Method::POST), Ok(false));
+        assert_eq!(
+            check(&[("origin", "https://chat.example"), ("sec-fetch-site", "cross-site")], Method::POST),
+            Ok(true)
+        );
+        assert_eq!(check(&[("sec-fetch-site", "same-origin")], Method::POST), Ok(false));
+        assert_eq!(check(&[("sec-fetch-site", "none")], Method::GET), Ok(false));
+        for origin in [
+            "null",
+            "http://localhost:3000",
+            "http://127.0.0.1:8787",
+            "https://localhost:8787",
+            "",
+            "http://evil.test",
+        ] {
+            assert_eq!(
+                check(&[("origin", origin)], Method::POST),
+                Err(RefusedOrigin::Origin(origin.to_owned()))
+            );
+        }
+        for (site, method) in
+            [("cross-site", Method::GET), ("same-site", Method::POST), ("none", Method::POST)]
+        {
+            assert_eq!(check(&[("sec-fetch-site", site)], method), Err(RefusedOrigin::OtherSite), "{site}");
+        }
+    }
+}

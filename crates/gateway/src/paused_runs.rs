@@ -1,0 +1,115 @@
+//! Runs that wait until the client approves calls.
+//!
+//! An approval is valid once, for the client that was asked, and for the call as it was shown: the stored arguments run, and only
+//! if the tool is still the same.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use toolwire_agent::{Agent, Decision, Run};
+use toolwire_contract::{Block, Message, Tool};
+use toolwire_dialect::{ApprovalResponse, ErrorKind};
+
+use crate::keys::Principal;
+use crate::response::Failure;
+
+const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_RUNS: usize = 1_000;
+
+/// Runs that wait until the client approves calls, the oldest first.
+#[derive(Default)]
+pub(crate) struct PausedRuns(Mutex<VecDeque<PausedRun>>);
+
+pub(crate) struct PausedRun {
+    pub(crate) principal: Principal,
+    pub(crate) agent: Agent,
+    pub(crate) run: Run,
+    pub(crate) approvals: Vec<PausedCall>,
+    /// Calls of the client's tools in the same step: the id that it was sent, and the original one.
+    pub(crate) client_calls: Vec<(String, String)>,
+    pub(crate) paused_at: Instant,
+}
+
+/// A call that waits for approval.
+#[derive(Clone)]
+pub(crate) struct PausedCall {
+    /// The id of the request for approval.
+    pub(crate) request_id: String,
+    pub(crate) call_id: String,
+    /// The tool as it was when the client was asked.
+    pub(crate) tool: Option<Tool>,
+}
+
+impl PausedRuns {
+    pub(crate) fn store(&self, run: PausedRun) {
+        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.push_back(run);
+        while runs.len() > MAX_RUNS || runs.front().is_some_and(|run| run.paused_at.elapsed() >= LIFETIME) {
+            runs.pop_front();
+        }
+    }
+
+    /// Returns the run that waits for these decisions, and the calls that were approved. It is returned once.
+    pub(crate) fn resume(
+        &self,
+        principal: &Principal,
+        responses: &[ApprovalResponse],
+        messages: &[std::sync::Arc<Message>],
+    ) -> Result<(Agent, Run, Vec<PausedCall>), Failure> {
+        let mut paused = self.take(principal, responses)?;
+        let results = messages.iter().flat_map(|message| &message.content).filter_map(|block| match block {
+            Block::Result { id, result } => Some((id, result)),
+            _ => None,
+        });
+        let results: Vec<_> = results
+            .filter_map(|(id, result)| {
+                let (_, original) = paused.client_calls.iter().find(|(shown, _)| shown == id)?;
+                Some((original.clone(), result.clone()))
+            })
+            .collect();
+        let current = paused.agent.tools().tools();
+        for call in &paused.approvals {
+            let Some(response) = responses.iter().find(|response| response.request_id == call.request_id)
+            else {
+                continue;
+            };
+            let is_same =
+                call.tool.as_ref().is_some_and(|tool| current.iter().any(|current| current == tool));
+            let decision = match response.approve {
+                true if is_same => Decision::Once,
+                true => Decision::No { because: Some("the tool changed after it was approved".to_owned()) },
+                false => Decision::No { because: response.reason.clone() },
+            };
+            paused.run.decide(&call.call_id, decision);
+        }
+        paused.run.tools_returned(results);
+        Ok((paused.agent, paused.run, paused.approvals))
+    }
+
+    /// Removes the run of these requests for approval. Decisions must be complete, so that no call is forgotten.
+    fn take(&self, principal: &Principal, responses: &[ApprovalResponse]) -> Result<PausedRun, Failure> {
+        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_decided =
+            |call: &PausedCall| responses.iter().any(|response| response.request_id == call.request_id);
+        let position = runs.iter().position(|run| {
+            run.principal == *principal
+                && run.paused_at.elapsed() < LIFETIME
+                && run.approvals.iter().any(&is_decided)
+        });
+        let ids: Vec<String> =
+            responses.iter().map(|response| format!("`{}`", response.request_id)).collect();
+        let position = position.ok_or_else(|| {
+            let message =
+                format!("there is no open request for approval {}; each is valid once", ids.join(", "));
+            Failure::invalid("input", message)
+        })?;
+        if let Some(open) = runs[position].approvals.iter().find(|call| !is_decided(call)) {
+            return Err(Failure::invalid(
+                "input",
+                format!("there is no approval response for `{}`", open.request_id),
+            ));
+        }
+        runs.remove(position).ok_or_else(|| Failure::new(ErrorKind::Internal, "the run is gone"))
+    }
+}

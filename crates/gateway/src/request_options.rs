@@ -1,0 +1,175 @@
+//! The wishes of one request: headers `x-toolwire-*`, or the key `toolwire` of the body or of its `metadata`.
+
+use http::HeaderMap;
+use serde_json::{Map, Value};
+
+use crate::response::Failure;
+use crate::tools::ToolSelection;
+
+/// The wishes of one request. They can only restrict what the gateway does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestOptions {
+    pub(crate) selection: ToolSelection,
+    pub(crate) max_steps: Option<u32>,
+    /// Chat Completions: whether the response lists the executed calls under `toolwire`.
+    pub(crate) show_calls: bool,
+}
+
+const SERVERS: &str = "servers";
+const TOOLS: &str = "tools";
+const MAX_STEPS: &str = "max-steps";
+const SHOW_CALLS: &str = "show-calls";
+
+impl RequestOptions {
+    /// Reads the headers, and removes the key `toolwire` from the body. A header has precedence.
+    pub(crate) fn take(
+        headers: &HeaderMap,
+        body: &mut Map<String, Value>,
+    ) -> Result<RequestOptions, Failure> {
+        let mut fields = Map::new();
+        if let Some(Value::Object(metadata)) = body.get_mut("metadata")
+            && let Some(found) = metadata.shift_remove("toolwire")
+        {
+            fields.extend(read_object("metadata.toolwire", found)?);
+        }
+        if let Some(found) = body.shift_remove("toolwire") {
+            fields.extend(read_object("toolwire", found)?);
+        }
+        let mut options = RequestOptions::default();
+        for (key, value) in fields {
+            let name = format!("toolwire.{key}");
+            match key.as_str() {
+                SERVERS => options.selection.servers = Some(patterns(&name, &value)?),
+                TOOLS => options.selection.tools = Some(patterns(&name, &value)?),
+                "max_steps" | "maxSteps" | MAX_STEPS => {
+                    options.max_steps = Some(steps(&name, &text_of(&value))?)
+                }
+                "show_calls" | "showCalls" | SHOW_CALLS => {
+                    options.show_calls = flag(&name, &text_of(&value))?
+                }
+                _ => return Err(Failure::invalid(&name, format!("unknown key `{name}`"))),
+            }
+        }
+        let header = |key: &str| -> Result<Option<(String, String)>, Failure> {
+            let name = format!("x-toolwire-{key}");
+            let Some(value) = headers.get(&name) else { return Ok(None) };
+            let invalid = || Failure::invalid(&name, format!("the header `{name}` is not plain text"));
+            let text = value.to_str().map_err(|_| invalid())?.to_owned();
+            Ok(Some((name, text)))
+        };
+        if let Some((_, text)) = header(SERVERS)? {
+            options.selection.servers = Some(split(&text));
+        }
+        if let Some((_, text)) = header(TOOLS)? {
+            options.selection.tools = Some(split(&text));
+        }
+        if let Some((name, text)) = header(MAX_STEPS)? {
+            options.max_steps = Some(steps(&name, &text)?);
+        }
+        if let Some((name, text)) = header(SHOW_CALLS)? {
+            options.show_calls = flag(&name, &text)?;
+        }
+        Ok(options)
+    }
+}
+
+/// OpenAI's `metadata` has only strings, so an object may be JSON text.
+fn read_object(name: &str, value: Value) -> Result<Map<String, Value>, Failure> {
+    let value = match value {
+        Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::Null),
+        other => other,
+    };
+    match value {
+        Value::Object(fields) => Ok(fields),
+        _ => Err(Failure::invalid(name, format!("`{name}` must be an object"))),
+    }
+}
+
+fn split(text: &str) -> Vec<String> {
+    text.split(',').map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
+}
+
+fn patterns(name: &str, value: &Value) -> Result<Vec<String>, Failure> {
+    let invalid = || Failure::invalid(name, format!("`{name}` must be a list of names or patterns"));
+    match value {
+        Value::String(text) => Ok(split(text)),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| item.as_str().map(str::to_owned))
+            .collect::<Option<_>>()
+            .ok_or_else(invalid),
+        _ => Err(invalid()),
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn steps(name: &str, text: &str) -> Result<u32, Failure> {
+    let number = text.trim().parse::<u64>().ok().filter(|number| *number > 0);
+    let number =
+        number.ok_or_else(|| Failure::invalid(name, format!("`{name}` must be a number from 1 on")))?;
+    Ok(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+fn flag(name: &str, text: &str) -> Result<bool, Failure> {
+    match text.trim() {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(Failure::invalid(name, format!("`{name}` must be `true` or `false`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use serde_json::json;
+
+    use super::*;
+
+    fn take(headers: &[(&'static str, &'static str)], body: &mut Value) -> Result<RequestOptions, String> {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| ((*name).parse().expect("a name"), HeaderValue::from_static(value)));
+        let body = body.as_object_mut().expect("an object");
+        RequestOptions::take(&headers.collect(), body).map_err(|failure| failure.error.message)
+    }
+
+    #[test]
+    fn headers_have_precedence_over_the_body() {
+        let mut body = json!({
+            "model": "m", "toolwire": {"servers": ["a", "b*"], "max_steps": 3},
+            "metadata": {"team": "t", "toolwire": "{\"tools\": \"x, y\", \"servers\": [\"c\"]}"}
+        });
+        let options = take(&[("x-toolwire-max-steps", "2")], &mut body).expect("options");
+        assert_eq!(options.selection.servers, Some(vec!["a".to_owned(), "b*".to_owned()]));
+        assert_eq!(options.selection.tools, Some(vec!["x".to_owned(), "y".to_owned()]));
+        assert_eq!(options.max_steps, Some(2));
+        assert_eq!(body, json!({"model": "m", "metadata": {"team": "t"}}));
+        let none = take(&[("x-toolwire-servers", "none")], &mut json!({})).expect("options");
+        assert!(none.selection.is_none());
+    }
+
+    #[test]
+    fn invalid_wishes_are_named() {
+        for (headers, body, expected) in [
+            (
+                &[("x-toolwire-max-steps", "0")][..],
+                json!({}),
+                "`x-toolwire-max-steps` must be a number from 1 on",
+            ),
+            (&[], json!({"toolwire": {"max_steps": -1}}), "`toolwire.max_steps` must be a number from 1 on"),
+            (&[], json!({"toolwire": {"api_base": "x"}}), "unknown key `toolwire.api_base`"),
+            (&[], json!({"toolwire": 1}), "`toolwire` must be an object"),
+            (
+                &[],
+                json!({"toolwire": {"servers": [1]}}),
+                "`toolwire.servers` must be a list of names or patterns",
+            ),
+        ] {
+            let mut body = body;
+            assert_eq!(take(headers, &mut body), Err(expected.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Responses: bodies, headers, and errors in the format of the client's API.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use serde_json::Value;
+use toolwire_agent::{RunError, RunFailure};
+use toolwire_contract::ModelError;
+use toolwire_dialect::{ClientError, ErrorKind, Family};
+
+pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// The body of a response.
+pub(crate) enum ResponseBody {
+    Whole(Bytes),
+    Stream(BoxStream<'static, Result<Bytes, Interrupted>>),
+}
+
+/// The body ends before it is complete, because of an error that the format cannot express. The connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the response was interrupted")]
+pub(crate) struct Interrupted;
+
+pub(crate) type HttpResponse = Response<ResponseBody>;
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Interrupted;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Interrupted>>> {
+        match self.get_mut() {
+            ResponseBody::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            ResponseBody::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            ResponseBody::Stream(stream) => {
+                stream.as_mut().poll_next(context).map(|next| next.map(|bytes| bytes.map(Frame::data)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, ResponseBody::Whole(bytes) if bytes.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            ResponseBody::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            ResponseBody::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl ResponseBody {
+    /// Keeps a value until the end of a stream. A complete body needs nothing any more.
+    pub(crate) fn holding(self, value: impl Send + 'static) -> ResponseBody {
+        match self {
+            ResponseBody::Stream(stream) => {
+                let mut value = Some(value);
+                let end = futures::stream::poll_fn(move |_| {
+                    drop(value.take());
+                    Poll::Ready(None)
+                });
+                ResponseBody::stream(stream.chain(end))
+            }
+            whole => whole,
+        }
+    }
+
+    pub(crate) fn stream(
+        stream: impl Stream<Item = Result<Bytes, Interrupted>> + Send + 'static,
+    ) -> ResponseBody {
+        ResponseBody::Stream(stream.boxed())
+    }
+}
+
+/// Creates a response with a JSON body.
+pub(crate) fn json(status: StatusCode, body: &Value) -> HttpResponse {
+    let mut response = Response::new(ResponseBody::Whole(Bytes::from(body.to_string())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Creates a response with server-sent events. Proxies must not buffer them.
+pub(crate) fn events(
+    stream: impl Stream<Item = Result<Bytes, Interrupted>> + Send + 'static,
+) -> HttpResponse {
+    let mut response = Response::new(ResponseBody::stream(stream));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// A request that fails before its response begins.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: ClientError,
+    /// Overrides the status of the error's kind.
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) retry_after: Option<Duration>,
+    /// Whether a client may repeat the request; `None` leaves it to the status.
+    pub(crate) should_retry: Option<bool>,
+    /// The methods that the path has.
+    pub(crate) allow: Option<&'static str>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Failure {
+        ClientError::new(kind, message).into()
+    }
+
+    pub(crate) fn invalid(parameter: &str, message: impl Into<String>) -> Failure {
+        let mut failure = Failure::new(ErrorKind::InvalidRequest, message);
+        failure.error.parameter = Some(parameter.to_owned());
+        failure
+    }
+
+    pub(crate) fn with_status(self, status: StatusCode) -> Failure {
+        Failure { status: Some(status), ..self }
+    }
+
+    /// Creates the response, in the format of the client's API.
+    pub(crate) fn respond(&self, family: Family, request_id: &str) -> HttpResponse {
+        let status = self.status.or_else(|| StatusCode::from_u16(self.error.kind.status(family)).ok());
+        let mut response =
+            json(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &self.error.body(family, request_id));
+        let headers = response.headers_mut();
+        if let Some(delay) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(delay.as_secs().max(1)));
+        }
+        if let Some(should_retry) = self.should_retry {
+            let value = HeaderValue::from_static(if should_retry { "true" } else { "false" });
+            headers.insert(SHOULD_RETRY, value);
+        }
+        if let Some(methods) = self.allow {
+            headers.insert(ALLOW, HeaderValue::from_static(methods));
+        }
+        response
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        let should_retry = (error.kind == ErrorKind::ProviderKey).then_some(false);
+        Failure { error, status: None, retry_after: None, should_retry, allow: None }
+    }
+}
+
+impl From<Infallible> for Interrupted {
+    fn from(error: Infallible) -> Interrupted {
+        match error {}
+    }
+}
+
+/// Converts the failure of a run to an error for the client.
+pub(crate) fn run_error(failure: &RunFailure) -> ClientError {
+    match failure.cause.as_deref() {
+        Some(RunError::Model(error)) => model_error(error),
+        // The model's response is as useless as none.
+        Some(RunError::InvalidOutput { .. }) => {
+            ClientError::new(ErrorKind::Unreachable, failure.message.clone())
+        }
+        _ => ClientError::new(ErrorKind::Internal, failure.message.clone()),
+    }
+}
+
+/// Converts the error of a model to an error for the client.
+///
+/// A provider that refuses the gateway's key does not make the client's key wrong; its message may contain a part of the
+/// key.
+pub(crate) fn model_error(error: &ModelError) -> ClientError {
+    let kind = match error {
+        ModelError::Unusable { .. } => ErrorKind::InvalidRequest,
+        ModelError::ContextExceeded { .. } => ErrorKind::ContextExceeded,
+        ModelError::TimedOut { .. } => ErrorKind::TimedOut,
+        ModelError::Unreachable { .. } | ModelError::Broken { .. } | ModelError::Malformed { .. } => {
+            ErrorKind::Unreachable
+        }
+        ModelError::Refused { model, status, .. } => match status {
+            Some(401 | 403) => {
+                let message = format!("the provider of `{model}` does not accept the gateway's key");
+                return ClientError::new(ErrorKind::ProviderKey, message);
+            }
+            Some(404) => ErrorKind::ModelNotFound,
+            Some(408 | 504) => ErrorKind::TimedOut,
+            Some(413) => ErrorKind::TooLarge,
+            Some(429) => ErrorKind::RateLimited,
+            Some(503 | 529) => ErrorKind::Overloaded,
+            Some(400..=499) => ErrorKind::InvalidRequest,
+            _ => ErrorKind::Unreachable,
+        },
+    };
+    let hint = match error {
+        ModelError::Unusable { hint: Some(hint), .. } => format!(". Hint: {hint}"),
+        _ => String::new(),
+    };
+    ClientError::new(kind, format!("{error}{hint}"))
+}

@@ -1,0 +1,166 @@
+//! The paths of the gateway: a fixed table.
+
+use http::{HeaderMap, Method};
+use percent_encoding::percent_decode_str;
+use toolwire_dialect::{ErrorKind, Family};
+
+use crate::response::Failure;
+
+/// The handler of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// A request to a model.
+    Complete(Family),
+    CountTokens,
+    Models,
+    /// The model with this name.
+    Model(String),
+    /// A request that only the provider understands, below `/v1`.
+    PassThrough(&'static str),
+    Health,
+    Ready,
+}
+
+/// A path and its method, as listed by [`Gateway::routes`](crate::Gateway::routes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RouteInfo {
+    pub method: &'static str,
+    /// `{…}` stands for the rest of the path.
+    pub path: &'static str,
+    /// Whether it needs no key.
+    pub is_public: bool,
+}
+
+type NewRoute = fn(&str) -> Route;
+
+const ROUTES: [(RouteInfo, NewRoute); 13] = [
+    post("/v1/chat/completions", |_| Route::Complete(Family::OpenAiChat)),
+    post("/v1/responses", |_| Route::Complete(Family::OpenAiResponses)),
+    post("/v1/messages", |_| Route::Complete(Family::Anthropic)),
+    post("/v1/messages/count_tokens", |_| Route::CountTokens),
+    get("/v1/models", false, |_| Route::Models),
+    get("/v1/models/{model}", false, |rest| {
+        Route::Model(percent_decode_str(rest).decode_utf8_lossy().into_owned())
+    }),
+    // Paths of OpenAI that have no state.
+    post("/v1/embeddings", |_| Route::PassThrough("embeddings")),
+    post("/v1/completions", |_| Route::PassThrough("completions")),
+    post("/v1/moderations", |_| Route::PassThrough("moderations")),
+    post("/v1/images/generations", |_| Route::PassThrough("images/generations")),
+    post("/v1/audio/speech", |_| Route::PassThrough("audio/speech")),
+    get("/healthz", true, |_| Route::Health),
+    get("/readyz", true, |_| Route::Ready),
+];
+
+const fn post(path: &'static str, route: NewRoute) -> (RouteInfo, NewRoute) {
+    (RouteInfo { method: "POST", path, is_public: false }, route)
+}
+
+const fn get(path: &'static str, is_public: bool, route: NewRoute) -> (RouteInfo, NewRoute) {
+    (RouteInfo { method: "GET", path, is_public }, route)
+}
+
+/// Returns all paths.
+pub(crate) fn all() -> impl Iterator<Item = RouteInfo> {
+    ROUTES.iter().map(|(info, _)| *info)
+}
+
+/// Finds the handler of a path, and whether it needs no key. The path is compared as it was sent.
+pub(crate) fn find(method: &Method, path: &str) -> Result<(Route, bool), Failure> {
+    let mut allowed = None;
+    for (info, route) in &ROUTES {
+        let rest = match info.path.split_once('{') {
+            Some((start, _)) => path.strip_prefix(start).filter(|rest| !rest.is_empty()),
+            None => (path == info.path).then_some(""),
+        };
+        let Some(rest) = rest else { continue };
+        if method.as_str() == info.method || (method == Method::HEAD && info.method == "GET") {
+            return Ok((route(rest), info.is_public));
+        }
+        allowed = Some(info.method);
+    }
+    Err(match allowed {
+        Some(methods) => {
+            let message = format!("`{path}` has no method {method}, only {methods}");
+            let failure = Failure::new(ErrorKind::InvalidRequest, message);
+            Failure { status: Some(http::StatusCode::METHOD_NOT_ALLOWED), allow: Some(methods), ..failure }
+        }
+        None => Failure::new(ErrorKind::NotFound, unknown_path(path)),
+    })
+}
+
+/// Returns a message that explains the usual mistakes.
+fn unknown_path(path: &str) -> String {
+    let exists = |path: &str| ROUTES.iter().any(|(info, _)| info.path == path);
+    if let Some(rest) = path.strip_prefix("/v1/v1/").filter(|rest| exists(&format!("/v1/{rest}"))) {
+        return format!(
+            "unknown path `{path}`: remove `/v1` from the base URL, because the client adds it (`/v1/{rest}`)"
+        );
+    }
+    let without_slash = path.trim_end_matches('/');
+    if exists(without_slash) {
+        return format!("unknown path `{path}`: remove the `/` at its end");
+    }
+    if exists(&format!("/v1{path}")) {
+        return format!("unknown path `{path}`: add `/v1` to the base URL");
+    }
+    format!("unknown path `{path}`")
+}
+
+/// Returns the API in whose format errors are written, if the path does not determine it.
+pub(crate) fn family_of(path: &str, headers: &HeaderMap) -> Family {
+    let is_below =
+        |start: &str| path.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if is_below("/v1/messages") {
+        Family::Anthropic
+    } else if is_below("/v1/chat") {
+        Family::OpenAiChat
+    } else if is_below("/v1/responses") {
+        Family::OpenAiResponses
+    } else if headers.contains_key("anthropic-version") || headers.contains_key("x-api-key") {
+        Family::Anthropic
+    } else {
+        Family::OpenAiChat
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(method: Method, path: &str) -> String {
+        find(&method, path).expect_err("no such path").error.message
+    }
+
+    #[test]
+    fn paths_are_compared_exactly() {
+        assert_eq!(
+            find(&Method::POST, "/v1/messages").expect("a path"),
+            (Route::Complete(Family::Anthropic), false)
+        );
+        let model = Route::Model("openai/gpt-x".to_owned());
+        assert_eq!(find(&Method::GET, "/v1/models/openai%2Fgpt-x").expect("a path"), (model.clone(), false));
+        assert_eq!(find(&Method::HEAD, "/v1/models/openai/gpt-x").expect("a path"), (model, false));
+        for path in
+            ["//v1/models", "/V1/models", "/v1/./models", "/v1/models;x", "/v1/%6dodels", "/healthz/", "/"]
+        {
+            assert_eq!(
+                find(&Method::GET, path).expect_err("no such path").error.kind,
+                ErrorKind::NotFound,
+                "{path}"
+            );
+        }
+        let failure = find(&Method::GET, "/v1/messages").expect_err("a wrong method");
+        assert_eq!(failure.allow, Some("POST"));
+        assert_eq!(find(&Method::DELETE, "/v1/models/x").expect_err("a wrong method").allow, Some("GET"));
+    }
+
+    #[test]
+    fn the_message_explains_usual_mistakes() {
+        assert!(message(Method::POST, "/v1/v1/messages").contains("remove `/v1` from the base URL"));
+        assert!(message(Method::POST, "/v1/messages/").contains("remove the `/`"));
+        assert!(message(Method::POST, "/chat/completions").contains("add `/v1` to the base URL"));
+        assert_eq!(message(Method::GET, "/x"), "unknown path `/x`");
+    }
+}

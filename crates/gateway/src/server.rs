@@ -1,0 +1,189 @@
+//! Accepts connections, within limits, until the gateway stops.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Gateway;
+
+const MAX_HEADER_BYTES: usize = 16 * 1024;
+const MAX_HEADERS: usize = 64;
+
+/// The wait after the system has no more files or memory for a connection.
+const ACCEPT_DELAY: Duration = Duration::from_millis(100);
+
+/// The reason why a gateway does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    #[error("the address is reachable from other machines, and no key is configured")]
+    NoKey,
+    #[error("the key `{name}` is shorter than {} characters", crate::Keys::MIN_LENGTH)]
+    WeakKey { name: String },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl Gateway {
+    /// Serves clients until `stop` is cancelled, and then until running requests are finished or their time is over.
+    ///
+    /// # Errors
+    ///
+    /// If clients on other machines could use the gateway without a key, or with a weak one.
+    pub async fn serve(&self, listener: TcpListener, stop: CancellationToken) -> Result<(), StartError> {
+        if !listener.local_addr()?.ip().to_canonical().is_loopback() {
+            if self.0.settings.keys.is_empty() {
+                return Err(StartError::NoKey);
+            }
+            if let Some(name) = self.0.settings.keys.weak_key() {
+                return Err(StartError::WeakKey { name: name.to_owned() });
+            }
+        }
+        let limits = &self.0.settings.limits;
+        let connections = Arc::new(Semaphore::new(limits.connections));
+        let tasks = TaskTracker::new();
+        let closing = CancellationToken::new();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                accepted = accept(&listener, &connections) => accepted,
+            };
+            let Some((stream, permit)) = accepted else { continue };
+            let (gateway, closing) = (self.clone(), closing.clone());
+            tasks.spawn(async move {
+                gateway.serve_connection(stream, closing).await;
+                drop(permit);
+            });
+        }
+        drop(listener);
+        closing.cancel();
+        tasks.close();
+        // Connections that are still open afterwards end with the process.
+        let _ = tokio::time::timeout(limits.drain, tasks.wait()).await;
+        Ok(())
+    }
+
+    async fn serve_connection(&self, stream: TcpStream, closing: CancellationToken) {
+        let Ok(local) = stream.local_addr() else { return };
+        // Small events leave at once.
+        let _ = stream.set_nodelay(true);
+        let limits = &self.0.settings.limits;
+        let io = TokioIo::new(WriteLimited { stream, limit: limits.write_timeout, waiting: None });
+        let service =
+            service_fn(|request| async move { Ok::<_, Infallible>(self.handle(request, local).await) });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.header_timeout)
+            .max_header_size(MAX_HEADER_BYTES)
+            .max_headers(MAX_HEADERS)
+            .serve_connection(io, service);
+        let mut connection = std::pin::pin!(connection);
+        let result = tokio::select! {
+            result = connection.as_mut() => result,
+            () = closing.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = result {
+            tracing::debug!(%error, "a connection ended");
+        }
+    }
+}
+
+/// Waits for a connection, and for room for it.
+async fn accept(
+    listener: &TcpListener,
+    connections: &Arc<Semaphore>,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let permit = connections.clone().acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, permit)),
+        Err(error) => {
+            tracing::warn!(%error, "a connection could not be accepted");
+            tokio::time::sleep(ACCEPT_DELAY).await;
+            None
+        }
+    }
+}
+
+/// A connection that ends if its client does not read for some time.
+struct WriteLimited {
+    stream: TcpStream,
+    limit: Duration,
+    /// Set while a write waits for the client.
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl WriteLimited {
+    /// Returns the result of a write, or an error if the client has not read for too long.
+    fn limit<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.waiting = None;
+            return written;
+        }
+        let deadline = Instant::now() + self.limit;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        match waiting.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for WriteLimited {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for WriteLimited {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.limit(written, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.limit(written, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.limit(flushed, context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

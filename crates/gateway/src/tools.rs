@@ -1,0 +1,191 @@
+//! The tools that one request may use.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use serde_json::Value;
+use toolwire_contract::{CallError, CallOptions, Glob, MissingServer, Tool, ToolResult, ToolServer, Toolbox};
+
+/// The tools that a request selects, by patterns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ToolSelection {
+    /// Names of servers; `None` selects all.
+    pub(crate) servers: Option<Vec<String>>,
+    /// Names of tools; `None` selects all.
+    pub(crate) tools: Option<Vec<String>>,
+    /// Servers that the request names itself; if there are any, only their tools are selected.
+    pub(crate) hosted: Vec<HostedFilter>,
+    /// Whether the client can approve calls, so that a run pauses for it.
+    pub(crate) can_approve: bool,
+    /// Names of the client's own tools. A tool of a server that has one of these names gets another one.
+    pub(crate) taken: BTreeSet<String>,
+}
+
+/// The tools of a server that a request names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HostedFilter {
+    pub(crate) server: String,
+    pub(crate) allowed: Option<Vec<String>>,
+    pub(crate) denied: Vec<String>,
+    pub(crate) read_only: bool,
+}
+
+impl HostedFilter {
+    /// Whether a tool is selected. `original` is the server's name of the tool.
+    fn selects(&self, tool: &Tool, original: &str) -> bool {
+        let is_in = |names: &Vec<String>| names.iter().any(|name| name == original || *name == tool.name);
+        self.allowed.as_ref().is_none_or(is_in)
+            && !is_in(&self.denied)
+            && (!self.read_only || tool.hints().read_only == Some(true))
+    }
+}
+
+impl ToolSelection {
+    /// Whether no tool of any server is selected.
+    pub(crate) fn is_none(&self) -> bool {
+        let is_none = |patterns: &Option<Vec<String>>| {
+            patterns.as_ref().is_some_and(|patterns| patterns.iter().all(|pattern| pattern == "none"))
+        };
+        is_none(&self.servers) || is_none(&self.tools)
+    }
+
+    fn is_everything(&self) -> bool {
+        self.servers.is_none() && self.tools.is_none() && self.hosted.is_empty() && self.taken.is_empty()
+    }
+
+    fn selects_server(&self, name: Option<&str>) -> bool {
+        let Some(patterns) = &self.servers else { return true };
+        name.is_some_and(|name| matches_any(patterns, name))
+    }
+
+    fn selects_tool(&self, name: &str) -> bool {
+        self.tools.as_ref().is_none_or(|patterns| matches_any(patterns, name))
+    }
+}
+
+fn matches_any(patterns: &[String], name: &str) -> bool {
+    patterns.iter().any(|pattern| Glob::new(pattern.as_str()).matches(name))
+}
+
+/// Returns the selected part of a toolbox.
+pub(crate) fn select(tools: &Arc<dyn Toolbox>, selection: ToolSelection) -> Arc<dyn Toolbox> {
+    if selection.is_everything() {
+        return tools.clone();
+    }
+    Arc::new(SelectedTools { tools: tools.clone(), selection, listed: Mutex::default() })
+}
+
+/// The selected tools. Only these can be called, whatever name a model uses.
+struct SelectedTools {
+    tools: Arc<dyn Toolbox>,
+    selection: ToolSelection,
+    listed: Mutex<Listed>,
+}
+
+#[derive(Default)]
+struct Listed {
+    /// The complete list that the others were made from.
+    source: Option<Arc<[Tool]>>,
+    tools: Arc<[Tool]>,
+    /// The original name of each listed tool.
+    originals: BTreeMap<String, String>,
+}
+
+impl SelectedTools {
+    /// Uses the list of selected tools as it is now.
+    fn with_list<T>(&self, use_list: impl FnOnce(&Listed) -> T) -> T {
+        let source = if self.selection.is_none() { Arc::default() } else { self.tools.tools() };
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        if !listed.source.as_ref().is_some_and(|known| Arc::ptr_eq(known, &source)) {
+            *listed = self.list(source);
+        }
+        use_list(&listed)
+    }
+
+    fn list(&self, source: Arc<[Tool]>) -> Listed {
+        let mut tools: Vec<Tool> = Vec::new();
+        let mut originals = BTreeMap::new();
+        let all: BTreeSet<&str> = source.iter().map(|tool| tool.name.as_str()).collect();
+        for tool in source.iter() {
+            let server = self.tools.server_of(&tool.name).map(|server| server.name);
+            if !self.selection.selects_server(server.as_deref()) || !self.selection.selects_tool(&tool.name) {
+                continue;
+            }
+            let own_name = self.tools.original_name(&tool.name);
+            let original = own_name.as_deref().unwrap_or(&tool.name);
+            let mut hosted = self.selection.hosted.iter();
+            let is_of_hosted = |filter: &HostedFilter| server.as_deref() == Some(&filter.server);
+            if !self.selection.hosted.is_empty()
+                && !hosted.any(|filter| is_of_hosted(filter) && filter.selects(tool, original))
+            {
+                continue;
+            }
+            let is_free = |name: &String| {
+                !self.selection.taken.contains(name)
+                    && !originals.contains_key(name)
+                    && !all.contains(name.as_str())
+            };
+            let name = if self.selection.taken.contains(&tool.name) {
+                let prefixed = format!("{}_{}", server.as_deref().unwrap_or("mcp"), tool.name);
+                let numbered = (2..).map(|number| format!("{prefixed}_{number}"));
+                std::iter::once(prefixed.clone()).chain(numbered).find(is_free).unwrap_or(prefixed)
+            } else {
+                tool.name.clone()
+            };
+            originals.insert(name.clone(), tool.name.clone());
+            tools.push(Tool { name, ..tool.clone() });
+        }
+        Listed { tools: tools.into(), source: Some(source), originals }
+    }
+
+    fn original(&self, name: &str) -> Option<String> {
+        self.with_list(|listed| listed.originals.get(name).cloned())
+    }
+}
+
+impl Toolbox for SelectedTools {
+    fn tools(&self) -> Arc<[Tool]> {
+        self.with_list(|listed| listed.tools.clone())
+    }
+
+    fn server_of(&self, tool: &str) -> Option<ToolServer> {
+        self.tools.server_of(&self.original(tool)?)
+    }
+
+    fn original_name(&self, tool: &str) -> Option<String> {
+        let listed = self.original(tool)?;
+        self.tools.original_name(&listed).or_else(|| Some(listed).filter(|listed| listed != tool))
+    }
+
+    fn missing_servers(&self) -> Vec<MissingServer> {
+        let mut missing = self.tools.missing_servers();
+        missing.retain(|missing| {
+            !self.selection.is_none() && self.selection.selects_server(Some(&missing.server))
+        });
+        missing
+    }
+
+    fn changes(&self) -> Option<BoxStream<'static, ()>> {
+        self.tools.changes()
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        Box::pin(async move {
+            match self.original(tool) {
+                Some(original) => self.tools.call(&original, arguments, options).await,
+                None => Err(CallError::UnknownTool {
+                    tool: tool.to_owned(),
+                    nearest: Vec::new(),
+                    missing: self.missing_servers(),
+                }),
+            }
+        })
+    }
+}

@@ -1,0 +1,244 @@
+//! The top-level fields of a JSON object, with their positions in the bytes.
+//!
+//! A body that is forwarded as it is must have one meaning for every parser, so keys must be unique, also if case is
+//! ignored, and written without escapes.
+
+use std::ops::Range;
+
+/// Values that are nested more deeply are refused, as `serde_json` refuses them.
+const MAX_DEPTH: usize = 128;
+
+/// The fields of an object: each key, and the position of its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TopLevel(Vec<(String, Range<usize>)>);
+
+/// The reason why a body is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidBody {
+    #[error("the body is not JSON: {0}")]
+    Syntax(String),
+    #[error("the body must be a JSON object")]
+    NotAnObject,
+    #[error("the body is nested more than {MAX_DEPTH} levels deep")]
+    TooDeep,
+    #[error("the body has the key `{0}` more than once")]
+    DuplicateKey(String),
+    #[error("the body has a key with escapes or control characters; write keys plainly")]
+    EscapedKey,
+}
+
+impl TopLevel {
+    /// Finds the fields of an object. The values are not checked, only skipped.
+    pub(crate) fn scan(body: &[u8]) -> Result<TopLevel, InvalidBody> {
+        let text = std::str::from_utf8(body).map_err(|_| syntax("it is not UTF-8"))?;
+        let mut scanner = Scanner { text, position: 0 };
+        if scanner.next_token() != Some(b'{') {
+            return Err(match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+                Ok(_) => InvalidBody::NotAnObject,
+                Err(error) => syntax(error),
+            });
+        }
+        let mut fields: Vec<(String, Range<usize>)> = Vec::new();
+        scanner.position += 1;
+        if scanner.next_token() == Some(b'}') {
+            scanner.position += 1;
+        } else {
+            loop {
+                let key = scanner.key()?;
+                if fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(key)) {
+                    return Err(InvalidBody::DuplicateKey(key.to_owned()));
+                }
+                let value = scanner.value()?;
+                fields.push((key.to_owned(), value));
+                match scanner.next_token() {
+                    Some(b',') => scanner.position += 1,
+                    Some(b'}') => break scanner.position += 1,
+                    _ => return Err(scanner.unexpected()),
+                }
+            }
+        }
+        match scanner.next_token() {
+            None => Ok(TopLevel(fields)),
+            Some(_) => Err(scanner.unexpected()),
+        }
+    }
+
+    /// Returns the position of a value.
+    pub(crate) fn get(&self, key: &str) -> Option<Range<usize>> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, range)| range.clone())
+    }
+}
+
+fn syntax(problem: impl ToString) -> InvalidBody {
+    InvalidBody::Syntax(problem.to_string())
+}
+
+struct Scanner<'b> {
+    text: &'b str,
+    position: usize,
+}
+
+impl<'b> Scanner<'b> {
+    /// Skips white space, and returns the next byte without reading it.
+    fn next_token(&mut self) -> Option<u8> {
+        let rest = &self.text.as_bytes()[self.position..];
+        let blank = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
+        self.position += blank;
+        rest.get(blank).copied()
+    }
+
+    fn unexpected(&self) -> InvalidBody {
+        match self.text[self.position..].chars().next() {
+            Some(found) => {
+                syntax(format!("unexpected `{}` at byte {}", found.escape_default(), self.position))
+            }
+            None => syntax("it ends too early"),
+        }
+    }
+
+    /// Reads a key and the colon after it.
+    fn key(&mut self) -> Result<&'b str, InvalidBody> {
+        if self.next_token() != Some(b'"') {
+            return Err(self.unexpected());
+        }
+        let start = self.position + 1;
+        self.string()?;
+        let key = &self.text[start..self.position - 1];
+        if key.bytes().any(|byte| byte == b'\\' || byte.is_ascii_control()) {
+            return Err(InvalidBody::EscapedKey);
+        }
+        if self.next_token() != Some(b':') {
+            return Err(self.unexpected());
+        }
+        self.position += 1;
+        Ok(key)
+    }
+
+    /// Skips a string; the position is that of its first quotation mark.
+    fn string(&mut self) -> Result<(), InvalidBody> {
+        let bytes = self.text.as_bytes();
+        let mut position = self.position + 1;
+        loop {
+            match bytes.get(position) {
+                Some(b'"') => break,
+                Some(b'\\') => position += 2,
+                Some(_) => position += 1,
+                None => return Err(syntax("a string does not end")),
+            }
+        }
+        self.position = position + 1;
+        Ok(())
+    }
+
+    /// Skips a value, and returns its position.
+    fn value(&mut self) -> Result<Range<usize>, InvalidBody> {
+        let first = self.next_token().ok_or_else(|| self.unexpected())?;
+        let start = self.position;
+        let mut depth = 0_usize;
+        match first {
+            b'"' => self.string()?,
+            b'{' | b'[' => loop {
+                match self.text.as_bytes().get(self.position) {
+                    Some(b'"') => {
+                        self.string()?;
+                        continue;
+                    }
+                    Some(b'{' | b'[') => depth += 1,
+                    Some(b'}' | b']') => depth -= 1,
+                    Some(_) => {}
+                    None => return Err(self.unexpected()),
+                }
+                self.position += 1;
+                if depth == 0 {
+                    break;
+                }
+                if depth >= MAX_DEPTH {
+                    return Err(InvalidBody::TooDeep);
+                }
+            },
+            _ => {
+                let rest = &self.text.as_bytes()[start..];
+                let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+                let length = rest.iter().take_while(is_part).count();
+                if length == 0 {
+                    return Err(self.unexpected());
+                }
+                self.position += length;
+            }
+        }
+        Ok(start..self.position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fields(body: &str) -> Result<Vec<(String, String)>, InvalidBody> {
+        let scanned = TopLevel::scan(body.as_bytes())?;
+        Ok(scanned.0.iter().map(|(key, range)| (key.clone(), body[range.clone()].to_owned())).collect())
+    }
+
+    #[test]
+    fn values_are_found_with_their_exact_bytes() {
+        let body = " {\"model\" : \"a\\\"}b\", \"n\":-1.5e3,\"messages\":[{\"x\":\"]\"},[ ]], \"s\":true }\n";
+        let expected =
+            [("model", "\"a\\\"}b\""), ("n", "-1.5e3"), ("messages", "[{\"x\":\"]\"},[ ]]"), ("s", "true")];
+        let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(fields(body), Ok(expected.to_vec()));
+        assert_eq!(fields("{}"), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn keys_with_two_meanings_are_refused() {
+        let duplicate = |key: &str| Err(InvalidBody::DuplicateKey(key.to_owned()));
+        assert_eq!(fields(r#"{"model":"a","model":"b"}"#), duplicate("model"));
+        assert_eq!(fields(r#"{"model":"a","Model":"b"}"#), duplicate("Model"));
+        assert_eq!(fields(r#"{"\u006dodel":"a"}"#), Err(InvalidBody::EscapedKey));
+    }
+
+    #[test]
+    fn other_bodies_are_refused() {
+        for body in [
+            "",
+            " ",
+            "{",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":1",
+            "{\"a\":1,}",
+            "{} {}",
+            "{\"a\":[}",
+            "\u{feff}{}",
+            "{\"a\":\"b}",
+        ] {
+            assert!(matches!(fields(body), Err(InvalidBody::Syntax(_))), "{body}");
+        }
+        for body in ["[]", "1", "\"a\"", "null"] {
+            assert_eq!(fields(body), Err(InvalidBody::NotAnObject), "{body}");
+        }
+        let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
+        assert!(fields(&nested(127)).is_ok());
+        assert_eq!(fields(&nested(128)), Err(InvalidBody::TooDeep));
+        assert!(serde_json::from_str::<serde_json::Value>(&nested(127)).is_ok());
+        assert!(matches!(TopLevel::scan(b"{\"a\":\"\xff\"}"), Err(InvalidBody::Syntax(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_parser_accepts_is_read_in_the_same_way(text in "[{}\\[\\]\",:a1 \\\\]{0,24}") {
+            if let Ok(serde_json::Value::Object(map)) = serde_json::from_str(&text)
+                && let Ok(found) = fields(&text)
+            {
+                let keys: Vec<&String> = map.keys().collect();
+                prop_assert_eq!(keys, found.iter().map(|(key, _)| key).collect::<Vec<_>>());
+                for (key, value) in &found {
+                    let value: serde_json::Value = serde_json::from_str(value).expect("valid JSON");
+                    prop_assert_eq!(&map[key], &value);
+                }
+            }
+        }
+    }
+}

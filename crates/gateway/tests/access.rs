@@ -1,0 +1,320 @@
+//! Who may use the gateway, and which requests it accepts. The numbers are those of the list of security tests in
+//! `docs/security-tests.md`.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{MODEL, TestGateway};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use toolwire_gateway::{Gateway, GatewaySettings, Keys, StartError};
+use toolwire_testkit::http_client;
+
+const KEY: &str = "tw_0123456789abcdef0123456789abcdef";
+
+/// The maximum wait for something that happens in any case.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn with_key() -> GatewaySettings {
+    let mut settings = GatewaySettings::default();
+    settings.keys = Keys::default().with("test", KEY);
+    settings.origins = vec!["https://chat.example".to_owned()];
+    settings
+}
+
+fn question(text: &str) -> Value {
+    json!({"model": MODEL, "max_tokens": 100, "messages": [{"role": "user", "content": text}]})
+}
+
+/// Sends bytes, and returns all that the gateway sends until it closes the connection.
+async fn raw(gateway: &TestGateway, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut received = Vec::new();
+    // The gateway may close the connection before it has read everything.
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut received))
+        .await
+        .expect("the connection is closed");
+    String::from_utf8_lossy(&received).into_owned()
+}
+
+fn status(response: &str) -> u16 {
+    response.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+/// 1 and 15: every path needs a key, in either header.
+#[tokio::test]
+async fn every_path_needs_a_key_in_either_header() {
+    let gateway = TestGateway::with(with_key()).await;
+    for route in Gateway::routes() {
+        let path = route.path.replace("{model}", MODEL);
+        let send = async |headers: &[(&str, &str)]| {
+            let method = route.method.parse().unwrap();
+            let request =
+                http_client().request(method, gateway.url(&path)).header("content-type", "application/json");
+            let request =
+                headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+            request.body("{}").send().await.unwrap().status().as_u16()
+        };
+        let without = send(&[]).await;
+        assert_eq!(without, if route.is_public { 200 } else { 401 }, "{} {path}", route.method);
+        let bearer = format!("Bearer {KEY}");
+        let with = send(&[("authorization", &bearer)]).await;
+        assert_ne!(with, 401, "{path}");
+        assert_eq!(send(&[("x-api-key", KEY)]).await, with, "{path}");
+        assert_eq!(send(&[("x-api-key", KEY), ("authorization", &bearer)]).await, with, "{path}");
+        if !route.is_public {
+            assert_eq!(send(&[("x-api-key", "other"), ("authorization", &bearer)]).await, 401, "{path}");
+            assert_eq!(send(&[("x-api-key", "")]).await, 401, "{path}");
+        }
+    }
+    let unknown = http_client().get(gateway.url("/v1/files")).send().await.unwrap().status();
+    assert_eq!(unknown, 401, "strangers do not learn which paths exist");
+}
+
+/// 2: other machines need a key that is not weak.
+#[tokio::test]
+async fn a_gateway_for_other_machines_needs_a_strong_key() {
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        let Ok(listener) = TcpListener::bind(address).await else { continue };
+        let start = |keys: Keys| {
+            let mut settings = GatewaySettings::default();
+            settings.keys = keys;
+            let model = std::sync::Arc::new(support::tools(&support::Running::default()));
+            Gateway::new(std::sync::Arc::new(NoModels), (*model).clone(), settings)
+        };
+        let refused = start(Keys::default()).serve(listener, CancellationToken::new()).await;
+        assert!(matches!(refused, Err(StartError::NoKey)), "{address}: {refused:?}");
+        let listener = TcpListener::bind(address).await.unwrap();
+        let refused =
+            start(Keys::default().with("k", "short")).serve(listener, CancellationToken::new()).await;
+        assert!(matches!(refused, Err(StartError::WeakKey { .. })), "{address}: {refused:?}");
+        let listener = TcpListener::bind(address).await.unwrap();
+        let stop = CancellationToken::new();
+        stop.cancel();
+        assert!(start(Keys::default().with("k", KEY)).serve(listener, stop).await.is_ok());
+    }
+}
+
+struct NoModels;
+
+impl toolwire_gateway::ModelCatalog for NoModels {
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn find(&self, name: &str) -> Result<toolwire_gateway::ServedModel, toolwire_gateway::UnknownModel> {
+        Err(toolwire_gateway::UnknownModel { name: name.to_owned(), problem: "there are none".to_owned() })
+    }
+}
+
+/// 3 and 5: other names of this machine, and web pages of other sites, are refused on every path, also with a key.
+#[tokio::test]
+async fn other_names_and_other_pages_are_refused_everywhere() {
+    let gateway = TestGateway::with(with_key()).await;
+    let port = gateway.address.port();
+    for route in Gateway::routes() {
+        let path = route.path.replace("{model}", MODEL);
+        let send = async |headers: &str| {
+            let head = format!("{} {path} HTTP/1.1\r\n{headers}\r\nx-api-key: {KEY}\r\n", route.method);
+            let head = format!(
+                "{head}content-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
+            );
+            status(&raw(&gateway, head.as_bytes()).await)
+        };
+        assert_ne!(send(&format!("host: 127.0.0.1:{port}")).await, 403, "{path}");
+        for host in
+            ["evil.test", &format!("evil.test:{port}"), &format!("127.0.0.1.evil.test:{port}"), "127.0.0.1:1"]
+        {
+            assert_eq!(send(&format!("host: {host}")).await, 403, "{path} {host}");
+        }
+        let host = format!("host: 127.0.0.1:{port}");
+        for headers in [
+            "origin: http://localhost:3000",
+            "origin: null",
+            "origin: http://evil.test",
+            "sec-fetch-site: cross-site",
+            "sec-fetch-site: same-site",
+        ] {
+            assert_eq!(send(&format!("{host}\r\n{headers}")).await, 403, "{path} {headers}");
+        }
+    }
+    assert_eq!(gateway.running.calls.load(std::sync::atomic::Ordering::SeqCst), 0);
+}
+
+/// A configured web page may send requests, after asking.
+#[tokio::test]
+async fn a_configured_page_may_use_the_gateway() {
+    let gateway = TestGateway::with(with_key()).await;
+    let url = gateway.url("/v1/models");
+    let request = |method: &str| {
+        http_client().request(method.parse().unwrap(), &url).header("origin", "https://chat.example")
+    };
+    let asked = request("OPTIONS").header("access-control-request-method", "POST").send().await.unwrap();
+    assert_eq!(asked.status(), 204);
+    assert_eq!(asked.headers()["access-control-allow-origin"], "https://chat.example");
+    assert!(asked.headers()["access-control-allow-headers"].to_str().unwrap().contains("x-api-key"));
+    let listed = request("GET").header("x-api-key", KEY).send().await.unwrap();
+    assert_eq!(listed.status(), 200);
+    assert_eq!(listed.headers()["access-control-allow-origin"], "https://chat.example");
+    let plain = http_client().get(&url).header("x-api-key", KEY).send().await.unwrap();
+    assert!(!plain.headers().contains_key("access-control-allow-origin"));
+    assert_eq!(plain.headers()["x-content-type-options"], "nosniff");
+}
+
+/// 6: a web page can send other types without asking first.
+#[tokio::test]
+async fn other_content_types_are_refused() {
+    let gateway = TestGateway::start().await;
+    for route in Gateway::routes().filter(|route| route.method == "POST") {
+        for content_type in
+            ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""]
+        {
+            let request = http_client().post(gateway.url(route.path)).body(question("say hi").to_string());
+            let request =
+                if content_type.is_empty() { request } else { request.header("content-type", content_type) };
+            let response = request.send().await.unwrap();
+            assert_eq!(response.status(), 415, "{} {content_type}", route.path);
+        }
+        for encoding in ["gzip", "gzip, gzip", "br", "zstd", "x"] {
+            let request =
+                http_client().post(gateway.url(route.path)).header("content-type", "application/json");
+            let response = request.header("content-encoding", encoding).body("{}").send().await.unwrap();
+            assert_eq!(response.status(), 415, "{} {encoding}", route.path);
+        }
+    }
+}
+
+/// 16 and 17: bodies that two parsers could read differently, or that cannot be read, get an error in the caller's format.
+#[tokio::test]
+async fn invalid_bodies_get_an_error_in_the_format_of_the_api() {
+    let mut settings = GatewaySettings::default();
+    settings.limits.body_bytes = 100_000;
+    let gateway = TestGateway::with(settings).await;
+    let deep = format!("{{\"model\":\"{MODEL}\",\"messages\":{}{}}}", "[".repeat(200), "]".repeat(200));
+    let large = format!("{{\"model\":\"{MODEL}\",\"messages\":\"{}\"}}", "x".repeat(200_000));
+    for path in [
+        "/v1/chat/completions",
+        "/v1/responses",
+        "/v1/messages",
+        "/v1/messages/count_tokens",
+        "/v1/embeddings",
+    ] {
+        for (body, expected) in [
+            (r#"{"model":"a","model":"scripted"}"#, 400),
+            (r#"{"model":"scripted","Model":"b"}"#, 400),
+            (r#"{"\u006dodel":"scripted"}"#, 400),
+            ("{", 400),
+            ("", 400),
+            ("[]", 400),
+            ("\u{feff}{}", 400),
+            (r#"{"model":"scripted"} {"model":"scripted"}"#, 400),
+            (r#"{"messages":[]}"#, 400),
+            (
+                r#"{"model":"no-such-model","messages":[{"role":"user","content":"hi"}],"input":"hi","max_tokens":1}"#,
+                404,
+            ),
+            (deep.as_str(), 400),
+            (large.as_str(), 413),
+        ] {
+            let request = http_client().post(gateway.url(path)).header("content-type", "application/json");
+            let response = request.body(body.to_owned()).send().await.unwrap();
+            let (status, id) = (response.status().as_u16(), response.headers()["x-request-id"].clone());
+            let body_text = response.text().await.unwrap();
+            let shown = &body[..body.len().min(60)];
+            assert_eq!(status, expected, "{path} {shown}: {body_text}");
+            let error: Value = serde_json::from_str(&body_text).unwrap();
+            let message = error["error"]["message"].as_str().unwrap_or_default();
+            assert!(!message.is_empty(), "{path} {shown}: {error}");
+            if path.starts_with("/v1/messages") {
+                assert_eq!(error["type"], "error");
+                assert_eq!(error["request_id"], id.to_str().unwrap());
+            } else {
+                assert!(error["error"]["type"].is_string() && error.get("type").is_none(), "{error}");
+            }
+        }
+    }
+}
+
+/// 19: slow clients do not disturb others, and end.
+#[tokio::test]
+async fn slow_clients_end_and_others_are_served() {
+    let mut settings = GatewaySettings::default();
+    settings.limits.header_timeout = Duration::from_millis(300);
+    settings.limits.body_timeout = Duration::from_millis(300);
+    let gateway = TestGateway::with(settings).await;
+    let mut slow_header = TcpStream::connect(gateway.address).await.unwrap();
+    slow_header.write_all(b"POST /v1/messages HTTP/1.1\r\nhost: ").await.unwrap();
+    let mut slow_body = TcpStream::connect(gateway.address).await.unwrap();
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{{",
+        gateway.address
+    );
+    slow_body.write_all(head.as_bytes()).await.unwrap();
+    let served = http_client()
+        .post(gateway.url("/v1/chat/completions"))
+        .json(&question("say hello"))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(served.status(), 200);
+    let mut received = String::new();
+    tokio::time::timeout(PATIENCE, slow_body.read_to_string(&mut received)).await.unwrap().unwrap();
+    assert_eq!(status(&received), 408, "{received}");
+    let mut received = Vec::new();
+    let ended = tokio::time::timeout(PATIENCE, slow_header.read_to_end(&mut received)).await;
+    assert!(ended.is_ok(), "the connection is closed");
+}
+
+/// 51 and 52: requests whose end two servers could see differently, and other protocols.
+#[tokio::test]
+async fn ambiguous_requests_and_other_protocols_are_refused() {
+    let gateway = TestGateway::start().await;
+    let host = format!("host: {}\r\ncontent-type: application/json\r\n", gateway.address);
+    let post = |headers: &str, body: &str| {
+        format!("POST /v1/chat/completions HTTP/1.1\r\n{host}{headers}\r\n{body}")
+    };
+    for request in [
+        post("content-length: 5\r\ncontent-length: 6\r\n", "{}"),
+        post("content-length: +2\r\n", "{}"),
+        post("transfer-encoding: xchunked\r\n", "0\r\n\r\n"),
+        post("transfer-encoding: chunked\r\n", "zz\r\n"),
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+        "GET /v1/models HTTP/1.1\nhost: evil\n\nGET / HTTP/1.1\r\n\r\n".to_owned(),
+        format!("CONNECT 127.0.0.1:1 HTTP/1.1\r\n{host}\r\n"),
+        format!("GET http://evil.test/v1/models HTTP/1.1\r\n{host}connection: close\r\n\r\n"),
+        format!("TRACE /v1/models HTTP/1.1\r\n{host}connection: close\r\n\r\n"),
+    ] {
+        let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        // Tells the gateway that nothing follows.
+        stream.shutdown().await.unwrap();
+        let mut received = Vec::new();
+        let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut received))
+            .await
+            .expect("the connection is closed");
+        let received = String::from_utf8_lossy(&received).into_owned();
+        let status = status(&received);
+        assert!(received.is_empty() || (400..500).contains(&status), "{request:?}: {received}");
+    }
+    assert_eq!(gateway.model.requests().len(), 0);
+}
+
+/// An unknown path or method says what to do.
+#[tokio::test]
+async fn wrong_paths_explain_themselves() {
+    let gateway = TestGateway::start().await;
+    let response = http_client().post(gateway.url("/v1/v1/messages")).json(&json!({})).send().await.unwrap();
+    assert_eq!(response.status(), 404);
+    let body: Value = response.json().await.unwrap();
+    assert!(body["error"]["message"].as_str().unwrap().contains("remove `/v1` from the base URL"), "{body}");
+    let response = http_client().get(gateway.url("/v1/messages")).send().await.unwrap();
+    assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"POST".parse().unwrap()));
+    let response = http_client().head(gateway.url("/v1/models")).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+}

@@ -1,0 +1,281 @@
+//! A gateway with a scripted model and a few tools. The text of the user selects what the model does.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use toolwire_agent::Functions;
+use toolwire_contract::{
+    Block, CallError, CallOptions, Content, Message, ModelError, ModelEvent, ModelRequest, ModelResponse,
+    Role, StopReason, Tool, ToolResult, ToolServer, Toolbox, Usage,
+};
+use toolwire_gateway::{Gateway, GatewaySettings, ModelCatalog, ServedModel, UnknownModel};
+use toolwire_testkit::{ScriptedModel, ScriptedTurn};
+
+/// The name of the scripted model.
+pub(crate) const MODEL: &str = "scripted";
+
+/// A gateway that serves on a port of its own until it is dropped.
+pub(crate) struct TestGateway {
+    pub(crate) address: SocketAddr,
+    pub(crate) model: Arc<ScriptedModel>,
+    pub(crate) running: Running,
+    stop: CancellationToken,
+}
+
+/// The number of calls of the tool `wait` that are running, and of all calls so far.
+#[derive(Clone, Default)]
+pub(crate) struct Running {
+    pub(crate) now: Arc<AtomicUsize>,
+    pub(crate) calls: Arc<AtomicUsize>,
+}
+
+impl TestGateway {
+    pub(crate) async fn start() -> TestGateway {
+        TestGateway::with(GatewaySettings::default()).await
+    }
+
+    pub(crate) async fn with(settings: GatewaySettings) -> TestGateway {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        TestGateway::on(listener, settings).await
+    }
+
+    pub(crate) async fn on(listener: TcpListener, settings: GatewaySettings) -> TestGateway {
+        let address = listener.local_addr().unwrap();
+        let model = Arc::new(ScriptedModel::from_fn(play).with_name(MODEL));
+        let running = Running::default();
+        let gateway = Gateway::new(Arc::new(OneModel(model.clone())), tools(&running), settings);
+        let stop = CancellationToken::new();
+        let serving = stop.clone();
+        tokio::spawn(async move { gateway.serve(listener, serving).await.unwrap() });
+        TestGateway { address, model, running, stop }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
+
+impl Drop for TestGateway {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+struct OneModel(Arc<ScriptedModel>);
+
+impl ModelCatalog for OneModel {
+    fn names(&self) -> Vec<String> {
+        vec![MODEL.to_owned(), "vendor/scripted".to_owned()]
+    }
+
+    fn find(&self, name: &str) -> Result<ServedModel, UnknownModel> {
+        if self.names().iter().any(|known| known == name) {
+            return Ok(ServedModel::new(self.0.clone()));
+        }
+        Err(UnknownModel { name: name.to_owned(), problem: "it is not configured".to_owned() })
+    }
+}
+
+/// The tools of the servers: `lookup`, `fail`, `picture`, `wait`, and `delete`, which needs approval.
+pub(crate) fn tools(running: &Running) -> Arc<dyn Toolbox> {
+    let tool = |name: &str, properties: Value| {
+        let mut tool = Tool::new(name, json!({"type": "object", "properties": properties}));
+        tool.description = Some(format!("The tool {name}"));
+        tool.annotations = json!({"readOnlyHint": name != "delete"}).as_object().cloned();
+        tool
+    };
+    let running = running.clone();
+    let counted = move || {
+        running.calls.fetch_add(1, Ordering::SeqCst);
+        running.now.fetch_add(1, Ordering::SeqCst);
+        Leaving(running.now.clone())
+    };
+    let count = counted.clone();
+    let key = |arguments: &serde_json::Map<String, Value>| {
+        arguments.get("key").map_or(String::new(), |key| key.as_str().unwrap_or_default().to_owned())
+    };
+    let image = Content::Image {
+        data: PNG.to_owned(),
+        mime_type: "image/png".to_owned(),
+        extra: serde_json::Map::new(),
+    };
+    let picture = ToolResult { content: Some(vec![Content::text("a dot"), image]), ..ToolResult::default() };
+    Arc::new(Demo(
+        Functions::new()
+            .with(tool("lookup", json!({"key": {"type": "string"}})), move |arguments| {
+                let _leaving = count();
+                let key = key(&arguments);
+                async move { Ok::<_, String>(format!("value of {key}")) }
+            })
+            .with(tool("fail", json!({})), |_| async { Err::<String, _>("it is broken".to_owned()) })
+            .with(tool("picture", json!({})), move |_| {
+                let picture = picture.clone();
+                async move { Ok::<_, String>(picture) }
+            })
+            .with(tool("delete", json!({})), |_| async { Ok::<_, String>("deleted") })
+            .with(tool("wait", json!({"milliseconds": {"type": "integer"}})), move |arguments| {
+                let leaving = counted();
+                let milliseconds = arguments.get("milliseconds").and_then(Value::as_u64).unwrap_or(3_600_000);
+                async move {
+                    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+                    drop(leaving);
+                    Ok::<_, String>("waited")
+                }
+            }),
+    ))
+}
+
+/// The tools of a server named `demo`.
+struct Demo(Functions);
+
+impl Toolbox for Demo {
+    fn tools(&self) -> Arc<[Tool]> {
+        self.0.tools()
+    }
+
+    fn server_of(&self, tool: &str) -> Option<ToolServer> {
+        let is_listed = self.0.tools().iter().any(|listed| listed.name == tool);
+        is_listed.then(|| ToolServer { name: "demo".to_owned(), title: None })
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        self.0.call(tool, arguments, options)
+    }
+}
+
+/// One red dot.
+pub(crate) const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
+
+struct Leaving(Arc<AtomicUsize>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Plays the scenario that the last text of the user names. The tools of the client are `get_weather` and `get_time`.
+pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
+    let question = last_question(request);
+    let results = results_since_question(request);
+    let mut words = question.split_whitespace();
+    let scenario = words.next().unwrap_or_default();
+    let rest: Vec<&str> = words.collect();
+    let lookup = |id: &'static str, key: &str| (id, "lookup", json!({"key": key}));
+    let weather = |id: &'static str, city: &str| (id, "get_weather", json!({"city": city}));
+    let told = || ScriptedTurn::text_in_chunks(&format!("Results: {}.", results.join(" | ")), 5);
+    match (scenario, results.len()) {
+        ("say", _) => ScriptedTurn::text_in_chunks(&rest.join(" "), 4),
+        ("ours", 0) => ScriptedTurn::calls([lookup("1", "a")]),
+        ("rounds", 0) => with_text("First.", ScriptedTurn::calls([lookup("1", "a")])),
+        ("rounds", 1) => with_text("Second.", ScriptedTurn::calls([lookup("1", "b")])),
+        ("parallel", 0) => ScriptedTurn::calls([lookup("1", "a"), ("2", "fail", json!({}))]),
+        ("client", 0) => with_text("I look.", ScriptedTurn::calls([weather("1", "Paris")])),
+        ("clients", 0) => ScriptedTurn::calls([weather("1", "Paris"), ("2", "get_time", json!({}))]),
+        ("mixed", 0) => ScriptedTurn::calls([lookup("1", "a"), weather("2", "Paris"), lookup("3", "b")]),
+        ("late", 0) => with_text("First.", ScriptedTurn::calls([lookup("1", "a")])),
+        ("late", 1) => with_text("Then.", ScriptedTurn::calls([weather("1", "Paris"), lookup("2", "b")])),
+        ("picture", 0) => ScriptedTurn::calls([("1", "picture", json!({}))]),
+        ("delete", 0) => ScriptedTurn::calls([("1", "delete", json!({}))]),
+        ("tell-wait", 0) => {
+            with_text("Wait.", ScriptedTurn::calls([("1", "wait", json!({"milliseconds": 500}))]))
+        }
+        ("wait", 0) => {
+            let milliseconds: u64 = rest.first().map_or(3_600_000, |text| text.parse().unwrap());
+            ScriptedTurn::calls([("1", "wait", json!({"milliseconds": milliseconds}))])
+        }
+        ("loop", _) if request.tool_choice != toolwire_contract::ToolChoice::None => {
+            ScriptedTurn::calls([lookup("1", "again")])
+        }
+        ("thinking", _) => {
+            let mut turn = ScriptedTurn::text_in_chunks("Done.", 2);
+            turn.events.insert(0, ModelEvent::Thinking("Let me think.".to_owned()));
+            turn
+        }
+        ("rounds-json", 0) => with_text("Let me look.", ScriptedTurn::calls([lookup("1", "a")])),
+        ("json" | "rounds-json", _) => ScriptedTurn::text_in_chunks(r#"{"city":"Paris","degrees":20}"#, 5),
+        ("refusal", _) => ending("I cannot help.", StopReason::Refusal),
+        ("length", _) => ending("This is too", StopReason::Length),
+        ("status", _) => ScriptedTurn::error(ModelError::Refused {
+            model: MODEL.to_owned(),
+            status: rest.first().and_then(|status| status.parse().ok()),
+            message: "the provider says no".to_owned(),
+            hint: None,
+            body: Value::Null,
+        }),
+        ("late-status", 0) => ScriptedTurn::calls([lookup("1", "a")]),
+        ("late-status", _) => ScriptedTurn::error(ModelError::Refused {
+            model: MODEL.to_owned(),
+            status: Some(503),
+            message: "the provider is busy".to_owned(),
+            hint: None,
+            body: Value::Null,
+        }),
+        ("broken", _) => ScriptedTurn {
+            events: vec![ModelEvent::Text("Half a".to_owned())],
+            end: Some(Err(ModelError::Broken {
+                model: MODEL.to_owned(),
+                problem: "the connection was reset".to_owned(),
+            })),
+        },
+        ("hang", _) => ScriptedTurn { events: vec![ModelEvent::Text("Half a".to_owned())], end: None },
+        (_, 0) => ScriptedTurn::text_in_chunks("I know no such scenario.", 6),
+        _ => told(),
+    }
+}
+
+fn with_text(text: &str, mut turn: ScriptedTurn) -> ScriptedTurn {
+    turn.events.insert(0, ModelEvent::Text(text.to_owned()));
+    if let Some(Ok(response)) = &mut turn.end {
+        response.message.content.insert(0, Block::Content(Content::text(text)));
+    }
+    turn
+}
+
+fn ending(text: &str, stop: StopReason) -> ScriptedTurn {
+    let usage = Some(Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() });
+    let response = ModelResponse { message: Message::assistant(text), stop, usage, unusable: Vec::new() };
+    ScriptedTurn { events: vec![ModelEvent::Text(text.to_owned())], end: Some(Ok(response)) }
+}
+
+pub(crate) fn last_question(request: &ModelRequest) -> String {
+    let users = request.messages.iter().rev().filter(|message| message.role == Role::User);
+    let mut texts = users.flat_map(|message| message.content.iter().rev()).filter_map(|block| match block {
+        Block::Content(Content::Text { text, .. }) => Some(text.clone()),
+        _ => None,
+    });
+    texts.next().unwrap_or_default()
+}
+
+/// Returns the texts of all results after the last text of the user.
+fn results_since_question(request: &ModelRequest) -> Vec<String> {
+    let is_question = |block: &Block| matches!(block, Block::Content(Content::Text { .. }));
+    let position = request
+        .messages
+        .iter()
+        .rposition(|message| message.role == Role::User && message.content.iter().any(is_question));
+    let later = request.messages.iter().skip(position.map_or(0, |position| position + 1));
+    let text = |result: &ToolResult| {
+        let blocks = result.blocks().iter().map(|block| match block {
+            Content::Text { text, .. } => text.clone(),
+            Content::Image { .. } => "[image]".to_owned(),
+            other => format!("{other:?}"),
+        });
+        blocks.collect::<Vec<_>>().join(" ")
+    };
+    later.flat_map(|message| message.results()).map(|(_, result)| text(result)).collect()
+}

@@ -1,0 +1,328 @@
+//! Several endpoints as one model: requests are distributed by weight, and a request that fails before its response begins is sent
+//! to another endpoint.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use toolwire_contract::{
+    Content, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, UnsupportedContent,
+};
+use toolwire_dialect::Dialect;
+
+use crate::{Endpoint, RawResponse};
+
+/// An endpoint that failed this often in a row is used only if there is no other one, for some time.
+const MAX_FAILURES: u32 = 3;
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(300);
+
+/// Several endpoints as one model. Clones share the state of the endpoints.
+#[derive(Clone)]
+pub struct Balanced(Arc<BalancedInner>);
+
+struct BalancedInner {
+    name: String,
+    members: Vec<Member>,
+}
+
+struct Member {
+    endpoint: Endpoint,
+    weight: u32,
+    /// Limits the concurrent requests, if the configuration does.
+    requests: Option<Arc<Semaphore>>,
+    health: Mutex<Health>,
+}
+
+#[derive(Default)]
+struct Health {
+    failures: u32,
+    paused_until: Option<Instant>,
+}
+
+impl Balanced {
+    /// Combines endpoints, each with its weight and its maximum number of concurrent requests. At least one is required.
+    pub(crate) fn new(
+        name: &str,
+        endpoints: impl IntoIterator<Item = (Endpoint, u32, Option<usize>)>,
+    ) -> Balanced {
+        let member = |(endpoint, weight, requests): (Endpoint, u32, Option<usize>)| Member {
+            endpoint,
+            weight: weight.max(1),
+            requests: requests.map(|count| Arc::new(Semaphore::new(count.max(1)))),
+            health: Mutex::default(),
+        };
+        let members: Vec<Member> = endpoints.into_iter().map(member).collect();
+        assert!(!members.is_empty(), "a balanced model has at least one endpoint");
+        Balanced(Arc::new(BalancedInner { name: name.to_owned(), members }))
+    }
+
+    fn first(&self) -> &Endpoint {
+        &self.0.members[0].endpoint
+    }
+
+    /// The dialect of all endpoints, if they have the same one.
+    pub fn dialect(&self) -> Option<Dialect> {
+        let dialect = self.first().dialect();
+        self.0.members.iter().all(|member| member.endpoint.dialect() == dialect).then_some(dialect)
+    }
+
+    /// Whether requests in the providers' format need no change.
+    pub fn accepts_raw_requests(&self) -> bool {
+        let id = self.first().model_id();
+        self.0
+            .members
+            .iter()
+            .all(|member| member.endpoint.accepts_raw_requests() && member.endpoint.model_id() == id)
+    }
+
+    /// Returns the providers' name of the model.
+    pub fn model_id(&self) -> &str {
+        self.first().model_id()
+    }
+
+    /// Like [`Endpoint::forward`]. A response with a transient error is requested from another endpoint.
+    pub async fn forward(
+        &self,
+        path: Option<&str>,
+        body: Bytes,
+        headers: &[(&'static str, String)],
+    ) -> Result<RawResponse, ModelError> {
+        let order = self.0.order(fastrand::f64());
+        let last = order.len() - 1;
+        for (position, index) in order.into_iter().enumerate() {
+            let member = &self.0.members[index];
+            let Some(permit) = member.enter(position == last).await else { continue };
+            let response = member.endpoint.forward(path, body.clone(), headers).await;
+            let has_failed = match &response {
+                Ok(response) => matches!(response.status, 401 | 403 | 408 | 429 | 500..),
+                Err(error) => is_worth_another(error),
+            };
+            member.record(!has_failed);
+            if !has_failed || position == last {
+                return response.map(|response| hold(response, permit));
+            }
+        }
+        Err(self.0.busy())
+    }
+}
+
+/// Keeps the permit until the end of the body.
+fn hold(mut response: RawResponse, permit: Option<OwnedSemaphorePermit>) -> RawResponse {
+    if let Some(permit) = permit {
+        let mut permit = Some(permit);
+        let end = stream::poll_fn(move |_| {
+            drop(permit.take());
+            std::task::Poll::Ready(None)
+        });
+        response.body = response.body.chain(end).boxed();
+    }
+    response
+}
+
+impl BalancedInner {
+    /// Returns the order in which the endpoints are tried: a random one by weight first, and paused ones last. `random` is a
+    /// number from 0 to 1.
+    fn order(&self, random: f64) -> Vec<usize> {
+        let now = Instant::now();
+        let (mut order, paused): (Vec<usize>, Vec<usize>) =
+            (0..self.members.len()).partition(|index| !self.members[*index].is_paused(now));
+        let total: u32 = order.iter().map(|index| self.members[*index].weight).sum();
+        let mut rest = f64::from(total) * random;
+        let chosen = order.iter().position(|index| {
+            rest -= f64::from(self.members[*index].weight);
+            rest < 0.0
+        });
+        order.rotate_left(chosen.unwrap_or(0));
+        order.extend(paused);
+        order
+    }
+
+    fn busy(&self) -> ModelError {
+        ModelError::Unreachable { model: self.name.clone(), problem: "all its endpoints are busy".to_owned() }
+    }
+}
+
+impl Member {
+    fn is_paused(&self, now: Instant) -> bool {
+        let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.paused_until.is_some_and(|until| until > now)
+    }
+
+    /// Waits for a free request if this is the last endpoint; otherwise `None` if there is none.
+    async fn enter(&self, waits: bool) -> Option<Option<OwnedSemaphorePermit>> {
+        let Some(requests) = &self.requests else { return Some(None) };
+        match waits {
+            true => requests.clone().acquire_owned().await.ok().map(Some),
+            false => requests.clone().try_acquire_owned().ok().map(Some),
+        }
+    }
+
+    fn record(&self, is_success: bool) {
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_success {
+            *health = Health::default();
+            return;
+        }
+        health.failures = health.failures.saturating_add(1);
+        if let Some(doublings) = health.failures.checked_sub(MAX_FAILURES) {
+            let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(doublings)).min(MAX_PAUSE);
+            health.paused_until = Some(Instant::now() + pause);
+        }
+    }
+}
+
+/// Whether another endpoint may succeed where this one failed.
+fn is_worth_another(error: &ModelError) -> bool {
+    match error {
+        ModelError::Unreachable { .. } | ModelError::TimedOut { .. } | ModelError::Malformed { .. } => true,
+        ModelError::Refused { status, .. } => {
+            matches!(status, None | Some(401 | 403 | 404 | 408 | 409 | 429 | 500..))
+        }
+        ModelError::Unusable { .. } | ModelError::ContextExceeded { .. } | ModelError::Broken { .. } => false,
+    }
+}
+
+impl Model for Balanced {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Returns the smallest limits, because any endpoint may get the request.
+    fn limits(&self) -> ModelLimits {
+        let limits = self.0.members.iter().map(|member| member.endpoint.limits());
+        limits.fold(ModelLimits::default(), |all, one| ModelLimits {
+            context_tokens: min(all.context_tokens, one.context_tokens),
+            tools: min(all.tools, one.tools),
+            separate_output: all.separate_output || one.separate_output,
+        })
+    }
+
+    fn prepare(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            futures::future::join_all(self.0.members.iter().map(|member| member.endpoint.prepare())).await;
+        })
+    }
+
+    fn check_content(&self, content: &Content) -> Result<(), UnsupportedContent> {
+        self.0.members.iter().try_for_each(|member| member.endpoint.check_content(content))
+    }
+
+    fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
+        let order = self.0.order(fastrand::f64());
+        let asking = Asking { inner: &self.0, request, order, position: 0, current: None };
+        stream::unfold(asking, |mut asking| async move {
+            let event = asking.next().await?;
+            Some((event, asking))
+        })
+        .boxed()
+    }
+}
+
+fn min<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// A request, at the endpoint that handles it now.
+struct Asking<'m> {
+    inner: &'m BalancedInner,
+    request: ModelRequest,
+    order: Vec<usize>,
+    position: usize,
+    current: Option<Current<'m>>,
+}
+
+struct Current<'m> {
+    events: BoxStream<'m, Result<ModelEvent, ModelError>>,
+    member: &'m Member,
+    has_begun: bool,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Asking<'_> {
+    async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
+        loop {
+            let is_last = self.position + 1 >= self.order.len();
+            let Some(current) = &mut self.current else {
+                let member = &self.inner.members[*self.order.get(self.position)?];
+                match member.enter(is_last).await {
+                    Some(permit) => {
+                        let events = member.endpoint.ask(self.request.clone());
+                        self.current = Some(Current { events, member, has_begun: false, _permit: permit });
+                    }
+                    None => self.position += 1,
+                }
+                continue;
+            };
+            let event = current.events.next().await;
+            match &event {
+                // Another endpoint is faster than a retry.
+                Some(Ok(ModelEvent::Retrying { .. })) if !is_last && !current.has_begun => {
+                    current.member.record(false);
+                }
+                Some(Err(error)) if !current.has_begun && is_worth_another(error) => {
+                    current.member.record(false);
+                    if is_last {
+                        return event;
+                    }
+                }
+                Some(Ok(ModelEvent::Retrying { .. })) => return event,
+                Some(Ok(_)) => {
+                    if !std::mem::replace(&mut current.has_begun, true) {
+                        current.member.record(true);
+                    }
+                    return event;
+                }
+                Some(Err(_)) | None => return event,
+            }
+            self.current = None;
+            self.position += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EndpointConfig;
+
+    fn balanced(weights: &[u32]) -> Balanced {
+        let endpoint = |weight: &u32| {
+            let config = EndpointConfig {
+                base_url: Some("http://127.0.0.1:1".to_owned()),
+                ..EndpointConfig::default()
+            };
+            (Endpoint::new("vllm/m", &config, |_| None).expect("an endpoint"), *weight, None)
+        };
+        Balanced::new("m", weights.iter().map(endpoint))
+    }
+
+    #[tokio::test]
+    async fn weights_determine_the_first_endpoint() {
+        let model = balanced(&[1, 3]);
+        assert_eq!(model.0.order(0.0), [0, 1]);
+        assert_eq!(model.0.order(0.24), [0, 1]);
+        assert_eq!(model.0.order(0.26), [1, 0]);
+        assert_eq!(model.0.order(0.99), [1, 0]);
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_fails_often_is_tried_last() {
+        let model = balanced(&[1, 1]);
+        for _ in 0..MAX_FAILURES {
+            assert_eq!(model.0.order(0.0), [0, 1]);
+            model.0.members[0].record(false);
+        }
+        assert_eq!(model.0.order(0.0), [1, 0]);
+        model.0.members[0].record(true);
+        assert_eq!(model.0.order(0.0), [0, 1]);
+    }
+}
