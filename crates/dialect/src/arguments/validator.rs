@@ -71,12 +71,16 @@ fn too_complex(tool: &str) -> impl Fn(TooComplex) -> ArgumentError {
     |TooComplex| ArgumentError::TooComplex { tool: tool.to_owned() }
 }
 
+/// The length of the names that are listed together with all longer ones.
+const LONG_NAME: usize = 64;
+
 /// The names of the properties anywhere in a schema. Most valid arguments have no others, so that finding keys in
 /// another spelling costs one lookup per key.
 #[derive(Debug, Default)]
 struct PropertyNames {
-    /// By name, whether it has only this spelling.
-    names: HashMap<String, bool>,
+    /// By length, sorted, and whether each has only this spelling. Hashing the keys of every call would take longer than
+    /// comparing them with the few names of their length.
+    names: Vec<Vec<(String, bool)>>,
     folded: HashSet<String>,
 }
 
@@ -99,22 +103,34 @@ impl PropertyNames {
         let mut found = PropertyNames::default();
         for (folded, names) in spellings {
             let is_only = names.len() == 1;
-            found.names.extend(names.into_iter().map(|name| (name.clone(), is_only)));
+            for name in names {
+                let length = name.len().min(LONG_NAME);
+                found.names.resize(found.names.len().max(length + 1), Vec::new());
+                found.names[length].push((name.clone(), is_only));
+            }
             found.folded.insert(folded);
         }
+        found.names.iter_mut().for_each(|names| names.sort_unstable());
         found
+    }
+
+    /// Whether a name has only this spelling; `None` if no property has it.
+    fn is_only_spelling(&self, name: &str) -> Option<bool> {
+        let names = self.names.get(name.len().min(LONG_NAME))?;
+        let index = names.binary_search_by(|(other, _)| other.as_str().cmp(name)).ok()?;
+        Some(names[index].1)
     }
 
     /// Whether arguments may be wrapped or have keys in another spelling.
     fn may_change(&self, arguments: &Value) -> bool {
-        only_wrapper(arguments).is_some_and(|(key, _)| !self.names.contains_key(key))
+        only_wrapper(arguments).is_some_and(|(key, _)| self.is_only_spelling(key).is_none())
             || self.has_other_spelling(arguments)
     }
 
     fn has_other_spelling(&self, value: &Value) -> bool {
         match value {
             Value::Object(map) => map.iter().any(|(key, value)| {
-                let is_other = match self.names.get(key) {
+                let is_other = match self.is_only_spelling(key) {
                     Some(is_only_spelling) => !is_only_spelling,
                     None => self.folded.contains(&fold(key)),
                 };
