@@ -90,7 +90,7 @@ impl Inner {
         let Some(served) = body.model().and_then(|name| self.models.find(&name).ok()) else {
             return Ok(None);
         };
-        if !speaks(family, &served) || self.settings.agent.instructions.is_some() {
+        if !has_api_of(family, &served) || self.settings.agent.instructions.is_some() {
             return Ok(None);
         }
         let contains = |key: &str, text: &[u8]| {
@@ -145,7 +145,7 @@ impl Inner {
 }
 
 /// Whether the provider has exactly the API of the client. Others of the same family reject some of its fields.
-fn speaks(family: Family, served: &ServedModel) -> bool {
+fn has_api_of(family: Family, served: &ServedModel) -> bool {
     let dialects: &[Dialect] = match family {
         Family::OpenAiChat => &[Dialect::OpenAi, Dialect::OpenAiStrict],
         Family::OpenAiResponses => &[Dialect::Responses, Dialect::ResponsesStrict],

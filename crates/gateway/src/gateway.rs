@@ -36,7 +36,7 @@ const CORS_HEADERS: &str = "authorization, content-type, x-api-key, anthropic-ve
     x-stainless-arch, x-stainless-lang, x-stainless-os, x-stainless-package-version, x-stainless-retry-count, \
     x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout, x-stainless-helper-method";
 
-/// A server that speaks the APIs of OpenAI and Anthropic, and adds tools to any model. Cheap to clone.
+/// A server with the APIs of OpenAI and Anthropic, which adds tools to any model. Cheap to clone.
 #[derive(Clone)]
 pub struct Gateway(pub(crate) Arc<Inner>);
 
@@ -102,7 +102,7 @@ impl Inner {
         let (parts, body) = request.into_parts();
         let (route, is_public) = match routes::find(&parts.method, parts.uri.path()) {
             Ok(found) => found,
-            // Strangers do not learn which paths exist.
+            // Without a key, all paths have the same response.
             Err(failure) => {
                 self.authenticate(&parts.headers)?;
                 return Err(failure);

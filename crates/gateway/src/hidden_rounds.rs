@@ -147,8 +147,8 @@ fn remove_shown_calls(messages: &mut Vec<Arc<Message>>) {
     }
 }
 
-/// Adds a result to each call that has none. Models require one, and a call in the history is never run, because anybody
-/// can write a history.
+/// Adds a result to each call that has none. Models require one, and a call in the history is never run, because the
+/// client wrote it.
 fn complete_results(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
     let mut completed: Vec<Arc<Message>> = Vec::with_capacity(messages.len());
     let mut messages = messages.into_iter().peekable();

@@ -57,7 +57,7 @@ pub(crate) fn filters(
     Ok(filters)
 }
 
-/// Adds the client's wishes to a policy. The lists of the configuration have precedence; the client's consent replaces only the
+/// Adds the approvals of a request to a policy. The lists of the configuration have precedence; the client's consent replaces only the
 /// rule for tools in no list.
 pub(crate) fn add_approvals(
     policy: &mut ApprovalPolicy,

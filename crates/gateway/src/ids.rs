@@ -1,4 +1,4 @@
-//! Random ids. Nothing is encoded in them, and nobody can guess them.
+//! Random ids, which contain no data and cannot be guessed.
 
 const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

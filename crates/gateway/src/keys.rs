@@ -34,8 +34,8 @@ struct Key {
 #[derive(Clone)]
 struct Digest([u8; 32]);
 
-/// The request has no key, a wrong one, or two different ones. There is one message for all of them, so that nobody learns
-/// which one it was.
+/// The request has no key, a wrong one, or two different ones. All of them have the same message, which does
+/// not reveal the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a valid key is required: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
 pub(crate) struct Unauthenticated;

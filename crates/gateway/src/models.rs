@@ -13,7 +13,7 @@ use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, json as json_response};
 use crate::routes::Route;
 
-/// The time at which all models were created, because nobody knows.
+/// The creation time of all models. SDKs require one, and the real one is unknown.
 const CREATED: (u64, &str) = (1_700_000_000, "2023-11-14T22:13:20Z");
 
 impl Inner {

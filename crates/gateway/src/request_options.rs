@@ -1,4 +1,4 @@
-//! The wishes of one request: headers `x-toolwire-*`, or the key `toolwire` of the body or of its `metadata`.
+//! The options of one request: headers `x-toolwire-*`, or the key `toolwire` of the body or of its `metadata`.
 
 use http::HeaderMap;
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::response::Failure;
 use crate::tools::ToolSelection;
 
-/// The wishes of one request. They can only restrict what the gateway does.
+/// The options of one request. They can only restrict what the gateway does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestOptions {
     pub(crate) selection: ToolSelection,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_wishes_are_named() {
+    fn invalid_options_are_named() {
         for (headers, body, expected) in [
             (
                 &[("x-toolwire-max-steps", "0")][..],

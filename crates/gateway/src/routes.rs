@@ -26,7 +26,7 @@ pub(crate) enum Route {
 #[non_exhaustive]
 pub struct RouteInfo {
     pub method: &'static str,
-    /// `{…}` stands for the rest of the path.
+    /// `{…}` matches the rest of the path.
     pub path: &'static str,
     /// Whether it needs no key.
     pub is_public: bool,

@@ -74,7 +74,7 @@ async fn every_path_needs_a_key_in_either_header() {
         }
     }
     let unknown = http_client().get(gateway.url("/v1/files")).send().await.unwrap().status();
-    assert_eq!(unknown, 401, "strangers do not learn which paths exist");
+    assert_eq!(unknown, 401, "without a key, all paths have the same response");
 }
 
 /// 2: other machines need a key that is not weak.

@@ -331,7 +331,7 @@ async fn a_request_can_restrict_the_tools_and_the_steps() {
     }
 }
 
-/// A tool that needs approval does not run, because nobody can be asked.
+/// A tool that needs approval does not run, because no user can be asked.
 #[tokio::test]
 async fn a_tool_that_needs_approval_does_not_run() {
     let gateway = TestGateway::start().await;

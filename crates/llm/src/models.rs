@@ -38,17 +38,14 @@ impl Models {
         if name.trim() == Demo::NAME && !self.configs.contains_key(Demo::NAME) {
             return Ok(Arc::new(Demo));
         }
-        match self.balanced(name)? {
-            Some(balanced) => Ok(Arc::new(balanced)),
-            None => Ok(Arc::new(self.endpoint(name)?)),
-        }
+        Ok(Arc::new(self.balanced(name)?))
     }
 
-    /// Returns the model with this name, if its configuration has several endpoints.
-    pub fn balanced(&self, name: &str) -> Result<Option<Balanced>, EndpointError> {
+    /// Returns the model with this name, with all endpoints of its configuration.
+    pub fn balanced(&self, name: &str) -> Result<Balanced, EndpointError> {
         let name = name.trim();
         let Some(config) = self.configs.get(name).filter(|config| !config.upstreams.is_empty()) else {
-            return Ok(None);
+            return Ok(Balanced::new(name, [(self.endpoint(name)?, 1, None)]));
         };
         let mut endpoints = Vec::new();
         for upstream in &config.upstreams {
@@ -57,7 +54,7 @@ impl Models {
             let endpoint = Endpoint::with_clients(settings, &self.clients)?;
             endpoints.push((endpoint, upstream.weight.unwrap_or(1), upstream.concurrent_requests));
         }
-        Ok(Some(Balanced::new(name, endpoints)))
+        Ok(Balanced::new(name, endpoints))
     }
 
     /// Returns the endpoint with this name. It uses the configuration with the same name, else that of its

@@ -8,7 +8,7 @@ use toolwire_contract::ModelError;
 use toolwire_gateway::{
     ForwardedRequest, ForwardedResponse, ModelCatalog, ServedModel, UnknownModel, Upstream,
 };
-use toolwire_llm::{Balanced, Demo, Endpoint, Models, PROVIDERS};
+use toolwire_llm::{Balanced, Demo, Models, PROVIDERS};
 
 use crate::command_error::CommandError;
 use crate::settings::Settings;
@@ -97,24 +97,13 @@ impl ConfiguredModels {
         if name == Demo::NAME && !self.models.configured().any(|configured| configured == Demo::NAME) {
             return Ok(ServedModel::new(Arc::new(Demo)));
         }
-        if let Some(balanced) = self.models.balanced(&name).map_err(|error| error.to_string())? {
-            let balanced = Arc::new(balanced);
-            let mut served = ServedModel::new(balanced.clone());
-            served.dialect = balanced.dialect();
-            return Ok(match balanced.dialect().filter(|_| balanced.accepts_raw_requests()) {
-                Some(dialect) => served.with_upstream(dialect, Arc::new(BalancedUpstream(balanced))),
-                None => served,
-            });
-        }
-        let endpoint = self.models.endpoint(&name).map_err(|error| error.to_string())?;
-        let dialect = endpoint.dialect();
-        let endpoint = Arc::new(endpoint);
-        let mut served = ServedModel::new(endpoint.clone());
-        served.dialect = Some(dialect);
-        if endpoint.accepts_raw_requests() {
-            served = served.with_upstream(dialect, Arc::new(EndpointUpstream(endpoint)));
-        }
-        Ok(served)
+        let model = Arc::new(self.models.balanced(&name).map_err(|error| error.to_string())?);
+        let mut served = ServedModel::new(model.clone());
+        served.dialect = model.dialect();
+        Ok(match model.dialect().filter(|_| model.accepts_raw_requests()) {
+            Some(dialect) => served.with_upstream(dialect, Arc::new(ModelUpstream(model))),
+            None => served,
+        })
     }
 }
 
@@ -138,24 +127,9 @@ impl ModelCatalog for ConfiguredModels {
     }
 }
 
-struct EndpointUpstream(Arc<Endpoint>);
+struct ModelUpstream(Arc<Balanced>);
 
-impl Upstream for EndpointUpstream {
-    fn model_id(&self) -> &str {
-        self.0.model_id()
-    }
-
-    fn forward(&self, request: ForwardedRequest) -> BoxFuture<'_, Result<ForwardedResponse, ModelError>> {
-        Box::pin(async move {
-            let response = self.0.forward(request.path, request.body, &request.headers).await?;
-            Ok(ForwardedResponse::new(response.status, response.headers, response.body))
-        })
-    }
-}
-
-struct BalancedUpstream(Arc<Balanced>);
-
-impl Upstream for BalancedUpstream {
+impl Upstream for ModelUpstream {
     fn model_id(&self) -> &str {
         self.0.model_id()
     }
