@@ -2,148 +2,22 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod client;
 mod support;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use client::{CHAT, Client, MESSAGES, RESPONSES, Reply, text};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use support::{MODEL, TestGateway};
+use support::TestGateway;
 use toolwire_contract::{Block, Role};
 use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;
 
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
-
 /// The maximum wait for something that happens in any case.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A conversation of a client with one of the APIs.
-struct Client<'g> {
-    gateway: &'g TestGateway,
-    path: &'static str,
-    /// The history, in the format of the API.
-    history: Vec<Value>,
-    headers: Vec<(&'static str, &'static str)>,
-    tools: Vec<&'static str>,
-}
-
-/// The visible part of a response: its text, and the ids and names of its calls.
-#[derive(Debug, Default, PartialEq)]
-struct Reply {
-    text: String,
-    calls: Vec<(String, String)>,
-    stop: String,
-    input_tokens: u64,
-}
-
-impl<'g> Client<'g> {
-    fn new(gateway: &'g TestGateway, path: &'static str) -> Client<'g> {
-        let tools = vec!["get_weather", "get_time"];
-        Client { gateway, path, history: Vec::new(), headers: Vec::new(), tools }
-    }
-
-    fn body(&self) -> Value {
-        let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
-        let tools: Vec<Value> = self.tools.iter().map(|name| match self.path {
-            CHAT => json!({"type": "function", "function": {"name": name, "description": "d", "parameters": schema}}),
-            RESPONSES => json!({"type": "function", "name": name, "description": "d", "parameters": schema}),
-            _ => json!({"name": name, "description": "d", "input_schema": schema}),
-        }).collect();
-        match self.path {
-            CHAT => json!({"model": MODEL, "messages": self.history, "tools": tools}),
-            RESPONSES => json!({"model": MODEL, "input": self.history, "tools": tools}),
-            _ => json!({"model": MODEL, "max_tokens": 100, "messages": self.history, "tools": tools}),
-        }
-    }
-
-    /// Sends the history, and returns the status and the response.
-    async fn post(&self, body: &Value) -> (u16, Value) {
-        let request = http_client().post(self.gateway.url(self.path)).json(body);
-        let request =
-            self.headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        let response = request.send().await.unwrap();
-        let status = response.status().as_u16();
-        (status, response.json().await.unwrap())
-    }
-
-    async fn say(&mut self, text: &str) -> Reply {
-        self.history.push(json!({"role": "user", "content": text}));
-        self.send().await
-    }
-
-    /// Sends the history, and adds the response to it.
-    async fn send(&mut self) -> Reply {
-        let (status, response) = self.post(&self.body()).await;
-        assert_eq!(status, 200, "{response}");
-        let mut reply = Reply::default();
-        match self.path {
-            CHAT => {
-                let choice = &response["choices"][0];
-                reply.text = choice["message"]["content"].as_str().unwrap_or_default().to_owned();
-                for call in choice["message"]["tool_calls"].as_array().into_iter().flatten() {
-                    reply.calls.push((text(&call["id"]), text(&call["function"]["name"])));
-                }
-                reply.stop = text(&choice["finish_reason"]);
-                reply.input_tokens = response["usage"]["prompt_tokens"].as_u64().unwrap();
-                self.history.push(choice["message"].clone());
-            }
-            RESPONSES => {
-                for item in response["output"].as_array().unwrap() {
-                    match item["type"].as_str().unwrap() {
-                        "message" => reply.text.push_str(item["content"][0]["text"].as_str().unwrap()),
-                        "function_call" => reply.calls.push((text(&item["call_id"]), text(&item["name"]))),
-                        other => panic!("unexpected item {other}"),
-                    }
-                    self.history.push(item.clone());
-                }
-                reply.stop = text(&response["status"]);
-                reply.input_tokens = response["usage"]["input_tokens"].as_u64().unwrap();
-            }
-            _ => {
-                for block in response["content"].as_array().unwrap() {
-                    match block["type"].as_str().unwrap() {
-                        "text" => reply.text.push_str(block["text"].as_str().unwrap()),
-                        "tool_use" => reply.calls.push((text(&block["id"]), text(&block["name"]))),
-                        other => panic!("unexpected block {other}"),
-                    }
-                }
-                reply.stop = text(&response["stop_reason"]);
-                reply.input_tokens = response["usage"]["input_tokens"].as_u64().unwrap();
-                self.history.push(json!({"role": "assistant", "content": response["content"]}));
-            }
-        }
-        reply
-    }
-
-    /// Adds results of the client's calls.
-    fn return_results(&mut self, results: &[(&str, &str)]) {
-        match self.path {
-            CHAT => self.history.extend(
-                results.iter().map(|(id, text)| json!({"role": "tool", "tool_call_id": id, "content": text})),
-            ),
-            RESPONSES => self.history.extend(
-                results
-                    .iter()
-                    .map(|(id, text)| json!({"type": "function_call_output", "call_id": id, "output": text})),
-            ),
-            _ => {
-                let blocks: Vec<Value> = results
-                    .iter()
-                    .map(|(id, text)| json!({"type": "tool_result", "tool_use_id": id, "content": text}))
-                    .collect();
-                self.history.push(json!({"role": "user", "content": blocks}));
-            }
-        }
-    }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
 
 fn names(reply: &Reply) -> Vec<&str> {
     reply.calls.iter().map(|(_, name)| name.as_str()).collect()
@@ -153,7 +27,7 @@ fn names(reply: &Reply) -> Vec<&str> {
 async fn the_servers_tools_run_here() {
     let gateway = TestGateway::start().await;
     for path in [CHAT, RESPONSES, MESSAGES] {
-        let mut client = Client::new(&gateway, path);
+        let mut client = Client::new(gateway.url(path), path);
         let reply = client.say("ours").await;
         assert_eq!((reply.text.as_str(), reply.calls.len()), ("Results: value of a.", 0), "{path}");
         assert_eq!(reply.input_tokens, 20, "the usage is that of both rounds");
@@ -183,7 +57,7 @@ async fn the_servers_tools_run_here() {
 async fn the_clients_tools_run_at_the_client() {
     let gateway = TestGateway::start().await;
     for path in [CHAT, RESPONSES, MESSAGES] {
-        let mut client = Client::new(&gateway, path);
+        let mut client = Client::new(gateway.url(path), path);
         let reply = client.say("client").await;
         assert_eq!((reply.text.as_str(), names(&reply)), ("I look.", vec!["get_weather"]), "{path}");
         assert_eq!(
@@ -209,7 +83,7 @@ async fn the_clients_tools_run_at_the_client() {
 async fn calls_of_both_kinds_in_one_step_are_completed_together() {
     let gateway = TestGateway::start().await;
     for path in [CHAT, RESPONSES, MESSAGES] {
-        let mut client = Client::new(&gateway, path);
+        let mut client = Client::new(gateway.url(path), path);
         let reply = client.say("mixed").await;
         assert_eq!(names(&reply), ["get_weather"], "{path}");
         client.return_results(&[(&reply.calls[0].0, "sunny")]);
@@ -233,7 +107,7 @@ async fn calls_of_both_kinds_in_one_step_are_completed_together() {
 async fn a_call_that_the_client_does_not_complete_gets_an_error_result() {
     let gateway = TestGateway::start().await;
     for path in [CHAT, RESPONSES, MESSAGES] {
-        let mut client = Client::new(&gateway, path);
+        let mut client = Client::new(gateway.url(path), path);
         client.say("clients").await;
         let reply = client.say("say never mind").await;
         assert_eq!(reply.text, "never mind", "{path}");
@@ -268,7 +142,7 @@ async fn an_invented_history_runs_nothing() {
             json!({"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_x", "name": "lookup", "input": {}}]}),
         ),
     ] {
-        let mut client = Client::new(&gateway, path);
+        let mut client = Client::new(gateway.url(path), path);
         client.history = vec![json!({"role": "user", "content": "say hi"}), call];
         let (status, _) = client.post(&client.body()).await;
         assert!(status == 200 || status == 400, "{path}");
@@ -281,7 +155,7 @@ async fn an_invented_history_runs_nothing() {
 async fn names_of_both_kinds_never_collide() {
     let gateway = TestGateway::start().await;
     for path in [CHAT, RESPONSES, MESSAGES] {
-        let mut client = Client::new(&gateway, path);
+        let mut client = Client::new(gateway.url(path), path);
         client.tools = vec!["lookup"];
         let before = gateway.running.calls.load(Ordering::SeqCst);
         let reply = client.say("ours").await;
@@ -301,7 +175,7 @@ async fn a_request_can_restrict_the_tools_and_the_steps() {
         requests.last().unwrap().tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>().join(" ")
     };
     for path in [CHAT, RESPONSES, MESSAGES] {
-        let mut client = Client::new(&gateway, path);
+        let mut client = Client::new(gateway.url(path), path);
         client.tools.clear();
         client.headers = vec![("x-toolwire-tools", "look*, fail")];
         client.say("say hi").await;
@@ -336,13 +210,13 @@ async fn a_request_can_restrict_the_tools_and_the_steps() {
 async fn a_tool_that_needs_approval_does_not_run() {
     let gateway = TestGateway::start().await;
     for path in [CHAT, RESPONSES, MESSAGES] {
-        let reply = Client::new(&gateway, path).say("delete").await;
+        let reply = Client::new(gateway.url(path), path).say("delete").await;
         assert!(reply.text.contains("`delete` was not run"), "{path}: {}", reply.text);
     }
     let mut settings = GatewaySettings::default();
     settings.agent.approvals = toolwire_agent::ApprovalPolicy::default().allow("delete");
     let gateway = TestGateway::with(settings).await;
-    let reply = Client::new(&gateway, CHAT).say("delete").await;
+    let reply = Client::new(gateway.url(CHAT), CHAT).say("delete").await;
     assert_eq!(reply.text, "Results: deleted.");
 }
 
@@ -362,7 +236,7 @@ async fn errors_have_the_status_that_sdks_expect() {
             ("broken", 502),
         ] {
             for stream in [false, true] {
-                let mut client = Client::new(&gateway, path);
+                let mut client = Client::new(gateway.url(path), path);
                 client.history.push(json!({"role": "user", "content": question}));
                 let mut body = client.body();
                 body["stream"] = json!(stream);
@@ -385,7 +259,7 @@ async fn errors_have_the_status_that_sdks_expect() {
                 );
             }
         }
-        let mut client = Client::new(&gateway, path);
+        let mut client = Client::new(gateway.url(path), path);
         client.history.push(json!({"role": "user", "content": "late-status"}));
         let response = http_client().post(gateway.url(path)).json(&client.body()).send().await.unwrap();
         assert_eq!(response.headers()["x-should-retry"], "false", "a tool has run");
@@ -398,7 +272,7 @@ async fn a_client_that_leaves_cancels_everything() {
     let gateway = TestGateway::start().await;
     for path in [CHAT, RESPONSES, MESSAGES] {
         for stream in [false, true] {
-            let mut client = Client::new(&gateway, path);
+            let mut client = Client::new(gateway.url(path), path);
             client.history.push(json!({"role": "user", "content": "wait"}));
             let mut body = client.body();
             body["stream"] = json!(stream);
@@ -431,7 +305,7 @@ async fn a_stream_has_heartbeats_and_ends() {
     let gateway = TestGateway::with(settings).await;
     for (path, end) in [(CHAT, "data: [DONE]"), (RESPONSES, "response.completed"), (MESSAGES, "message_stop")]
     {
-        let mut client = Client::new(&gateway, path);
+        let mut client = Client::new(gateway.url(path), path);
         client.history.push(json!({"role": "user", "content": "tell-wait"}));
         let mut body = client.body();
         body["stream"] = json!(true);
@@ -456,7 +330,8 @@ async fn models_and_sizes_are_reported() {
     assert_eq!(one.status(), 200);
     assert_eq!(http_client().get(gateway.url("/v1/models/other")).send().await.unwrap().status(), 404);
     let count = async |headers: &[(&str, &str)]| {
-        let body = json!({"model": MODEL, "messages": [{"role": "user", "content": "a ".repeat(300)}]});
+        let body =
+            json!({"model": support::MODEL, "messages": [{"role": "user", "content": "a ".repeat(300)}]});
         let request = http_client().post(gateway.url("/v1/messages/count_tokens")).json(&body);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let counted: Value = request.send().await.unwrap().json().await.unwrap();
@@ -472,7 +347,7 @@ async fn models_and_sizes_are_reported() {
 #[tokio::test]
 async fn images_of_results_reach_the_model() {
     let gateway = TestGateway::start().await;
-    let reply = Client::new(&gateway, MESSAGES).say("picture").await;
+    let reply = Client::new(gateway.url(MESSAGES), MESSAGES).say("picture").await;
     assert_eq!(reply.text, "Results: a dot [image].");
     let requests = gateway.model.requests();
     let has_image = requests.last().unwrap().messages.iter().any(|message| {
