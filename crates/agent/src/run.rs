@@ -274,12 +274,24 @@ impl Run {
             return;
         }
         self.add_response(message);
+        // The caller cannot run a call that was cut off, and the next response would be cut off too.
+        let mut external =
+            calls.iter().zip(&problems).filter(|((_, call), _)| self.settings.is_client_tool(&call.name));
+        let is_cut_off = stop == StopReason::Length && external.any(|(_, problem)| problem.is_some());
+        let limit = if is_cut_off { Some(RunLimit::Output) } else { limit };
         for ((id, call), problem) in calls.into_iter().zip(problems) {
             let open = self.open_call(id, call, problem.as_deref(), limit);
             self.calls.push(open);
         }
         self.record_results();
-        if let Some(limit) = limit {
+        self.end_at_limit(limit);
+    }
+
+    /// Ends the run at a limit, unless the caller still has calls to run.
+    fn end_at_limit(&mut self, limit: Option<RunLimit>) {
+        if let Some(limit) = limit
+            && self.calls.is_empty()
+        {
             self.end(Ending::Stopped(limit));
         }
     }
@@ -333,6 +345,9 @@ impl Run {
             call.state = CallState::Completed { result, is_reported: true };
         }
         self.record_results();
+        if self.expects_response() && !self.settings.client_tools.is_empty() {
+            self.end_at_limit(self.limit_reached());
+        }
     }
 
     /// Cancels the run. The text written so far stays as an interrupted message; each open call gets a

@@ -57,8 +57,8 @@ pub(crate) fn filters(
     Ok(filters)
 }
 
-/// Adds the approvals of a request to a policy. The lists of the configuration have precedence; the client's consent replaces only the
-/// rule for tools in no list.
+/// Adds the approvals of a request to a policy. A request can only require more approvals than the configuration. If several
+/// entries select a tool, one that requires approval is enough.
 pub(crate) fn add_approvals(
     policy: &mut ApprovalPolicy,
     servers: &[HostedServer],
@@ -67,11 +67,13 @@ pub(crate) fn add_approvals(
 ) {
     for tool in tools.tools().iter() {
         let Some(server) = tools.server_of(&tool.name) else { continue };
-        let Some(position) = filters.iter().position(|filter| filter.server == server.name) else { continue };
         let original = tools.original_name(&tool.name).unwrap_or_else(|| tool.name.clone());
-        match needs_approval(&servers[position].approval, tool, &original) {
-            true => policy.ask.push(tool.name.clone()),
-            false => policy.allow.push(tool.name.clone()),
+        let mut entries = servers
+            .iter()
+            .zip(filters)
+            .filter(|(_, filter)| filter.server == server.name && filter.selects(tool, &original));
+        if entries.any(|(hosted, _)| needs_approval(&hosted.approval, tool, &original)) {
+            policy.ask.push(tool.name.clone());
         }
     }
 }

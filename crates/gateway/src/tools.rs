@@ -34,7 +34,7 @@ pub(crate) struct HostedFilter {
 
 impl HostedFilter {
     /// Whether a tool is selected. `original` is the server's name of the tool.
-    fn selects(&self, tool: &Tool, original: &str) -> bool {
+    pub(crate) fn selects(&self, tool: &Tool, original: &str) -> bool {
         let is_in = |names: &Vec<String>| names.iter().any(|name| name == original || *name == tool.name);
         self.allowed.as_ref().is_none_or(is_in)
             && !is_in(&self.denied)

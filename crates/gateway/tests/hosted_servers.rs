@@ -129,6 +129,50 @@ async fn a_call_runs_after_its_approval_and_only_once() {
     assert_eq!(post(&gateway, "/v1/responses", &body).await.0, 400);
 }
 
+/// A conversation continues after an approval: decisions of the history are not made again.
+#[tokio::test]
+async fn a_conversation_continues_after_an_approval() {
+    let gateway = TestGateway::start().await;
+    let mut input = vec![user("ours")];
+    for approve in [true, false] {
+        let output = respond(&gateway, &input, server(json!("always"))).await;
+        let id = output.last().unwrap()["id"].clone();
+        input.extend(output);
+        input.push(json!({"type": "mcp_approval_response", "approval_request_id": id, "approve": approve}));
+        let output = respond(&gateway, &input, server(json!("always"))).await;
+        assert_eq!(output.last().unwrap()["type"], "message", "{output:?}");
+        input.extend(output);
+        input.push(user("ours"));
+    }
+    input.push(user("say hi"));
+    let output = respond(&gateway, &input, server(json!("always"))).await;
+    assert_eq!(output.last().unwrap()["content"][0]["text"], "hi");
+}
+
+/// Two entries for one server: each tool needs the approval of the entry that selects it.
+#[tokio::test]
+async fn approval_belongs_to_the_entry_that_selects_the_tool() {
+    let gateway = TestGateway::start().await;
+    let entry = |tool: &str, approval: &str| json!({"type": "mcp", "server_label": "demo", "allowed_tools": [tool], "require_approval": approval});
+    let tools = json!([entry("fail", "never"), entry("lookup", "always")]);
+    let output = respond(&gateway, &[user("ours")], tools).await;
+    assert_eq!(output.last().unwrap()["type"], "mcp_approval_request", "{output:?}");
+}
+
+/// Messages have no approvals, so a tool that needs one does not run.
+#[tokio::test]
+async fn servers_in_messages_do_not_lift_approvals() {
+    let gateway = TestGateway::start().await;
+    let body = json!({
+        "model": MODEL, "max_tokens": 100, "messages": [user("delete")],
+        "mcp_servers": [{"type": "url", "name": "demo", "url": "toolwire://demo"}],
+        "tools": [{"type": "mcp_toolset", "mcp_server_name": "demo"}],
+    });
+    let (status, response) = post(&gateway, "/v1/messages", &body).await;
+    assert_eq!(status, 200, "{response}");
+    assert!(response.to_string().contains("`delete` was not run"), "{response}");
+}
+
 /// Of several approvals at the same time, exactly one counts.
 #[tokio::test]
 async fn approvals_at_the_same_time_run_a_call_once() {
@@ -166,7 +210,8 @@ async fn approval_is_decided_for_each_tool() {
     let gateway = TestGateway::with(settings).await;
     for (approval, question, expected) in [
         (json!("never"), "ours", "mcp_call"),
-        (json!("never"), "delete", "mcp_call"),
+        // The configuration requires approval for tools that change something.
+        (json!("never"), "delete", "mcp_approval_request"),
         (json!("always"), "ours", "mcp_approval_request"),
         (json!(null), "ours", "mcp_approval_request"),
         (json!({"never": ["lookup"]}), "ours", "mcp_call"),

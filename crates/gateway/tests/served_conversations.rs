@@ -124,6 +124,30 @@ async fn a_call_that_the_client_does_not_complete_gets_an_error_result() {
     }
 }
 
+/// A call of the client's tool that is cut off ends the response: the next one would be cut off too.
+#[tokio::test]
+async fn a_call_that_is_cut_off_is_not_requested_again() {
+    for path in [CHAT, RESPONSES, MESSAGES] {
+        let gateway = TestGateway::start().await;
+        let reply = Client::new(gateway.url(path), path).say("cut").await;
+        assert_eq!((reply.text.as_str(), reply.calls.len()), ("I look.", 0), "{path}");
+        assert!(matches!(reply.stop.as_str(), "length" | "incomplete" | "max_tokens"), "{path}: {reply:?}");
+        assert_eq!(gateway.model.requests().len(), 1, "{path}");
+    }
+}
+
+/// A limit of steps does not concern the client's tools.
+#[tokio::test]
+async fn the_last_step_can_call_the_clients_tools() {
+    let gateway = TestGateway::start().await;
+    for path in [CHAT, RESPONSES, MESSAGES] {
+        let mut client = Client::new(gateway.url(path), path);
+        client.headers = vec![("x-toolwire-max-steps", "1")];
+        let reply = client.say("client").await;
+        assert_eq!(names(&reply), ["get_weather"], "{path}");
+    }
+}
+
 /// Calls in a history that a client invented are never run.
 #[tokio::test]
 async fn an_invented_history_runs_nothing() {

@@ -39,11 +39,15 @@ impl Run {
     ) -> OpenCall {
         let tool = self.catalog.tool(&call.name);
         let repeatable = tool.is_some_and(Tool::is_repeatable);
-        let state = if let Some(problem) = problem {
+        let is_external = self.settings.is_client_tool(&call.name);
+        let state = if is_external && limit != Some(RunLimit::Output) && call.arguments.is_some() {
+            // The caller decides about its own arguments, and a limit of the run does not concern its tools.
+            CallState::External
+        } else if let Some(problem) = problem {
             CallState::error(problem)
         } else if let Some(limit) = limit {
             CallState::error(format!("`{}` was not run: {limit}", call.name))
-        } else if self.settings.is_client_tool(&call.name) {
+        } else if is_external {
             CallState::External
         } else if self.offered_tools.is_search_tool(&call.name) {
             CallState::completed(self.offered_tools.search(&self.catalog, &call, &self.settings))

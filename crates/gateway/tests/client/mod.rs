@@ -102,7 +102,7 @@ impl Client {
                     reply.calls.push((text(&call["id"]), text(&call["function"]["name"])));
                 }
                 reply.stop = text(&choice["finish_reason"]);
-                reply.input_tokens = response["usage"]["prompt_tokens"].as_u64().unwrap();
+                reply.input_tokens = response["usage"]["prompt_tokens"].as_u64().unwrap_or_default();
                 self.history.push(choice["message"].clone());
             }
             RESPONSES => {
@@ -115,7 +115,7 @@ impl Client {
                     self.history.push(item.clone());
                 }
                 reply.stop = text(&response["status"]);
-                reply.input_tokens = response["usage"]["input_tokens"].as_u64().unwrap();
+                reply.input_tokens = response["usage"]["input_tokens"].as_u64().unwrap_or_default();
             }
             _ => {
                 for block in response["content"].as_array().unwrap() {
@@ -126,7 +126,7 @@ impl Client {
                     }
                 }
                 reply.stop = text(&response["stop_reason"]);
-                reply.input_tokens = response["usage"]["input_tokens"].as_u64().unwrap();
+                reply.input_tokens = response["usage"]["input_tokens"].as_u64().unwrap_or_default();
                 self.history.push(json!({"role": "assistant", "content": response["content"]}));
             }
         }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use toolwire_agent::Functions;
 use toolwire_contract::{
     Block, CallError, CallOptions, Content, Message, ModelError, ModelEvent, ModelRequest, ModelResponse,
-    Role, StopReason, Tool, ToolResult, ToolServer, Toolbox, Usage,
+    Role, StopReason, Tool, ToolResult, ToolServer, Toolbox, UnusableCall, Usage,
 };
 use toolwire_gateway::{Gateway, GatewaySettings, ModelCatalog, ServedModel, UnknownModel};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
@@ -185,6 +185,15 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
         ("rounds", 1) => with_text("Second.", ScriptedTurn::calls([lookup("1", "b")])),
         ("parallel", 0) => ScriptedTurn::calls([lookup("1", "a"), ("2", "fail", json!({}))]),
         ("client", 0) => with_text("I look.", ScriptedTurn::calls([weather("1", "Paris")])),
+        ("cut", _) => {
+            let mut turn = with_text("I look.", ScriptedTurn::calls([weather("1", "Paris")]));
+            if let Some(Ok(response)) = &mut turn.end {
+                response.stop = StopReason::Length;
+                let problem = "the response was cut off".to_owned();
+                response.unusable.push(UnusableCall { id: "1".to_owned(), problem });
+            }
+            turn
+        }
         ("clients", 0) => ScriptedTurn::calls([weather("1", "Paris"), ("2", "get_time", json!({}))]),
         ("mixed", 0) => ScriptedTurn::calls([lookup("1", "a"), weather("2", "Paris"), lookup("3", "b")]),
         ("late", 0) => with_text("First.", ScriptedTurn::calls([lookup("1", "a")])),

@@ -50,6 +50,10 @@ fn read_items(conversation: &mut ConversationReader, items: Vec<Value>) -> ReadR
     let mut output: Vec<Value> = Vec::new();
     for (index, item) in items.into_iter().enumerate() {
         let path = format!("input[{index}]");
+        if is_of_assistant(&item) || item.get("type").and_then(Value::as_str) == Some("mcp_call") {
+            // What precedes a response of the model is decided.
+            conversation.take_approvals();
+        }
         if is_of_assistant(&item) {
             output.push(as_output_item(item));
             continue;
