@@ -273,6 +273,8 @@ impl Run {
             self.end(if is_cut_off { Ending::Stopped(RunLimit::Output) } else { Ending::Finished });
             return;
         }
+        // Calls replace a response that was rejected.
+        self.turn.output.take_rejected();
         self.add_response(message);
         // The caller cannot run a call that was cut off, and the next response would be cut off too.
         let mut external =
