@@ -171,7 +171,7 @@ def check_hosted_server():
         equal(found, ("lookup", '{"key":"a"}', "value of a", None, "completed"))
         equal((second.name, second.output, second.status), ("fail", None, "failed"))
         contains(str(second.error), "it is broken")
-        equal(chat.ask("delete"), "Results: deleted.")
+        equal(chat.ask("ours"), "Results: value of a.")
         equal([item.type for item in chat.response.output], ["mcp_call", "message"], "the tools are listed once")
         chat.ask("late")
         contains(chat.return_results(), "value of a", "value of b", "sunny")
