@@ -69,7 +69,7 @@ pub struct EndpointConfig {
     pub encrypted_reasoning: Option<bool>,
     /// Whether streams request token usage; by default, if the provider supports it.
     pub stream_usage: Option<bool>,
-    /// The way in which the model is told the schema of its response: `schema` (the API's own field), `tool` or `prompt`; by
+    /// The way in which the schema of the response is sent to the model: `schema` (the API's own field), `tool` or `prompt`; by
     /// default, what the provider supports.
     pub structured_output: Option<OutputMethod>,
     /// Endpoints that share the requests to this model; each has the keys of this table, which they inherit.

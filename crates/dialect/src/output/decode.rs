@@ -63,7 +63,7 @@ impl BoundOutput {
 }
 
 impl BoundSchema {
-    /// Returns the response; `None` if it is not the JSON that the model was told to write.
+    /// Returns the response; `None` if it is not the JSON that the instructions require.
     fn decode(&self, written: &Value) -> Option<Value> {
         let mut arguments = match self.tool.decode(&self.wire.name, written) {
             Ok(decoded) => decoded.arguments,

@@ -14,7 +14,7 @@ use crate::request::{Choice, RequestError, RequestOptions, SetFields};
 use crate::{Dialect, Family, Options, Status, Toolset, to_valid_tool_name};
 use root::as_object;
 
-/// The way in which a model is told the schema of its response.
+/// The way in which the schema of a response is sent to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -182,7 +182,7 @@ impl BoundOutput {
         }
     }
 
-    /// Returns what the model is told about the form.
+    /// Returns the instructions for the model about the form.
     pub(crate) fn instructions(&self, request: &ModelRequest, has_tools: bool) -> Option<String> {
         let Some(schema) = &self.schema else {
             // OpenAI rejects the mode for JSON if the conversation does not mention it.

@@ -37,7 +37,7 @@ pub(super) fn as_object(schema: &Value) -> (Value, bool) {
     (Value::Object(root), true)
 }
 
-/// Changes references to places in the document, for a schema that is no longer its root.
+/// Rewrites references to other parts of the document, for a schema that is not its root any more.
 fn move_references(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(move_references),

@@ -44,7 +44,7 @@ pub struct RequestOptions {
     pub reasoning: Option<bool>,
     /// Responses: whether to request encrypted reasoning. Models without reasoning reject this.
     pub encrypted_reasoning: bool,
-    /// The way in which the model is told the schema of its response. `None`: the dialect's default.
+    /// The way in which the schema of the response is sent to the model. `None`: the dialect's default.
     pub output: Option<OutputMethod>,
     /// Whether tools may be called in a request with a schema for its response. `None`: the dialect's default.
     pub output_with_tools: Option<bool>,
