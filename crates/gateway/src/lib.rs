@@ -19,6 +19,8 @@ mod hidden_rounds;
 mod hosted;
 mod models;
 mod paused_runs;
+mod prepare;
+mod responding;
 mod response;
 mod tools;
 

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use toolwire_contract::estimate_tokens;
 use toolwire_dialect::Family;
 
-use crate::complete::read_request;
 use crate::forward::Body;
 use crate::gateway::Inner;
+use crate::prepare::read_request;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, json as json_response};
 use crate::routes::Route;

@@ -1,0 +1,160 @@
+//! Reads a request to a model: its options, its conversation, and the facts that the response repeats.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::HeaderMap;
+use serde_json::{Map, Value, json};
+use toolwire_dialect::{
+    ClientError, ClientRequest, ErrorKind, Family, ResponseHead, dropped_parameters, read_client_request,
+};
+
+use crate::catalog::ServedModel;
+use crate::gateway::Inner;
+use crate::hosted;
+use crate::ids::random_id;
+use crate::request_options::RequestOptions;
+use crate::response::Failure;
+
+/// Parameters whose loss changes the meaning of the response.
+const ESSENTIAL: [&str; 6] =
+    ["logprobs", "top_logprobs", "modalities", "audio", "web_search_options", "prediction"];
+
+/// A request, ready to run.
+pub(crate) struct Prepared {
+    pub(crate) client: ClientRequest,
+    pub(crate) options: RequestOptions,
+    pub(crate) head: ResponseHead,
+    pub(crate) served: ServedModel,
+    pub(crate) dropped: Vec<String>,
+    /// The servers whose tools the history lists already.
+    pub(crate) listed_servers: Vec<String>,
+}
+
+impl Inner {
+    /// Reads a request to a model.
+    pub(crate) fn prepare(
+        &self,
+        family: Family,
+        headers: &HeaderMap,
+        mut body: Map<String, Value>,
+    ) -> Result<Prepared, Failure> {
+        let mut options = RequestOptions::take(headers, &mut body)?;
+        reject_state(family, &body)?;
+        let listed_servers = hosted::listed_servers(&body);
+        let mut head = self.head(family, &body)?;
+        let client = read_request(family, body)?;
+        let served = self.find_model(&client.model)?;
+        options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
+        head.model.clone_from(&client.model);
+        head.stream_usage = client.stream_usage;
+        head.shows_server_calls = options.show_calls || !client.hosted_servers.is_empty();
+        options.selection.can_approve =
+            family == Family::OpenAiResponses && !client.hosted_servers.is_empty();
+        options.selection.hosted = hosted::filters(&client.hosted_servers, &*self.tools, family)?;
+        let mut dropped = client.ignored.clone();
+        if let Some(dialect) = served.dialect {
+            let lost = dropped_parameters(dialect, &client.request);
+            if let Some(essential) = lost.iter().find(|name| ESSENTIAL.contains(&name.as_str())) {
+                let mut error = ClientError::new(
+                    ErrorKind::UnsupportedParameter,
+                    format!("`{essential}` is not supported by the API of `{}`", client.model),
+                );
+                error.parameter = Some(essential.clone());
+                return Err(error.into());
+            }
+            dropped.extend(lost);
+        }
+        Ok(Prepared { client, options, head, served, dropped, listed_servers })
+    }
+
+    /// Returns the facts about the response that the request determines.
+    fn head(&self, family: Family, body: &Map<String, Value>) -> Result<ResponseHead, Failure> {
+        let prefix = match family {
+            Family::Anthropic => "msg_",
+            Family::OpenAiResponses => "resp_",
+            _ => "chatcmpl-",
+        };
+        let mut head = ResponseHead::default();
+        head.id = random_id(prefix).map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))?;
+        head.created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+        head.shows_thinking = match family {
+            Family::Anthropic => {
+                let mode =
+                    body.get("thinking").and_then(|thinking| thinking.get("type")).and_then(Value::as_str);
+                matches!(mode, Some("enabled" | "adaptive"))
+            }
+            Family::OpenAiResponses => body
+                .get("reasoning")
+                .and_then(|reasoning| reasoning.get("summary"))
+                .is_some_and(|mode| !mode.is_null()),
+            _ => self.settings.show_reasoning,
+        };
+        if family == Family::OpenAiResponses {
+            head.echo = echo(body);
+        }
+        Ok(head)
+    }
+}
+
+/// Refuses parameters that need stored responses.
+fn reject_state(family: Family, body: &Map<String, Value>) -> Result<(), Failure> {
+    const STATE: [&str; 3] = ["previous_response_id", "conversation", "background"];
+    let is_set =
+        |key: &&&str| body.get(**key).is_some_and(|value| !value.is_null() && *value != json!(false));
+    match STATE.iter().find(is_set).filter(|_| family == Family::OpenAiResponses) {
+        Some(key) => {
+            let mut error = ClientError::new(
+                ErrorKind::UnsupportedParameter,
+                format!(
+                    "`{key}` is not supported: responses are not stored; send the complete history in `input`"
+                ),
+            );
+            error.parameter = Some((*key).to_owned());
+            Err(error.into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Reads a request in the format of the client's API.
+pub(crate) fn read_request(family: Family, body: Map<String, Value>) -> Result<ClientRequest, Failure> {
+    match read_client_request(family, Value::Object(body)) {
+        Some(Ok(client)) => Ok(client),
+        Some(Err(error)) => Err(ClientError::from(&error).into()),
+        None => Err(Failure::new(ErrorKind::NotFound, "the gateway does not have this API")),
+    }
+}
+
+/// Returns the fields of a request that a response of the Responses API repeats. Credentials of MCP servers are secret.
+fn echo(body: &Map<String, Value>) -> Map<String, Value> {
+    const REPEATED: [&str; 16] = [
+        "instructions",
+        "max_output_tokens",
+        "max_tool_calls",
+        "metadata",
+        "parallel_tool_calls",
+        "previous_response_id",
+        "reasoning",
+        "service_tier",
+        "store",
+        "temperature",
+        "text",
+        "tool_choice",
+        "tools",
+        "top_p",
+        "truncation",
+        "user",
+    ];
+    let mut echo: Map<String, Value> = body
+        .iter()
+        .filter(|(key, _)| REPEATED.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    for tool in echo.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(tool) = tool.as_object_mut() {
+            tool.shift_remove("authorization");
+            tool.shift_remove("headers");
+        }
+    }
+    echo
+}

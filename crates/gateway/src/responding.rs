@@ -1,0 +1,138 @@
+//! Writes the response to a client while the run goes on.
+
+use bytes::Bytes;
+use futures::{FutureExt, stream};
+use http::StatusCode;
+use serde_json::Value;
+use tokio::time::{Duration, Instant, interval_at, timeout};
+use toolwire_dialect::{ClientError, ClientEvent, Family, ResponseWriter, StreamEvent};
+
+use crate::exchange::Exchange;
+use crate::response::{Failure, HttpResponse, Interrupted, ResponseBody, events, json as json_response};
+
+/// A stream begins after this time, even if the model has not responded. Before, an error has its own status.
+const START_DELAY: Duration = Duration::from_secs(5);
+
+/// A complete response begins with white space after this time, so that the client does not give up.
+const PADDING_DELAY: Duration = Duration::from_secs(30);
+
+/// Events that are ready at the same time are sent together, up to this size.
+const MAX_CHUNK_BYTES: usize = 16 * 1024;
+
+/// A comment, which all clients ignore.
+const HEARTBEAT: &[u8] = b": keep-alive\n\n";
+
+/// A response that is being written.
+pub(crate) struct Responding {
+    pub(crate) exchange: Exchange,
+    pub(crate) writer: ResponseWriter,
+    pub(crate) heartbeat: Duration,
+}
+
+impl Responding {
+    /// Sends the events as they come. Nothing is read from the model while the client does not read.
+    pub(crate) async fn stream(mut self) -> Result<HttpResponse, Failure> {
+        let mut chunk = Vec::new();
+        match timeout(START_DELAY, self.exchange.next()).await {
+            Ok(Some(ClientEvent::Failed(error))) => return Err(self.failure(error)),
+            Ok(Some(event)) => {
+                write_all(&mut chunk, self.writer.start());
+                write_all(&mut chunk, self.writer.event(&event));
+            }
+            Ok(None) | Err(_) => write_all(&mut chunk, self.writer.start()),
+        }
+        let ticks = interval_at(Instant::now() + self.heartbeat, self.heartbeat);
+        let state = (self, ticks, Some(chunk));
+        Ok(events(stream::unfold(state, |(mut responding, mut ticks, first)| async move {
+            let chunk = match first {
+                Some(chunk) => chunk,
+                None => {
+                    ticks.reset();
+                    tokio::select! {
+                        biased;
+                        chunk = responding.next_chunk() => chunk?,
+                        _ = ticks.tick() => HEARTBEAT.to_vec(),
+                    }
+                }
+            };
+            Some((Ok(Bytes::from(chunk)), (responding, ticks, None)))
+        })))
+    }
+
+    /// Returns the bytes of all events that are ready; `None` after the last one.
+    async fn next_chunk(&mut self) -> Option<Vec<u8>> {
+        let mut chunk = Vec::new();
+        let mut event = self.exchange.next().await?;
+        loop {
+            write_all(&mut chunk, self.writer.event(&event));
+            if chunk.len() >= MAX_CHUNK_BYTES {
+                return Some(chunk);
+            }
+            // An event may be invisible for the client; then, this chunk needs another one.
+            event = match (chunk.is_empty(), self.exchange.next().now_or_never()) {
+                (_, Some(Some(next))) => next,
+                (true, None) => self.exchange.next().await?,
+                (true, Some(None)) => return None,
+                (false, _) => return Some(chunk),
+            };
+        }
+    }
+
+    /// Returns the response when it is complete.
+    pub(crate) async fn whole(mut self, family: Family) -> Result<HttpResponse, Failure> {
+        let Ok(end) = timeout(PADDING_DELAY, self.read_all()).await else { return Ok(self.padded(family)) };
+        match end {
+            Some(error) => Err(self.failure(error)),
+            None => Ok(json_response(StatusCode::OK, &self.writer.body())),
+        }
+    }
+
+    /// Reads all events; returns the error if the run fails. It is safe to drop the future.
+    async fn read_all(&mut self) -> Option<ClientError> {
+        while let Some(event) = self.exchange.next().await {
+            self.writer.event(&event);
+            if let ClientEvent::Failed(error) = event {
+                return Some(error);
+            }
+        }
+        None
+    }
+
+    /// Sends white space until the response is complete. An error cannot have its status any more: Responses have a form for it,
+    /// and for the other APIs the connection is closed.
+    fn padded(self, family: Family) -> HttpResponse {
+        let ticks = interval_at(Instant::now(), self.heartbeat);
+        let state = Some((self, ticks));
+        let body = stream::unfold(state, move |state| async move {
+            let (mut responding, mut ticks) = state?;
+            let end = tokio::select! {
+                biased;
+                end = responding.read_all() => end,
+                _ = ticks.tick() => return Some((Ok(Bytes::from_static(b" \n")), Some((responding, ticks)))),
+            };
+            if end.is_some() && family != Family::OpenAiResponses {
+                return Some((Err(Interrupted), None));
+            }
+            Some((Ok(Bytes::from(responding.writer.body().to_string())), None))
+        });
+        let mut response = json_response(StatusCode::OK, &Value::Null);
+        *response.body_mut() = ResponseBody::stream(body);
+        response
+    }
+
+    fn failure(&self, error: ClientError) -> Failure {
+        let mut failure = Failure::from(error);
+        if self.exchange.has_called() {
+            failure.should_retry = Some(false);
+        }
+        failure
+    }
+}
+
+fn write_all(chunk: &mut Vec<u8>, events: Vec<StreamEvent>) {
+    use std::io::Write as _;
+    for event in events {
+        // Writing to memory does not fail.
+        let _ = write!(chunk, "{event}");
+    }
+}
