@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use toolwire_contract::{Generation, ModelLimits, OutputFormat, Tool, ToolChoice, json_kind};
+use toolwire_contract::{
+    Generation, ModelLimits, OutputFormat, Tool, ToolChoice, VerbatimRequest, json_kind,
+};
 use toolwire_validation::Validator;
 
 use crate::agent::BuildError;
@@ -43,6 +45,9 @@ pub struct AgentSettings {
     /// [`AgentEvent::Text`]: crate::AgentEvent::Text
     #[serde(skip_serializing_if = "OutputFormat::is_text")]
     pub output: OutputFormat,
+    /// The request of a client that the run responds to, in the format of its API. It is not saved with the run.
+    #[serde(skip)]
+    pub verbatim: Option<Arc<VerbatimRequest>>,
 }
 
 fn is_default(generation: &Generation) -> bool {
@@ -85,6 +90,7 @@ impl Default for AgentSettings {
             context: ContextSettings::default(),
             client_tools: Arc::default(),
             output: OutputFormat::Text,
+            verbatim: None,
         }
     }
 }

@@ -22,6 +22,7 @@ mod tool;
 mod toolbox;
 mod transcript;
 mod validation_stamp;
+mod verbatim;
 
 pub use call::{InvalidCall, ToolCall};
 pub use content::{Content, ResourceBody, ResourceContents, ResourceLink};
@@ -48,3 +49,4 @@ pub use tool::{InvalidTool, Tool, ToolHints};
 pub use toolbox::{CallError, CallOptions, CallPermission, MissingServer, Progress, ToolServer, Toolbox};
 pub use transcript::{InvalidTranscript, Transcript};
 pub use validation_stamp::{SchemaFingerprint, ValidationStamp};
+pub use verbatim::VerbatimRequest;

@@ -9,7 +9,7 @@ use futures_core::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Content, Generation, Message, OutputFormat, Tool, Usage, format_size};
+use crate::{Content, Generation, Message, OutputFormat, Tool, Usage, VerbatimRequest, format_size};
 
 /// A model that responds to a [`ModelRequest`].
 ///
@@ -75,6 +75,8 @@ pub struct ModelRequest {
     /// The form of the response. The text of a response that has another form than text is only in
     /// [`ModelEvent::Response`], as JSON in the form of the format's own schema. It is not validated.
     pub output: OutputFormat,
+    /// The same request in the format of a client's API, as far as the client sent it.
+    pub verbatim: Option<Arc<VerbatimRequest>>,
 }
 
 /// Whether the model calls tools.

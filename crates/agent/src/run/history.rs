@@ -94,8 +94,9 @@ pub(super) fn push(history: &mut Vec<Arc<Message>>, message: Arc<Message>) {
         _ => history.push(message),
     }
     let (last, before) = history.split_last_mut().expect("a message was just added");
-    if last.role == Role::User && last.content.iter().any(is_result) {
-        sort_results(before.last().map(|message| &**message), Arc::make_mut(last));
+    let response = before.last().map(|message| &**message).filter(|message| message.role == Role::Assistant);
+    if last.role == Role::User && !has_sorted_results(response, last) {
+        sort_results(response, Arc::make_mut(last));
         if last.content.is_empty() {
             history.pop();
         }
@@ -104,6 +105,14 @@ pub(super) fn push(history: &mut Vec<Arc<Message>>, message: Arc<Message>) {
 
 pub(crate) fn is_result(block: &Block) -> bool {
     matches!(block, Block::Result { .. })
+}
+
+/// Whether the results come first, one for each call, in the order of the calls. Such a message stays the same object.
+fn has_sorted_results(response: Option<&Message>, message: &Message) -> bool {
+    let count = message.content.iter().take_while(|block| is_result(block)).count();
+    let ids = response.into_iter().flat_map(Message::calls).map(|(id, _)| id);
+    let positions = message.results().enumerate().map(|(position, (id, _))| (id, position));
+    message.results().count() == count && pair_results(ids, positions).into_iter().flatten().eq(0..count)
 }
 
 /// Moves the results to the front, one for each call of the response, in the order of the calls. Removes all
@@ -117,7 +126,6 @@ fn sort_results(response: Option<&Message>, message: &mut Message) {
             other => others.push(other),
         }
     }
-    let response = response.filter(|message| message.role == Role::Assistant);
     let ids = || response.into_iter().flat_map(Message::calls).map(|(id, _)| id);
     for (id, result) in ids().zip(pair_results(ids(), results)) {
         message.content.extend(result.map(|result| Block::Result { id: id.to_owned(), result }));
@@ -240,7 +248,10 @@ mod tests {
             ["user", {"result": "1"}, {"result": "2"}],
             ["assistant", "c"]
         ]);
-        check(history.clone(), history);
+        check(history.clone(), history.clone());
+        let shared: Vec<Arc<Message>> = messages(history).into_iter().map(Arc::new).collect();
+        let is_same = |pair: (&Arc<Message>, &Arc<Message>)| Arc::ptr_eq(pair.0, pair.1);
+        assert!(normalize(shared.clone()).iter().zip(&shared).all(is_same), "no message is copied");
     }
 
     #[test]

@@ -33,6 +33,7 @@ impl Run {
             max_output_tokens: self.settings.max_output_tokens,
             temperature: self.settings.temperature,
             generation: self.settings.generation.clone(),
+            verbatim: self.settings.verbatim.clone(),
         }
     }
 

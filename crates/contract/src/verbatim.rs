@@ -1,0 +1,43 @@
+//! Requests of clients in the JSON of their own API.
+
+use std::sync::Arc;
+
+use crate::{Message, ToolChoice};
+
+/// A request as a client sent it, in parts of its JSON text.
+///
+/// An endpoint whose API has the same format sends these parts unchanged, so that nothing is lost that no type represents,
+/// and prompt caches work. All other endpoints ignore them: the fields of [`ModelRequest`](crate::ModelRequest) have the same content.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VerbatimRequest {
+    /// The key under which messages store data of the API's family, such as `toolwire/openai`.
+    pub family: &'static str,
+    /// The fields of the body, as names and JSON texts. Those that every request replaces are not among them: the model, the
+    /// messages and the tools.
+    pub fields: Vec<(String, String)>,
+    /// The part of the request's instructions that is the client's.
+    pub instructions: Option<String>,
+    /// The JSON texts of the messages before the conversation, which contain instructions.
+    pub instruction_items: Vec<String>,
+    /// For each message, the JSON texts of the items that it was read from. A message of the request is written as these items
+    /// only if it is the same object.
+    pub messages: Vec<(Arc<Message>, Vec<String>)>,
+    /// The names and the definitions of the client's tools.
+    pub tools: Vec<(String, String)>,
+    /// The choice that the field of the same name expresses.
+    pub tool_choice: ToolChoice,
+    /// Headers for the API, such as `anthropic-beta`.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+impl VerbatimRequest {
+    /// Returns the JSON text of a field.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, text)| text.as_str())
+    }
+
+    /// Returns the definition of a tool of the client.
+    pub fn tool(&self, name: &str) -> Option<&str> {
+        self.tools.iter().find(|(known, _)| known == name).map(|(_, text)| text.as_str())
+    }
+}
