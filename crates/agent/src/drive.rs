@@ -174,6 +174,7 @@ impl Driver {
         }
         let mut response = model.ask(request);
         let cancellation = self.cancellation.clone();
+        let mut has_refused = false;
         loop {
             let event = tokio::select! {
                 biased;
@@ -186,6 +187,11 @@ impl Driver {
                     if !self.run.hides_text() {
                         self.emit(AgentEvent::Text(text)).await;
                     }
+                }
+                Some(Ok(ModelEvent::Refusal(text))) => {
+                    has_refused = true;
+                    self.run.model_wrote(&text);
+                    self.emit(AgentEvent::Refusal(text)).await;
                 }
                 Some(Ok(ModelEvent::Thinking(text))) => self.emit(AgentEvent::Thinking(text)).await,
                 Some(Ok(ModelEvent::CallAnnounced { id, name })) => {
@@ -200,7 +206,7 @@ impl Driver {
                     self.embed_queries(&response.message).await;
                     let step = response.usage;
                     self.run.model_responded(response);
-                    if let Some(text) = self.run.hidden_text() {
+                    if let Some(text) = self.run.hidden_text().filter(|_| !has_refused) {
                         self.emit(AgentEvent::Text(text)).await;
                     }
                     let total = self.run.outcome().usage;

@@ -21,6 +21,8 @@ pub enum AgentEvent {
     Text(String),
     /// The next fragment of the model's visible reasoning.
     Thinking(String),
+    /// The next fragment of the model's refusal, where the provider marks it as one.
+    Refusal(String),
     /// The model has started to write a call. Its arguments are incomplete, and it may not be allowed to run.
     CallAnnounced { id: String, name: String },
     /// The request failed, and is sent again after a delay.

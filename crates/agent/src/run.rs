@@ -199,6 +199,16 @@ impl Run {
         self.state = RunState::Working;
     }
 
+    /// Adds content of the user to the current turn, after the results of its open calls. Nothing is cancelled. Calls and
+    /// results in it are ignored. After the turn, use [`Run::say_message`].
+    pub fn say_with_results(&mut self, content: impl IntoIterator<Item = Block>) {
+        if self.is_done() {
+            return;
+        }
+        self.turn.said.extend(content.into_iter().filter(|block| matches!(block, Block::Content(_))));
+        self.record_results();
+    }
+
     /// Returns the next step. It stays the same until something is reported to the run.
     pub fn step(&mut self) -> Step {
         if self.is_done() {

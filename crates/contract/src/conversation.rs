@@ -96,6 +96,20 @@ impl Usage {
         }
     }
 
+    /// Returns what was added to an earlier sum.
+    #[must_use]
+    pub fn since(&self, earlier: &Usage) -> Usage {
+        let cost = self.cost_nanodollars;
+        Usage {
+            input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
+            cache_write_tokens: self.cache_write_tokens.saturating_sub(earlier.cache_write_tokens),
+            reasoning_tokens: self.reasoning_tokens.saturating_sub(earlier.reasoning_tokens),
+            cost_nanodollars: cost.map(|cost| cost.saturating_sub(earlier.cost_nanodollars.unwrap_or(0))),
+        }
+    }
+
     /// Returns the cost in US dollars, for display.
     pub fn dollars(&self) -> Option<f64> {
         self.cost_nanodollars.map(|nanodollars| nanodollars as f64 / 1e9)

@@ -101,6 +101,8 @@ pub enum ModelEvent {
     Text(String),
     /// The next fragment of the visible reasoning.
     Thinking(String),
+    /// The next fragment of a refusal. It is text of the message.
+    Refusal(String),
     /// A call has started; its arguments are still incomplete.
     CallAnnounced { id: String, name: String },
     /// The request failed before the response began, and is sent again after a delay.

@@ -35,7 +35,8 @@ pub use arguments::{ArgumentError, Checker, Decoded, Encoded, Repair, RepairKind
 pub use check::check_definition;
 pub use client::{
     ApprovalResponse, ClientError, ClientEvent, ClientRequest, ErrorKind, HostedApproval, HostedServer,
-    InvalidRequest, Problem, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent,
+    InvalidRequest, Problem, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent, ToolFilter,
+    ToolReference,
 };
 pub use convert::{Conversion, ReadError, convert};
 pub use dialect::{Dialect, Family, UnknownDialect};
@@ -47,7 +48,7 @@ pub use output::{BoundOutput, OutputMethod, separates_output};
 pub use read::{CallStream, ResponseStream, read_calls, read_client_request, read_response};
 pub use report::{Change, Effect, Refusal, Report, Status};
 pub use request::{OutputLimit, RequestError, RequestOptions};
-pub use response::{CallId, CallKind, ReceivedCall, ResponseError};
+pub use response::{CallId, CallKind, ReceivedCall, ResponseError, is_refusal};
 pub use result::{CallOutcome, ResultOptions, image_size, media_type};
 pub use toolset::Toolset;
 pub use toolwire_validation::{Requirement, Violation, ViolationKind};

@@ -11,8 +11,8 @@ use toolwire_contract::{
     ToolChoice, ToolResult,
 };
 use toolwire_dialect::{
-    Dialect, Family, HostedApproval, Options, RequestError, RequestOptions, Toolset, read_client_request,
-    write_request,
+    Dialect, Family, HostedApproval, Options, RequestError, RequestOptions, ToolFilter, Toolset,
+    read_client_request, write_request,
 };
 
 const SERVED: [(Dialect, Family); 3] = [
@@ -377,7 +377,8 @@ fn hosted_servers_are_read_in_both_forms() {
         "require_approval": {"never": {"tool_names": ["a"]}, "always": {"tool_names": ["b"]}}
     }));
     assert_eq!((server.allowed_tools.as_deref(), server.read_only), (Some(&["a".to_owned()][..]), true));
-    let lists = HostedApproval::Lists { always: vec!["b".to_owned()], never: vec!["a".to_owned()] };
+    let names = |name: &str| Some(ToolFilter { names: Some(vec![name.to_owned()]), read_only: false });
+    let lists = HostedApproval::Lists { always: names("b"), never: names("a") };
     assert_eq!(server.approval, lists);
     assert_eq!(entry(json!({"require_approval": "never"})).approval, HostedApproval::Never);
     check_error(

@@ -8,16 +8,18 @@ use http::HeaderMap;
 use http::header::HeaderValue;
 use tokio::time::Instant;
 use toolwire_agent::{Agent, AgentSettings, Run};
-use toolwire_contract::{ModelRequest, Role, ToolChoice};
-use toolwire_dialect::{ErrorKind, Family, ResponseWriter};
+use toolwire_contract::{ModelRequest, Role, Tool, ToolChoice};
+use toolwire_dialect::{ErrorKind, Family, ResponseWriter, ToolReference};
 
 use crate::exchange::{Exchange, ExchangeContext};
 use crate::gateway::Inner;
 use crate::hosted;
+use crate::items::ItemsOf;
 use crate::keys::Principal;
 use crate::prepare::Prepared;
 use crate::responding::Responding;
 use crate::response::{Failure, HttpResponse};
+use crate::tools::ToolSelection;
 
 impl Inner {
     /// Runs a request to a model.
@@ -33,13 +35,16 @@ impl Inner {
         if let Some(forward) = self.straight_through(family, headers, &body)? {
             return forward.await;
         }
-        let prepared = self.prepare(family, headers, body.into_object()?)?;
-        let dropped = prepared.dropped.join(", ");
+        let prepared = self.prepare(family, &principal, headers, body.into_object()?)?;
+        let dropped = bounded_list(&prepared.dropped);
         let is_stream = prepared.client.stream;
         let writer = ResponseWriter::new(family, prepared.head.clone())
             .ok_or_else(|| Failure::new(ErrorKind::Internal, "this API has no responses"))?;
+        let items = prepared
+            .stores_items
+            .then(|| ItemsOf { items: self.items.clone(), principal: principal.clone() });
         let exchange = self.start(family, principal, prepared, deadline)?;
-        let response = Responding { exchange, writer, heartbeat: self.settings.limits.heartbeat };
+        let response = Responding { exchange, writer, heartbeat: self.settings.limits.heartbeat, items };
         let mut response = match is_stream {
             true => response.stream().await?,
             false => response.whole(family).await?,
@@ -62,15 +67,19 @@ impl Inner {
     ) -> Result<Exchange, Failure> {
         let Prepared { client, options, served, listed_servers, .. } = prepared;
         if !client.approvals.is_empty() {
-            let (agent, run, approved) =
-                self.paused.resume(&principal, &client.approvals, &client.request.messages)?;
-            return Ok(
-                Exchange::new(agent, run, self.context(family, principal, deadline)).with_approvals(approved)
-            );
+            let paused = self.paused.resume(&principal, &client)?;
+            return Ok(Exchange::resume(paused, self.context(family, principal, deadline)));
         }
         let filters = options.selection.hosted.clone();
+        let selection = options.selection.clone();
         let agent = self.agent(&served, options.selection)?;
         let mut settings = self.run_settings(&agent, &client.request, options.max_steps)?;
+        if let Some(required) = &client.required_tool {
+            require_tool(&mut settings, &agent, &selection, required)?;
+        }
+        if let Some(allowed) = &client.allowed_tools {
+            check_allowed(allowed, &agent, &client.request, &selection)?;
+        }
         if !filters.is_empty() {
             hosted::add_approvals(
                 &mut settings.approvals,
@@ -88,10 +97,10 @@ impl Inner {
             Some(_) => return Err(Failure::invalid("messages", "the last message must be one of the user")),
             None => return Err(Failure::invalid("messages", "the request has no message to respond to")),
         }
-        let run = Run::resume(settings, messages, agent.tools().tools(), agent.model().limits());
-        let new_servers =
-            filters.into_iter().map(|filter| filter.server).filter(|server| !listed_servers.contains(server));
-        Ok(Exchange::new(agent, run, self.context(family, principal, deadline)).with_tool_lists(new_servers))
+        let run =
+            Run::resume(settings, messages.iter().cloned(), agent.tools().tools(), agent.model().limits());
+        let exchange = Exchange::new(agent, run, messages, self.context(family, principal, deadline));
+        Ok(exchange.with_servers(filters, &listed_servers))
     }
 
     fn context(&self, family: Family, principal: Principal, deadline: Instant) -> ExchangeContext {
@@ -134,4 +143,78 @@ impl Inner {
         }
         Ok(settings)
     }
+}
+
+/// Joins names that a client sent, up to a length that fits into a header.
+fn bounded_list(names: &[String]) -> String {
+    const MAX_BYTES: usize = 1024;
+    let mut list = String::new();
+    for (index, name) in names.iter().enumerate() {
+        if list.len() + name.len() > MAX_BYTES {
+            let others = format!("and {} more", names.len() - index);
+            return if list.is_empty() { others } else { format!("{list}, {others}") };
+        }
+        if !list.is_empty() {
+            list.push_str(", ");
+        }
+        list.push_str(name);
+    }
+    list
+}
+
+/// Requires a call of a server's tool. If the choice names only the server, no other tools are offered.
+fn require_tool(
+    settings: &mut AgentSettings,
+    agent: &Agent,
+    selection: &ToolSelection,
+    required: &ToolReference,
+) -> Result<(), Failure> {
+    let tool = find_tool(agent, selection, required).ok_or_else(|| unknown_tool(required))?;
+    match required.name {
+        Some(_) => settings.tool_choice = ToolChoice::Tool(tool),
+        None => settings.client_tools = Arc::default(),
+    }
+    Ok(())
+}
+
+/// Checks that the tools of a choice exist.
+fn check_allowed(
+    allowed: &[ToolReference],
+    agent: &Agent,
+    request: &ModelRequest,
+    selection: &ToolSelection,
+) -> Result<(), Failure> {
+    let is_of_client = |reference: &ToolReference| {
+        reference.server.is_none()
+            && request.tools.iter().any(|tool| Some(&tool.name) == reference.name.as_ref())
+    };
+    let is_unknown = |reference: &&ToolReference| {
+        !is_of_client(reference) && find_tool(agent, selection, reference).is_none()
+    };
+    allowed.iter().find(is_unknown).map_or(Ok(()), |reference| Err(unknown_tool(reference)))
+}
+
+/// Returns the name of the first tool of a server that a choice means.
+fn find_tool(agent: &Agent, selection: &ToolSelection, reference: &ToolReference) -> Option<String> {
+    let tools = agent.tools();
+    let server = reference.server.as_deref().map(|label| selection.server_of(label));
+    let is_meant = |tool: &&Tool| {
+        let is_of_server =
+            server.is_none_or(|server| tools.server_of(&tool.name).is_some_and(|found| found.name == server));
+        let is_named = reference
+            .name
+            .as_ref()
+            .is_none_or(|name| *name == tool.name || tools.original_name(&tool.name).as_ref() == Some(name));
+        is_of_server && is_named
+    };
+    tools.tools().iter().find(is_meant).map(|tool| tool.name.clone())
+}
+
+fn unknown_tool(reference: &ToolReference) -> Failure {
+    let message = match (&reference.server, &reference.name) {
+        (Some(server), Some(name)) => format!("the server `{server}` has no tool named `{name}`"),
+        (Some(server), None) => format!("there are no tools of a server `{server}`"),
+        (None, name) => format!("there is no tool named `{}`", name.as_deref().unwrap_or_default()),
+    };
+    Failure::invalid("tool_choice", message)
 }

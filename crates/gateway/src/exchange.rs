@@ -1,20 +1,21 @@
 //! One response: drives the run, and turns its events into those of the client's API.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use futures::StreamExt;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, PendingCall, Run, RunLimit, RunStream};
-use toolwire_contract::{Message, StopReason, Tool, ToolCall, ToolChoice, ToolResult, Usage};
+use toolwire_contract::{Message, Role, StopReason, Tool, ToolCall, ToolChoice, ToolResult, Usage};
 use toolwire_dialect::{ClientError, ClientEvent, ErrorKind, Family, ServerCall};
 
 use crate::hidden_rounds::HiddenRounds;
 use crate::ids::random_id;
 use crate::keys::Principal;
-use crate::paused_runs::{PausedCall, PausedRun, PausedRuns};
+use crate::paused_runs::{Asked, PausedCall, PausedRun, PausedRuns};
 use crate::response::run_error;
+use crate::tools::HostedFilter;
 
 /// Everything that a response needs besides its run.
 pub(crate) struct ExchangeContext {
@@ -32,14 +33,22 @@ pub(crate) struct Exchange {
     /// Events that were read and not yet returned.
     ready: VecDeque<ClientEvent>,
     context: ExchangeContext,
+    /// The client's labels of servers.
+    labels: BTreeMap<String, String>,
+    /// The messages before this response.
+    history: Vec<Arc<Message>>,
     /// The messages of this response, complete.
     messages: Vec<Arc<Message>>,
     /// The arguments of running calls, by id.
     arguments: HashMap<String, Map<String, Value>>,
-    /// Calls that the client has approved.
-    approved: Vec<PausedCall>,
-    /// The usage before the run was continued.
+    /// The requests for approval that the client has decided about, if it has.
+    asked: Option<Asked>,
+    /// Calls that the client must be shown again if this response fails.
+    shown: Vec<ClientEvent>,
+    /// The usage of this response.
     usage: Usage,
+    /// The usage of the run before it was continued.
+    earlier_usage: Usage,
     /// Whether a tool of a server was called, so that the request must not be repeated.
     has_called: bool,
     /// Whether the model was asked for a final response after a limit was reached.
@@ -47,39 +56,61 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn new(agent: Agent, run: Run, context: ExchangeContext) -> Exchange {
+    /// Starts a response to the messages of a run.
+    pub(crate) fn new(
+        agent: Agent,
+        run: Run,
+        history: Vec<Arc<Message>>,
+        context: ExchangeContext,
+    ) -> Exchange {
         Exchange {
+            earlier_usage: run.usage(),
             run: Some(agent.drive(run)),
             agent,
             ready: VecDeque::new(),
             context,
+            labels: BTreeMap::new(),
+            history,
             messages: Vec::new(),
             arguments: HashMap::new(),
-            approved: Vec::new(),
+            asked: None,
+            shown: Vec::new(),
             usage: Usage::default(),
             has_called: false,
             is_last_request: false,
         }
     }
 
-    /// Lists the tools of these servers for the client.
-    pub(crate) fn with_tool_lists(mut self, servers: impl IntoIterator<Item = String>) -> Exchange {
+    /// Continues a run whose calls the client has decided about.
+    pub(crate) fn resume(paused: PausedRun, context: ExchangeContext) -> Exchange {
+        let PausedRun { agent, run, asked, undelivered, .. } = paused;
+        let mut exchange = Exchange::new(agent, run, asked.history.clone(), context);
+        exchange.messages.clone_from(&asked.messages);
+        exchange.labels.clone_from(&asked.labels);
+        exchange.shown = undelivered.unwrap_or_default();
+        exchange.ready.extend(exchange.shown.iter().cloned());
+        exchange.asked = Some(asked);
+        exchange
+    }
+
+    /// Shows servers by the client's own labels, and lists the tools of those that it does not know yet.
+    pub(crate) fn with_servers(mut self, servers: Vec<HostedFilter>, listed: &[String]) -> Exchange {
         let tools = self.agent.tools();
-        for server in servers {
+        for HostedFilter { server, label, .. } in servers {
+            let is_listed = listed.contains(&label) || self.labels.contains_key(&server);
+            self.labels.insert(server.clone(), label.clone());
+            if is_listed {
+                continue;
+            }
             let is_of_server =
                 |tool: &&Tool| tools.server_of(&tool.name).is_some_and(|found| found.name == server);
             let original = |tool: &Tool| Tool {
                 name: tools.original_name(&tool.name).unwrap_or_else(|| tool.name.clone()),
                 ..tool.clone()
             };
-            let listed: Vec<Tool> = tools.tools().iter().filter(is_of_server).map(original).collect();
-            self.ready.push_back(ClientEvent::ServerTools { server, tools: listed.into() });
+            let entries: Vec<Tool> = tools.tools().iter().filter(is_of_server).map(original).collect();
+            self.ready.push_back(ClientEvent::ServerTools { server: label, tools: entries.into() });
         }
-        self
-    }
-
-    pub(crate) fn with_approvals(mut self, approved: Vec<PausedCall>) -> Exchange {
-        self.approved = approved;
         self
     }
 
@@ -108,6 +139,7 @@ impl Exchange {
     fn read(&mut self, event: AgentEvent) {
         match event {
             AgentEvent::Text(text) => self.ready.push_back(ClientEvent::Text(text)),
+            AgentEvent::Refusal(text) => self.ready.push_back(ClientEvent::Refusal(text)),
             AgentEvent::Thinking(text) => self.ready.push_back(ClientEvent::Thinking(text)),
             AgentEvent::StepStarted { step } if step > 1 || self.is_last_request => {
                 self.ready.push_back(ClientEvent::RoundFinished);
@@ -126,7 +158,8 @@ impl Exchange {
     fn finish(&mut self, finished: FinishedRun) {
         self.run = None;
         let FinishedRun { outcome, run } = finished;
-        self.usage = self.usage.plus(&outcome.usage);
+        self.usage = self.usage.plus(&run.usage().since(&self.earlier_usage));
+        self.earlier_usage = Usage::default();
         let stop = outcome.stop.clone().unwrap_or(StopReason::End);
         match outcome.ending {
             Ending::Finished => self.done(stop),
@@ -166,19 +199,32 @@ impl Exchange {
     fn show_call(&mut self, id: &str, name: &str, result: ToolResult) {
         // Tools of the agent itself, such as the search, belong to no server.
         let Some(server) = self.agent.tools().server_of(name) else { return };
-        let approval = self.approved.iter().find(|call| call.call_id == id);
-        self.ready.push_back(ClientEvent::ServerCall(ServerCall {
-            server: server.name,
+        let mut approved = self.asked.iter().flat_map(|asked| &asked.approvals);
+        let approval = approved.find(|call| call.call_id == id);
+        let event = ClientEvent::ServerCall(ServerCall {
+            server: self.label(server.name),
             name: self.agent.tools().original_name(name).unwrap_or_else(|| name.to_owned()),
             arguments: self.arguments.remove(id).unwrap_or_default(),
             result,
             approval_id: approval.map(|call| call.request_id.clone()),
-        }));
+        });
+        if self.asked.is_some() {
+            self.shown.push(event.clone());
+        }
+        self.ready.push_back(event);
+    }
+
+    fn label(&self, server: String) -> String {
+        self.labels.get(&server).cloned().unwrap_or(server)
     }
 
     /// Ends the response with calls for the client, and stores what it does not see.
     fn hand_over(&mut self, calls: Vec<(String, ToolCall)>) {
         let Some(ids) = self.show_client_calls(calls) else { return };
+        let ids = ids.into_iter().map(|(shown, original)| (shown, Some(original)));
+        // The messages of this response begin with those before the approval, which have their results.
+        let earlier = self.asked.take().into_iter().flat_map(|asked| asked.client_calls);
+        let ids = ids.chain(earlier.map(|(shown, _)| (shown, None))).collect();
         self.context.hidden.store(&self.context.principal, std::mem::take(&mut self.messages), ids);
         self.done(StopReason::Calls);
     }
@@ -211,8 +257,8 @@ impl Exchange {
         let mut approvals = Vec::new();
         for call in calls {
             let Some(request_id) = self.new_id("mcpr_") else { return };
-            let server =
-                self.agent.tools().server_of(&call.name).map(|server| server.name).unwrap_or_default();
+            let server = self.agent.tools().server_of(&call.name);
+            let server = server.map(|server| self.label(server.name)).unwrap_or_default();
             let name = self.agent.tools().original_name(&call.name).unwrap_or_else(|| call.name.clone());
             self.ready.push_back(ClientEvent::ApprovalRequest {
                 id: request_id.clone(),
@@ -223,25 +269,61 @@ impl Exchange {
             let tool = listed.iter().find(|tool| tool.name == call.name).cloned();
             approvals.push(PausedCall { request_id, call_id: call.id.clone(), tool });
         }
-        let Some(client_calls) = self.show_client_calls(run.external_calls()) else { return };
+        let Some(mut client_calls) = self.show_client_calls(run.external_calls()) else { return };
+        client_calls.extend(self.asked.take().into_iter().flat_map(|asked| asked.client_calls));
+        let (history, messages) = (std::mem::take(&mut self.history), std::mem::take(&mut self.messages));
+        let mut settings = run.settings().clone();
+        if settings.tool_choice != ToolChoice::None {
+            // The choice applies to the first request only.
+            settings.tool_choice = ToolChoice::Auto;
+        }
+        let labels = self.labels.clone();
+        let asked = Asked { approvals, client_calls, history, messages, settings, labels };
+        self.pause(run, asked, None);
+        self.done(StopReason::End);
+    }
+
+    fn pause(&self, run: Run, asked: Asked, undelivered: Option<Vec<ClientEvent>>) {
         self.context.paused.store(PausedRun {
             principal: self.context.principal.clone(),
             agent: self.agent.clone(),
             run,
-            approvals,
-            client_calls,
+            asked,
+            undelivered,
             paused_at: std::time::Instant::now(),
         });
-        self.done(StopReason::End);
+    }
+
+    /// Stores the run again if the response to approvals is not complete, so that the client can repeat its request. Calls
+    /// that have results do not run again.
+    fn keep_approved(&mut self) {
+        let Some(mut asked) = self.asked.take() else { return };
+        asked.messages = std::mem::take(&mut self.messages);
+        // A text that was cut off.
+        asked.messages.pop_if(|last| last.role == Role::Assistant && last.calls().next().is_none());
+        let messages = asked.history.iter().chain(&asked.messages).cloned();
+        let settings = asked.settings.clone();
+        let run = Run::resume(settings, messages, self.agent.tools().tools(), self.agent.model().limits());
+        let undelivered = std::mem::take(&mut self.shown);
+        self.pause(run, asked, Some(undelivered));
     }
 
     fn done(&mut self, stop: StopReason) {
         let usage = (self.usage != Usage::default()).then_some(self.usage);
+        self.asked = None;
         self.ready.push_back(ClientEvent::Done { stop, usage });
     }
 
     fn fail(&mut self, error: ClientError) {
         self.run = None;
+        self.keep_approved();
         self.ready.push_back(ClientEvent::Failed(error));
+    }
+}
+
+/// The client may be gone before its response is complete.
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.keep_approved();
     }
 }

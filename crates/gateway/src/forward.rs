@@ -102,7 +102,7 @@ impl Inner {
             || contains("metadata", b"toolwire")
             || body.raw("mcp_servers").is_some()
             || contains("tools", b"\"mcp");
-        if has_own_keys || self.hidden.is_mentioned(&body.bytes) {
+        if has_own_keys || self.hidden.is_mentioned(&body.bytes) || self.items.is_mentioned(&body.bytes) {
             return Ok(None);
         }
         let selection = RequestOptions::take(headers, &mut Map::new())?.selection;

@@ -20,12 +20,13 @@ use crate::body;
 use crate::catalog::{ModelCatalog, ServedModel};
 use crate::hidden_rounds::HiddenRounds;
 use crate::ids::random_id;
+use crate::items::Items;
 use crate::origin::OriginPolicy;
 use crate::paused_runs::PausedRuns;
 use crate::response::{Failure, HttpResponse, ResponseBody, json};
 use crate::routes::{self, Route, RouteInfo};
 use crate::settings::GatewaySettings;
-use crate::tools::{ToolSelection, select};
+use crate::tools::{CheckedTools, ToolSelection, select};
 
 /// Agents are created again if there are more selections of tools than this.
 const MAX_AGENTS: usize = 256;
@@ -46,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) settings: GatewaySettings,
     pub(crate) hidden: Arc<HiddenRounds>,
     pub(crate) paused: Arc<PausedRuns>,
+    pub(crate) items: Arc<Items>,
+    pub(crate) checked_tools: CheckedTools,
     origins: OriginPolicy,
     requests: Arc<Semaphore>,
     /// Agents by model and selection of tools, so that their catalogs are computed once.
@@ -59,6 +62,8 @@ impl Gateway {
             tools,
             hidden: Arc::default(),
             paused: Arc::default(),
+            items: Arc::default(),
+            checked_tools: CheckedTools::default(),
             origins: OriginPolicy::new(&settings.hosts, &settings.origins),
             requests: Arc::new(Semaphore::new(settings.limits.requests)),
             agents: Mutex::default(),

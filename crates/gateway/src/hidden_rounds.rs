@@ -3,82 +3,86 @@
 //! A client returns only what it was sent. The rest is stored under the ids of the calls that it was sent, because every
 //! client returns those unchanged. If it is gone, the conversation continues without it.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use toolwire_contract::{Block, Message, Role, ToolResult};
 
 use crate::keys::Principal;
-
-const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-const MAX_ENTRIES: usize = 20_000;
-const MAX_BYTES: usize = 256 * 1024 * 1024;
+use crate::recent::Recent;
 
 /// The complete messages of responses that ended with calls for the client.
 #[derive(Default)]
-pub(crate) struct HiddenRounds(Mutex<Rounds>);
-
-#[derive(Default)]
-struct Rounds {
-    by_id: HashMap<String, Arc<Round>>,
-    /// The oldest first.
-    order: VecDeque<Arc<Round>>,
-    bytes: usize,
-}
+pub(crate) struct HiddenRounds(Recent<Round>);
 
 struct Round {
-    principal: Principal,
     /// All messages of the response. The last response of the model has the calls; results of the servers' calls follow.
     messages: Vec<Arc<Message>>,
-    /// For each call of the client, the id that it was sent and the id in the messages.
-    ids: Vec<(String, String)>,
-    stored_at: Instant,
-    bytes: usize,
+    ids: Vec<ShownId>,
 }
 
+/// The id of a call that the client was sent, and the id in the messages; `None` if the messages have its result already.
+pub(crate) type ShownId = (String, Option<String>);
+
 impl HiddenRounds {
-    /// Stores the messages of a response. `ids` has the id that the client was sent and the original one, for each of its
-    /// calls.
-    pub(crate) fn store(
-        &self,
-        principal: &Principal,
-        messages: Vec<Arc<Message>>,
-        ids: Vec<(String, String)>,
-    ) {
+    /// Stores the messages of a response, and the ids of the client's calls in it.
+    pub(crate) fn store(&self, principal: &Principal, messages: Vec<Arc<Message>>, ids: Vec<ShownId>) {
         let bytes = messages.iter().map(|message| estimated_bytes(message)).sum();
-        let round =
-            Arc::new(Round { principal: principal.clone(), messages, ids, stored_at: Instant::now(), bytes });
-        let mut rounds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        rounds.bytes += bytes;
-        for (id, _) in &round.ids {
-            rounds.by_id.insert(id.clone(), round.clone());
-        }
-        rounds.order.push_back(round);
-        rounds.remove_oldest();
+        let shown = ids.iter().map(|(shown, _)| shown.clone()).collect();
+        self.0.store(principal, shown, Round { messages, ids }, bytes);
     }
 
     /// Returns the messages that a client sent, with all that it was not sent. Every call has a result afterwards.
+    ///
+    /// Calls of one response may come in several messages, each with its result: the complete response takes the place of the
+    /// last one.
     pub(crate) fn restore(&self, principal: &Principal, messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+        let mut rounds: Vec<(Arc<Round>, usize)> = Vec::new();
+        for (index, message) in messages.iter().enumerate() {
+            let found: Option<Vec<Arc<Round>>> =
+                message.calls().map(|(id, _)| self.0.find(principal, id)).collect();
+            for round in found.into_iter().flatten() {
+                match rounds.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &round)) {
+                    Some((_, last)) => *last = index,
+                    None => rounds.push((round, index)),
+                }
+            }
+        }
+        if rounds.is_empty() {
+            return complete_results(messages);
+        }
+        let shown = rounds.iter().flat_map(|(round, _)| &round.ids);
+        let original_ids: HashMap<&str, &Option<String>> =
+            shown.map(|(shown, original)| (shown.as_str(), original)).collect();
+        let all_results = messages.iter().flat_map(|message| message.results());
+        let results: HashMap<&str, &ToolResult> =
+            all_results.filter(|(id, _)| original_ids.contains_key(id)).collect();
+        let is_known = |block: &Block| matches!(block, Block::Call { id, .. } | Block::Result { id, .. } if original_ids.contains_key(id.as_str()));
         let mut restored: Vec<Arc<Message>> = Vec::with_capacity(messages.len());
-        let mut original_ids: HashMap<String, String> = HashMap::new();
-        for message in messages {
-            let round = match message.role {
-                Role::Assistant => message.calls().find_map(|(id, _)| self.find(principal, id)),
-                Role::User => None,
-            };
-            match round {
-                Some(round) => {
-                    remove_shown_calls(&mut restored);
-                    restored.extend(round.messages.iter().cloned());
-                    original_ids.extend(round.ids.iter().cloned());
+        for (index, message) in messages.iter().enumerate() {
+            match message.role {
+                _ if !message.content.iter().any(is_known) => restored.push(message.clone()),
+                Role::User => {
+                    let mut message = Message::clone(message);
+                    message.content.retain(|block| !is_known(block));
+                    if !message.content.is_empty() {
+                        restored.push(message.into());
+                    }
                 }
-                None if !original_ids.is_empty()
-                    && message.results().any(|(id, _)| original_ids.contains_key(id)) =>
-                {
-                    restored.push(rename_results(&message, &original_ids));
+                Role::Assistant => {
+                    for (round, _) in rounds.iter().filter(|(_, last)| *last == index) {
+                        remove_shown_calls(&mut restored);
+                        restored.extend(round.messages.iter().cloned());
+                        let returned = round.ids.iter().filter_map(|(shown, original)| {
+                            let result = (*results.get(shown.as_str())?).clone();
+                            Some(Block::Result { id: original.clone()?, result })
+                        });
+                        let returned: Vec<Block> = returned.collect();
+                        if !returned.is_empty() {
+                            restored.push(Message::new(Role::User, returned).into());
+                        }
+                    }
                 }
-                None => restored.push(message),
             }
         }
         complete_results(restored)
@@ -86,53 +90,12 @@ impl HiddenRounds {
 
     /// Whether a body contains the id of a call whose response was not complete for the client.
     pub(crate) fn is_mentioned(&self, body: &[u8]) -> bool {
-        let rounds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if rounds.by_id.is_empty() {
-            return false;
-        }
-        let strings = body
-            .split(|byte| *byte == b'"')
-            .filter(|text| text.starts_with(b"call_") || text.starts_with(b"toolu_"));
-        strings.filter_map(|text| std::str::from_utf8(text).ok()).any(|text| rounds.by_id.contains_key(text))
-    }
-
-    fn find(&self, principal: &Principal, id: &str) -> Option<Arc<Round>> {
-        let rounds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let round = rounds.by_id.get(id)?;
-        (round.principal == *principal && round.stored_at.elapsed() < LIFETIME).then(|| round.clone())
-    }
-}
-
-impl Rounds {
-    fn remove_oldest(&mut self) {
-        while let Some(oldest) = self.order.front() {
-            let is_over = self.order.len() > MAX_ENTRIES || self.bytes > MAX_BYTES;
-            if !is_over && oldest.stored_at.elapsed() < LIFETIME {
-                return;
-            }
-            let Some(oldest) = self.order.pop_front() else { return };
-            self.bytes -= oldest.bytes;
-            for (id, _) in &oldest.ids {
-                self.by_id.remove(id);
-            }
-        }
+        self.0.is_mentioned(body, &["call_", "toolu_"])
     }
 }
 
 fn estimated_bytes(message: &Message) -> usize {
     serde_json::to_vec(message).map_or(0, |text| text.len())
-}
-
-fn rename_results(message: &Message, original_ids: &HashMap<String, String>) -> Arc<Message> {
-    let mut message = message.clone();
-    for block in &mut message.content {
-        if let Block::Result { id, .. } = block
-            && let Some(original) = original_ids.get(id)
-        {
-            id.clone_from(original);
-        }
-    }
-    message.into()
 }
 
 /// Removes the visible part of a response, because the complete one replaces it: texts of the model, and calls that were made for
@@ -186,6 +149,7 @@ mod tests {
 
     use super::*;
     use crate::Keys;
+    use crate::recent::MAX_ENTRIES;
 
     fn principal() -> Principal {
         Keys::default().authenticate(&http::HeaderMap::new()).expect("no key is needed")
@@ -211,7 +175,7 @@ mod tests {
         let mixed = message("assistant", json!([call("1", "search"), call("2", "mine")]));
         let own_result = message("user", json!([result("1", "again")]));
         let hidden = vec![first, first_results, mixed, own_result];
-        rounds.store(&principal(), hidden.clone(), vec![("call_shown".to_owned(), "2".to_owned())]);
+        rounds.store(&principal(), hidden.clone(), vec![("call_shown".to_owned(), Some("2".to_owned()))]);
         let question = message("user", json!([{"type": "text", "text": "go"}]));
         let shown =
             message("assistant", json!([{"type": "text", "text": "I look."}, call("call_shown", "mine")]));
@@ -249,11 +213,14 @@ mod tests {
         let call = Block::Call { id: "1".to_owned(), call: ToolCall::new("a", serde_json::Map::new()) };
         let messages = vec![Arc::new(Message::new(Role::Assistant, vec![call]))];
         for number in 0..=MAX_ENTRIES {
-            rounds.store(&principal(), messages.clone(), vec![(format!("call_{number}"), "1".to_owned())]);
+            rounds.store(
+                &principal(),
+                messages.clone(),
+                vec![(format!("call_{number}"), Some("1".to_owned()))],
+            );
         }
-        assert!(rounds.find(&principal(), "call_0").is_none());
-        assert!(rounds.find(&principal(), "call_1").is_some());
-        let inner = rounds.0.lock().unwrap_or_else(PoisonError::into_inner);
-        assert_eq!((inner.order.len(), inner.by_id.len()), (MAX_ENTRIES, MAX_ENTRIES));
+        assert!(rounds.0.find(&principal(), "call_0").is_none());
+        assert!(rounds.0.find(&principal(), "call_1").is_some());
+        assert_eq!(rounds.0.sizes(), (MAX_ENTRIES, MAX_ENTRIES));
     }
 }

@@ -1,10 +1,12 @@
 //! MCP servers that a request names, in OpenAI's or Anthropic's form. They are servers of the configuration.
 
+use std::collections::BTreeMap;
+
 use http::StatusCode;
 use serde_json::{Map, Value};
 use toolwire_agent::ApprovalPolicy;
 use toolwire_contract::{Tool, Toolbox};
-use toolwire_dialect::{ErrorKind, Family, HostedApproval, HostedServer};
+use toolwire_dialect::{ErrorKind, Family, HostedApproval, HostedServer, ToolFilter};
 
 use crate::response::Failure;
 use crate::tools::HostedFilter;
@@ -16,6 +18,7 @@ const OWN_SCHEME: &str = "toolwire://";
 pub(crate) fn filters(
     servers: &[HostedServer],
     tools: &dyn Toolbox,
+    urls: &BTreeMap<String, String>,
     family: Family,
 ) -> Result<Vec<HostedFilter>, Failure> {
     let listed = tools.tools();
@@ -25,16 +28,7 @@ pub(crate) fn filters(
     let missing = tools.missing_servers();
     let mut filters = Vec::new();
     for hosted in servers {
-        let name = match hosted.url.as_deref() {
-            None => hosted.label.as_str(),
-            Some(url) => url.strip_prefix(OWN_SCHEME).map(|name| name.trim_end_matches('/')).ok_or_else(|| {
-                let message = format!(
-                    "URLs of MCP servers are not allowed here: configure the server of `{}`, and use `{OWN_SCHEME}NAME`",
-                    hosted.label
-                );
-                Failure { error: toolwire_dialect::ClientError::new(ErrorKind::Forbidden, message), ..Failure::invalid("tools", "") }
-            })?,
-        };
+        let name = server_name(hosted, urls)?;
         if let Some(missing) = missing.iter().find(|missing| missing.server == name) {
             let failure = Failure::invalid("tools", missing.to_string());
             let status = if family == Family::Anthropic {
@@ -49,12 +43,33 @@ pub(crate) fn filters(
         }
         filters.push(HostedFilter {
             server: name.to_owned(),
+            label: hosted.label.clone(),
             allowed: hosted.allowed_tools.clone(),
             denied: hosted.denied_tools.clone(),
             read_only: hosted.read_only,
         });
     }
     Ok(filters)
+}
+
+/// Returns the name of the configured server that a request means. A URL must be that of a configured server.
+fn server_name<'a>(hosted: &'a HostedServer, urls: &'a BTreeMap<String, String>) -> Result<&'a str, Failure> {
+    let Some(url) = hosted.url.as_deref() else { return Ok(&hosted.label) };
+    let url = url.trim_end_matches('/');
+    if let Some(name) = url.strip_prefix(OWN_SCHEME) {
+        return Ok(name);
+    }
+    let is_same = |name: &&String| urls.get(*name).is_some_and(|known| known.trim_end_matches('/') == url);
+    // Several servers may have the same URL, with other credentials.
+    if let Some(name) = Some(&hosted.label).filter(is_same).or_else(|| urls.keys().find(is_same)) {
+        return Ok(name);
+    }
+    let message = format!(
+        "no configured server has the URL of `{}`, and other URLs are not connected to; hint: configure the server, and \
+         use its URL or `{OWN_SCHEME}NAME`",
+        hosted.label
+    );
+    Err(Failure::new(ErrorKind::Forbidden, message))
 }
 
 /// Adds the approvals of a request to a policy. A request can only require more approvals than the configuration. If several
@@ -79,7 +94,13 @@ pub(crate) fn add_approvals(
 }
 
 fn needs_approval(approval: &HostedApproval, tool: &Tool, original: &str) -> bool {
-    let is_in = |names: &[String]| names.iter().any(|name| name == original || *name == tool.name);
+    let is_in = |filter: &Option<ToolFilter>| {
+        let is_named = |names: &Vec<String>| names.iter().any(|name| name == original || *name == tool.name);
+        filter.as_ref().is_some_and(|filter| {
+            filter.names.as_ref().is_none_or(is_named)
+                && (!filter.read_only || tool.hints().read_only == Some(true))
+        })
+    };
     match approval {
         HostedApproval::Always => true,
         HostedApproval::Never => false,

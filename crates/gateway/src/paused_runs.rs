@@ -1,15 +1,15 @@
 //! Runs that wait until the client approves calls.
 //!
 //! An approval is valid once, for the client that was asked, and for the call as it was shown: the stored arguments run, and only
-//! if the tool is still the same.
+//! if the tool is still the same. If the response to it fails, the client can send it again: the calls do not run again.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use toolwire_agent::{Agent, Decision, Run};
-use toolwire_contract::{Block, Message, Tool};
-use toolwire_dialect::{ApprovalResponse, ErrorKind};
+use toolwire_agent::{Agent, AgentSettings, Decision, Run};
+use toolwire_contract::{Message, Tool};
+use toolwire_dialect::{ApprovalResponse, ClientEvent, ClientRequest, ErrorKind};
 
 use crate::keys::Principal;
 use crate::response::Failure;
@@ -25,10 +25,25 @@ pub(crate) struct PausedRun {
     pub(crate) principal: Principal,
     pub(crate) agent: Agent,
     pub(crate) run: Run,
+    pub(crate) asked: Asked,
+    /// Events that the client did not get, because the response to its decisions failed; `None` before it decides.
+    pub(crate) undelivered: Option<Vec<ClientEvent>>,
+    pub(crate) paused_at: Instant,
+}
+
+/// The requests for approval of a response, and what preceded them.
+#[derive(Clone, Default)]
+pub(crate) struct Asked {
     pub(crate) approvals: Vec<PausedCall>,
     /// Calls of the client's tools in the same step: the id that it was sent, and the original one.
     pub(crate) client_calls: Vec<(String, String)>,
-    pub(crate) paused_at: Instant,
+    /// The messages before the response, and those of the response.
+    pub(crate) history: Vec<Arc<Message>>,
+    pub(crate) messages: Vec<Arc<Message>>,
+    /// The client's labels of servers.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// The settings of a run that continues.
+    pub(crate) settings: AgentSettings,
 }
 
 /// A call that waits for approval.
@@ -50,28 +65,29 @@ impl PausedRuns {
         }
     }
 
-    /// Returns the run that waits for these decisions, and the calls that were approved. It is returned once.
-    pub(crate) fn resume(
-        &self,
-        principal: &Principal,
-        responses: &[ApprovalResponse],
-        messages: &[std::sync::Arc<Message>],
-    ) -> Result<(Agent, Run, Vec<PausedCall>), Failure> {
-        let mut paused = self.take(principal, responses)?;
-        let results = messages.iter().flat_map(|message| &message.content).filter_map(|block| match block {
-            Block::Result { id, result } => Some((id, result)),
-            _ => None,
-        });
+    /// Returns the run that waits for the decisions of a request, with these decisions. It is returned once, unless it is
+    /// stored again because the response fails; then, the decisions are made.
+    pub(crate) fn resume(&self, principal: &Principal, client: &ClientRequest) -> Result<PausedRun, Failure> {
+        let mut paused = self.take(principal, &client.approvals)?;
+        if paused.undelivered.is_some() {
+            let said = paused.asked.messages.iter().flat_map(|message| &message.content);
+            if !said.clone().any(|block| client.with_approvals.contains(block)) {
+                paused.run.say_with_results(client.with_approvals.clone());
+            }
+            return Ok(paused);
+        }
+        paused.run.say_with_results(client.with_approvals.clone());
+        let results = client.request.messages.iter().flat_map(|message| message.results());
         let results: Vec<_> = results
             .filter_map(|(id, result)| {
-                let (_, original) = paused.client_calls.iter().find(|(shown, _)| shown == id)?;
+                let (_, original) = paused.asked.client_calls.iter().find(|(shown, _)| shown == id)?;
                 Some((original.clone(), result.clone()))
             })
             .collect();
         let current = paused.agent.tools().tools();
-        for call in &paused.approvals {
-            let Some(response) = responses.iter().find(|response| response.request_id == call.request_id)
-            else {
+        for call in &paused.asked.approvals {
+            let mut responses = client.approvals.iter();
+            let Some(response) = responses.find(|response| response.request_id == call.request_id) else {
                 continue;
             };
             let is_same =
@@ -84,7 +100,7 @@ impl PausedRuns {
             paused.run.decide(&call.call_id, decision);
         }
         paused.run.tools_returned(results);
-        Ok((paused.agent, paused.run, paused.approvals))
+        Ok(paused)
     }
 
     /// Removes the run of these requests for approval. Decisions must be complete, so that no call is forgotten.
@@ -95,7 +111,7 @@ impl PausedRuns {
         let position = runs.iter().position(|run| {
             run.principal == *principal
                 && run.paused_at.elapsed() < LIFETIME
-                && run.approvals.iter().any(&is_decided)
+                && run.asked.approvals.iter().any(&is_decided)
         });
         let ids: Vec<String> =
             responses.iter().map(|response| format!("`{}`", response.request_id)).collect();
@@ -104,7 +120,7 @@ impl PausedRuns {
                 format!("there is no open request for approval {}; each is valid once", ids.join(", "));
             Failure::invalid("input", message)
         })?;
-        if let Some(open) = runs[position].approvals.iter().find(|call| !is_decided(call)) {
+        if let Some(open) = runs[position].asked.approvals.iter().find(|call| !is_decided(call)) {
             return Err(Failure::invalid(
                 "input",
                 format!("there is no approval response for `{}`", open.request_id),

@@ -5,13 +5,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
 use toolwire_dialect::{
-    ClientError, ClientRequest, ErrorKind, Family, ResponseHead, dropped_parameters, read_client_request,
+    ClientError, ClientRequest, ErrorKind, Family, ResponseHead, ToolReference, dropped_parameters,
+    read_client_request,
 };
 
 use crate::catalog::ServedModel;
 use crate::gateway::Inner;
 use crate::hosted;
 use crate::ids::random_id;
+use crate::keys::Principal;
 use crate::request_options::RequestOptions;
 use crate::response::Failure;
 
@@ -28,6 +30,8 @@ pub(crate) struct Prepared {
     pub(crate) dropped: Vec<String>,
     /// The servers whose tools the history lists already.
     pub(crate) listed_servers: Vec<String>,
+    /// Whether a later request may refer to the items of the response.
+    pub(crate) stores_items: bool,
 }
 
 impl Inner {
@@ -35,11 +39,16 @@ impl Inner {
     pub(crate) fn prepare(
         &self,
         family: Family,
+        principal: &Principal,
         headers: &HeaderMap,
         mut body: Map<String, Value>,
     ) -> Result<Prepared, Failure> {
         let mut options = RequestOptions::take(headers, &mut body)?;
         reject_state(family, &body)?;
+        let stores_items = family == Family::OpenAiResponses && body.get("store") != Some(&json!(false));
+        if family == Family::OpenAiResponses {
+            self.items.resolve(principal, &mut body)?;
+        }
         let listed_servers = hosted::listed_servers(&body);
         let mut head = self.head(family, &body)?;
         let client = read_request(family, body)?;
@@ -50,7 +59,10 @@ impl Inner {
         head.shows_server_calls = options.show_calls || !client.hosted_servers.is_empty();
         options.selection.can_approve =
             family == Family::OpenAiResponses && !client.hosted_servers.is_empty();
-        options.selection.hosted = hosted::filters(&client.hosted_servers, &*self.tools, family)?;
+        options.selection.hosted =
+            hosted::filters(&client.hosted_servers, &*self.tools, &self.settings.server_urls, family)?;
+        options.selection.allowed = allowed_tools(&client);
+        self.checked_tools.check(&served, &client.request.tools)?;
         let mut dropped = client.ignored.clone();
         if let Some(dialect) = served.dialect {
             let lost = dropped_parameters(dialect, &client.request);
@@ -64,7 +76,7 @@ impl Inner {
             }
             dropped.extend(lost);
         }
-        Ok(Prepared { client, options, head, served, dropped, listed_servers })
+        Ok(Prepared { stores_items, client, options, head, served, dropped, listed_servers })
     }
 
     /// Returns the facts about the response that the request determines.
@@ -93,6 +105,14 @@ impl Inner {
             head.echo = echo(body);
         }
         Ok(head)
+    }
+}
+
+/// Returns the only tools that may be called. A choice of a server's tools allows nothing else.
+fn allowed_tools(client: &ClientRequest) -> Option<Vec<ToolReference>> {
+    match &client.required_tool {
+        Some(required) if required.name.is_none() => Some(vec![required.clone()]),
+        _ => client.allowed_tools.clone(),
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::time::{Duration, Instant, interval_at, timeout};
 use toolwire_dialect::{ClientError, ClientEvent, Family, ResponseWriter, StreamEvent};
 
 use crate::exchange::Exchange;
+use crate::items::ItemsOf;
 use crate::response::{Failure, HttpResponse, Interrupted, ResponseBody, events, json as json_response};
 
 /// A stream begins after this time, even if the model has not responded. Before, an error has its own status.
@@ -27,6 +28,8 @@ pub(crate) struct Responding {
     pub(crate) exchange: Exchange,
     pub(crate) writer: ResponseWriter,
     pub(crate) heartbeat: Duration,
+    /// Where the items of the response are stored, if they are.
+    pub(crate) items: Option<ItemsOf>,
 }
 
 impl Responding {
@@ -37,7 +40,7 @@ impl Responding {
             Ok(Some(ClientEvent::Failed(error))) => return Err(self.failure(error)),
             Ok(Some(event)) => {
                 write_all(&mut chunk, self.writer.start());
-                write_all(&mut chunk, self.writer.event(&event));
+                self.write(&event, Some(&mut chunk));
             }
             Ok(None) | Err(_) => write_all(&mut chunk, self.writer.start()),
         }
@@ -64,7 +67,7 @@ impl Responding {
         let mut chunk = Vec::new();
         let mut event = self.exchange.next().await?;
         loop {
-            write_all(&mut chunk, self.writer.event(&event));
+            self.write(&event, Some(&mut chunk));
             if chunk.len() >= MAX_CHUNK_BYTES {
                 return Some(chunk);
             }
@@ -90,7 +93,7 @@ impl Responding {
     /// Reads all events; returns the error if the run fails. It is safe to drop the future.
     async fn read_all(&mut self) -> Option<ClientError> {
         while let Some(event) = self.exchange.next().await {
-            self.writer.event(&event);
+            self.write(&event, None);
             if let ClientEvent::Failed(error) = event {
                 return Some(error);
             }
@@ -118,6 +121,17 @@ impl Responding {
         let mut response = json_response(StatusCode::OK, &Value::Null);
         *response.body_mut() = ResponseBody::stream(body);
         response
+    }
+
+    /// Writes an event. The items are stored before the client knows the last one.
+    fn write(&mut self, event: &ClientEvent, chunk: Option<&mut Vec<u8>>) {
+        let events = self.writer.event(event);
+        if let (Some(items), ClientEvent::Done { .. }) = (&self.items, event) {
+            items.store(&self.writer.body());
+        }
+        if let Some(chunk) = chunk {
+            write_all(chunk, events);
+        }
     }
 
     fn failure(&self, error: ClientError) -> Failure {

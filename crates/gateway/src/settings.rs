@@ -1,5 +1,6 @@
 //! The settings of a gateway.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use toolwire_agent::AgentSettings;
@@ -16,6 +17,8 @@ pub struct GatewaySettings {
     /// Origins of web pages that may use the gateway: `https://chat.example`.
     pub origins: Vec<String>,
     pub limits: GatewayLimits,
+    /// The URLs of servers, by name. A request may name a server by its URL.
+    pub server_urls: BTreeMap<String, String>,
     /// The settings of each run. A request can only restrict them.
     pub agent: AgentSettings,
     /// Whether Chat Completions contain the model's reasoning, as `reasoning_content`. OpenAI's clients ignore it.

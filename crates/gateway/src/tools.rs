@@ -1,12 +1,16 @@
 //! The tools that one request may use.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use toolwire_contract::{CallError, CallOptions, Glob, MissingServer, Tool, ToolResult, ToolServer, Toolbox};
+use toolwire_dialect::{Dialect, Options, Status, ToolReference, Toolset};
+
+use crate::catalog::ServedModel;
+use crate::response::Failure;
 
 /// The tools that a request selects, by patterns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +21,8 @@ pub(crate) struct ToolSelection {
     pub(crate) tools: Option<Vec<String>>,
     /// Servers that the request names itself; if there are any, only their tools are selected.
     pub(crate) hosted: Vec<HostedFilter>,
+    /// The only tools that may be called, by the names that the client knows; `None` allows all.
+    pub(crate) allowed: Option<Vec<ToolReference>>,
     /// Whether the client can approve calls, so that a run pauses for it.
     pub(crate) can_approve: bool,
     /// Names of the client's own tools. A tool of a server that has one of these names gets another one.
@@ -27,6 +33,8 @@ pub(crate) struct ToolSelection {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HostedFilter {
     pub(crate) server: String,
+    /// The client's name of the server.
+    pub(crate) label: String,
     pub(crate) allowed: Option<Vec<String>>,
     pub(crate) denied: Vec<String>,
     pub(crate) read_only: bool,
@@ -52,7 +60,7 @@ impl ToolSelection {
     }
 
     fn is_everything(&self) -> bool {
-        self.servers.is_none() && self.tools.is_none() && self.hosted.is_empty() && self.taken.is_empty()
+        *self == ToolSelection { can_approve: self.can_approve, ..ToolSelection::default() }
     }
 
     fn selects_server(&self, name: Option<&str>) -> bool {
@@ -63,10 +71,67 @@ impl ToolSelection {
     fn selects_tool(&self, name: &str) -> bool {
         self.tools.as_ref().is_none_or(|patterns| matches_any(patterns, name))
     }
+
+    /// Whether the choice of the request allows a tool of a server. `original` is the server's name of the tool.
+    fn allows(&self, tool: &Tool, original: &str, server: Option<&str>) -> bool {
+        let is_same = |allowed: &ToolReference| {
+            let is_server =
+                allowed.server.as_deref().is_none_or(|label| server == Some(self.server_of(label)));
+            let is_name = allowed.name.as_ref().is_none_or(|name| *name == tool.name || name == original);
+            // A name alone is that of the client's own tool if it has one.
+            let is_taken = allowed.server.is_none()
+                && allowed.name.as_ref().is_some_and(|name| self.taken.contains(name));
+            is_server && is_name && !is_taken
+        };
+        self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(is_same))
+    }
+
+    /// Returns the name of the server that the request labels so.
+    pub(crate) fn server_of<'a>(&'a self, label: &'a str) -> &'a str {
+        let found = self.hosted.iter().find(|hosted| hosted.label == label);
+        found.map_or(label, |hosted| &hosted.server)
+    }
 }
 
 fn matches_any(patterns: &[String], name: &str) -> bool {
     patterns.iter().any(|pattern| Glob::new(pattern.as_str()).matches(name))
+}
+
+/// The lists of client tools that a provider takes, so that each list is checked once.
+#[derive(Default)]
+pub(crate) struct CheckedTools(Mutex<VecDeque<(Dialect, Arc<[Tool]>)>>);
+
+/// The number of lists that are remembered.
+const MAX_CHECKED: usize = 16;
+
+impl CheckedTools {
+    /// Checks that a model takes all tools of a client: one that is missing would change the meaning of the request.
+    pub(crate) fn check(&self, served: &ServedModel, tools: &Arc<[Tool]>) -> Result<(), Failure> {
+        let model = served.model.name();
+        if let Some(limit) = served.model.limits().tools.filter(|limit| tools.len() > *limit) {
+            let message =
+                format!("`{model}` takes {limit} tools at most, and the request has {}", tools.len());
+            return Err(Failure::invalid("tools", message));
+        }
+        let Some(dialect) = served.dialect.filter(|_| !tools.is_empty()) else { return Ok(()) };
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock().iter().any(|(known, checked)| *known == dialect && checked == tools) {
+            return Ok(());
+        }
+        let toolset = Toolset::new(tools, dialect, &Options::default());
+        let mut refused = toolset.reports().iter().filter(|report| report.status == Status::Refused);
+        if let Some(report) = refused.next() {
+            let reason = report.reason.as_ref().map_or("", |reason| reason.message.as_str());
+            let message = format!("`{model}` cannot be offered the tool `{}`: {reason}", report.tool);
+            return Err(Failure::invalid("tools", message));
+        }
+        let mut checked = lock();
+        checked.push_back((dialect, tools.clone()));
+        if checked.len() > MAX_CHECKED {
+            checked.pop_front();
+        }
+        Ok(())
+    }
 }
 
 /// Returns the selected part of a toolbox.
@@ -120,6 +185,9 @@ impl SelectedTools {
             if !self.selection.hosted.is_empty()
                 && !hosted.any(|filter| is_of_hosted(filter) && filter.selects(tool, original))
             {
+                continue;
+            }
+            if !self.selection.allows(tool, original, server.as_deref()) {
                 continue;
             }
             let is_free = |name: &String| {

@@ -217,6 +217,9 @@ async fn approval_is_decided_for_each_tool() {
         (json!({"never": ["lookup"]}), "ours", "mcp_call"),
         (json!({"never": ["lookup"]}), "delete", "mcp_approval_request"),
         (json!({"always": ["lookup"], "never": ["lookup"]}), "ours", "mcp_approval_request"),
+        (json!({"never": {"read_only": true}}), "ours", "mcp_call"),
+        (json!({"always": {"read_only": true}, "never": ["lookup"]}), "ours", "mcp_approval_request"),
+        (json!({"never": {"read_only": true, "tool_names": ["fail"]}}), "ours", "mcp_approval_request"),
         (
             json!({"always": {"tool_names": ["delete"]}, "never": {"tool_names": ["lookup"]}}),
             "ours",
@@ -255,6 +258,38 @@ async fn a_request_selects_tools_of_its_servers() {
         let body = json!({"model": MODEL, "input": "say hi", "tools": [tool]});
         let (found, error) = post(&gateway, "/v1/responses", &body).await;
         assert_eq!(found, status, "{tool}: {error}");
+    }
+}
+
+/// A URL names the server that is configured with it. Items have the label of the client.
+#[tokio::test]
+async fn a_url_of_a_configured_server_names_it() {
+    let mut settings = GatewaySettings::default();
+    settings.server_urls.insert("demo".to_owned(), "https://tools.example/mcp".to_owned());
+    let gateway = TestGateway::with(settings).await;
+    for label in ["demo", "theirs"] {
+        let entry = |url: &str| json!([{"type": "mcp", "server_label": label, "server_url": url, "require_approval": "never"}]);
+        let output = respond(&gateway, &[user("ours")], entry("https://tools.example/mcp/")).await;
+        assert_eq!(types(&output), ["mcp_list_tools", "mcp_call", "message"]);
+        assert_eq!((&output[0]["server_label"], &output[1]["server_label"]), (&json!(label), &json!(label)));
+        let mut tools = entry("https://tools.example/mcp");
+        tools[0]["require_approval"] = json!("always");
+        let output = respond(&gateway, &[user("ours")], tools.clone()).await;
+        assert_eq!(output[1]["server_label"], label);
+        let input = [
+            user("ours"),
+            output[0].clone(),
+            output[1].clone(),
+            json!({"type": "mcp_approval_response", "approval_request_id": output[1]["id"], "approve": true}),
+        ];
+        let output = respond(&gateway, &input, tools).await;
+        assert_eq!(
+            (types(&output), &output[0]["server_label"]),
+            (vec!["mcp_call", "message"], &json!(label))
+        );
+        let body = json!({"model": MODEL, "input": "ours", "tools": entry("https://tools.example/other")});
+        let (status, error) = post(&gateway, "/v1/responses", &body).await;
+        assert_eq!(status, 403, "{error}");
     }
 }
 

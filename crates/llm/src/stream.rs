@@ -14,7 +14,7 @@ use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::Instant;
 use toolwire_contract::{Block, Content, ModelError, ModelEvent, ModelRequest, ModelResponse, WaitPhase};
-use toolwire_dialect::{BoundOutput, Toolset, write_request};
+use toolwire_dialect::{BoundOutput, Toolset, is_refusal, write_request};
 
 use crate::Endpoint;
 use crate::frames::Framing;
@@ -210,6 +210,9 @@ fn timed_out(
 /// Returns the events that a stream would have sent for a complete response.
 fn events_of(response: &ModelResponse) -> Vec<ModelEvent> {
     let event = |block: &Block| match block {
+        Block::Content(content @ Content::Text { text, .. }) if is_refusal(content) => {
+            Some(ModelEvent::Refusal(text.clone()))
+        }
         Block::Content(Content::Text { text, .. }) => Some(ModelEvent::Text(text.clone())),
         Block::Content(Content::Other(other)) if other["type"] == "thinking" => {
             Some(ModelEvent::Thinking(other["text"].as_str()?.to_owned()))
@@ -220,7 +223,7 @@ fn events_of(response: &ModelResponse) -> Vec<ModelEvent> {
         _ => None,
     };
     let is_not_empty = |event: &ModelEvent| match event {
-        ModelEvent::Text(text) | ModelEvent::Thinking(text) => !text.is_empty(),
+        ModelEvent::Text(text) | ModelEvent::Thinking(text) | ModelEvent::Refusal(text) => !text.is_empty(),
         _ => true,
     };
     response.message.content.iter().filter_map(event).filter(is_not_empty).collect()

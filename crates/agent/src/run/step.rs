@@ -80,6 +80,10 @@ impl Run {
             if !results.is_empty() {
                 history::push(&mut self.history, Message::new(Role::User, results).into());
             }
+            let said = mem::take(&mut self.turn.said);
+            if !said.is_empty() {
+                self.add(Message::new(Role::User, said), None);
+            }
         }
     }
 

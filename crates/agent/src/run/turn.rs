@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use toolwire_contract::{Message, StopReason, Usage};
+use toolwire_contract::{Block, Message, StopReason, Usage};
 
 use super::Run;
 use super::output::OutputState;
@@ -31,6 +31,9 @@ pub(super) struct Turn {
     pub(super) failures: BTreeMap<String, u32>,
     #[serde(skip_serializing_if = "OutputState::is_default")]
     pub(super) output: OutputState,
+    /// What the user wrote while calls were open; it follows their results.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) said: Vec<Block>,
     /// Whether summarizing earlier turns failed.
     #[serde(skip)]
     pub(super) has_failed_summary: bool,

@@ -105,7 +105,7 @@ pub(super) struct ProgramProgress {
 impl ProgramProgress {
     fn show(&mut self, event: &AgentEvent) -> Result<(), CommandError> {
         match event {
-            AgentEvent::Text(text) if self.is_streaming => {
+            AgentEvent::Text(text) | AgentEvent::Refusal(text) if self.is_streaming => {
                 self.has_streamed = true;
                 self.is_line_open = !text.ends_with('\n');
                 output::print(&sanitize_lines(text))

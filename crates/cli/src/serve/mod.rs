@@ -2,6 +2,7 @@
 
 mod models;
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ use futures::future::Either;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolwire_gateway::{Gateway, GatewaySettings, Keys, StartError};
+use toolwire_hub::{ServerConfig, Transport};
 use toolwire_llm::Demo;
 
 use crate::assembly;
@@ -57,6 +59,16 @@ pub(crate) fn run(args: &ServeArgs, config: Option<&Path>) -> Result<ExitCode, C
     servers::run(serve(address, &loaded, &settings, keys, models))
 }
 
+/// Returns the URLs of the configured servers that have one.
+fn server_urls(loaded: &LoadedConfig) -> BTreeMap<String, String> {
+    let servers = loaded.config.servers.iter().filter(|server| !server.disabled);
+    let url = |server: &ServerConfig| match &server.transport {
+        Transport::Http { url, .. } => Some((server.name.to_string(), url.to_string())),
+        _ => None,
+    };
+    servers.filter_map(url).collect()
+}
+
 async fn serve(
     address: SocketAddr,
     loaded: &LoadedConfig,
@@ -72,6 +84,7 @@ async fn serve(
     let mut gateway_settings = GatewaySettings::default();
     gateway_settings.hosts.clone_from(&settings.gateway.hosts);
     gateway_settings.origins.clone_from(&settings.gateway.origins);
+    gateway_settings.server_urls = server_urls(loaded);
     gateway_settings.agent = settings.agent.clone();
     gateway_settings.show_reasoning = settings.gateway.show_reasoning;
     let needs_key = !keys.is_empty();

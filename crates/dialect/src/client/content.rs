@@ -17,6 +17,8 @@ pub(crate) struct ConversationReader {
     messages: Vec<Message>,
     instructions: Vec<String>,
     approvals: Vec<ApprovalResponse>,
+    /// The place of the last request for approval: the number of messages, and of blocks of the last message.
+    asked_at: Option<(usize, usize)>,
 }
 
 impl ConversationReader {
@@ -28,6 +30,7 @@ impl ConversationReader {
             messages: Vec::new(),
             instructions: Vec::new(),
             approvals: Vec::new(),
+            asked_at: None,
         }
     }
 
@@ -48,8 +51,24 @@ impl ConversationReader {
         self.add(Message::new(Role::User, blocks));
     }
 
-    pub(crate) fn add_result(&mut self, id: String, result: ToolResult) {
-        self.add_user(vec![Block::Result { id, result }]);
+    /// Adds the result of a call, after the message of the call: clients may send it later.
+    pub(crate) fn add_result(&mut self, path: &str, id: String, result: ToolResult) -> ReadRequest<()> {
+        let count = |message: &Message| message.calls().filter(|(known, _)| *known == id).count();
+        let Some(position) = self.messages.iter().rposition(|message| count(message) > 0) else {
+            let problem = format!("is the result of the call `{id}`, which no earlier message has");
+            return Err(InvalidRequest { parameter: path.to_owned(), problem: Problem::Invalid(problem) });
+        };
+        let results = self.messages.get(position + 1).into_iter().flat_map(|message| message.results());
+        if results.filter(|(known, _)| *known == id).count() >= count(&self.messages[position]) {
+            let problem = format!("is a second result of the call `{id}`");
+            return Err(InvalidRequest { parameter: path.to_owned(), problem: Problem::Invalid(problem) });
+        }
+        let block = Block::Result { id, result };
+        match self.messages.get_mut(position + 1) {
+            Some(next) => next.content.push(block),
+            None => self.add_user(vec![block]),
+        }
+        Ok(())
     }
 
     /// Adds a message of the assistant, which has the form of a response of this API.
@@ -67,15 +86,40 @@ impl ConversationReader {
     /// Adds a call that was made for the client, and its result.
     pub(crate) fn add_server_call(&mut self, id: String, call: ToolCall, result: ToolResult) {
         self.add(Message::new(Role::Assistant, vec![Block::Call { id: id.clone(), call }]));
-        self.add_result(id, result);
+        self.add_user(vec![Block::Result { id, result }]);
     }
 
     pub(crate) fn add_approval(&mut self, approval: ApprovalResponse) {
+        if self.approvals.is_empty() && self.asked_at.is_none() {
+            self.add_approval_request();
+        }
         self.approvals.push(approval);
     }
 
-    pub(crate) fn take_approvals(&mut self) -> Vec<ApprovalResponse> {
-        std::mem::take(&mut self.approvals)
+    /// Marks the place of a request for approval: what the user writes after it is not part of the paused run.
+    pub(crate) fn add_approval_request(&mut self) {
+        let last = self.messages.last().filter(|last| last.role == Role::User);
+        self.asked_at = Some((self.messages.len(), last.map_or(0, |last| last.content.len())));
+    }
+
+    /// Forgets the decisions so far: a response of the model follows them.
+    pub(crate) fn forget_approvals(&mut self) {
+        self.approvals.clear();
+        self.asked_at = None;
+    }
+
+    /// Returns the decisions about calls, and what the user wrote with them.
+    pub(crate) fn take_approvals(&mut self) -> (Vec<ApprovalResponse>, Vec<Block>) {
+        let approvals = std::mem::take(&mut self.approvals);
+        let Some((messages, blocks)) = self.asked_at.filter(|_| !approvals.is_empty()) else {
+            return (approvals, Vec::new());
+        };
+        let within = messages.checked_sub(1).and_then(|last| self.messages.get(last));
+        let within = within.filter(|last| last.role == Role::User).into_iter();
+        let within = within.flat_map(|last| last.content.iter().skip(blocks));
+        let later = self.messages.iter().skip(messages).flat_map(|message| &message.content);
+        let contents = within.chain(later).filter(|block| matches!(block, Block::Content(_)));
+        (approvals, contents.cloned().collect())
     }
 
     /// Adds a message; consecutive messages of one role become one.

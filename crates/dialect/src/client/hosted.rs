@@ -33,9 +33,18 @@ pub enum HostedApproval {
     Never,
     /// Tools in neither list need approval.
     Lists {
-        always: Vec<String>,
-        never: Vec<String>,
+        always: Option<ToolFilter>,
+        never: Option<ToolFilter>,
     },
+}
+
+/// Some tools of a server. A tool must match both conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolFilter {
+    /// `None`: all names.
+    pub names: Option<Vec<String>>,
+    /// Only tools that are annotated as read-only.
+    pub read_only: bool,
 }
 
 /// Reads OpenAI's form: `{"type": "mcp", "server_label": …}`.
@@ -50,10 +59,7 @@ pub(crate) fn read_hosted_server(mut fields: RequestFields) -> ReadRequest<Hoste
             return Err(fields.unsupported(key, "connectors and tunnels exist only at OpenAI"));
         }
     }
-    let (allowed_tools, read_only) = match fields.take("allowed_tools") {
-        None => (None, false),
-        Some(filter) => read_filter(&fields.path("allowed_tools"), filter)?,
-    };
+    let allowed = read_filter(&mut fields, "allowed_tools")?.unwrap_or_default();
     let approval = match fields.take("require_approval") {
         None => HostedApproval::Always,
         Some(Value::String(mode)) => match mode.as_str() {
@@ -66,21 +72,16 @@ pub(crate) fn read_hosted_server(mut fields: RequestFields) -> ReadRequest<Hoste
         },
         Some(lists) => {
             let mut lists = RequestFields::new(fields.path("require_approval"), lists)?;
-            let mut names = |key: &str| match lists.take(key) {
-                None => Ok(Vec::new()),
-                Some(filter) => {
-                    read_filter(&lists.path(key), filter).map(|(names, _)| names.unwrap_or_default())
-                }
-            };
-            HostedApproval::Lists { always: names("always")?, never: names("never")? }
+            let (always, never) = (read_filter(&mut lists, "always")?, read_filter(&mut lists, "never")?);
+            HostedApproval::Lists { always, never }
         }
     };
     Ok(HostedServer {
         url: fields.text("server_url")?,
         authorization: fields.text("authorization")?.map(Secret::new),
-        allowed_tools,
+        allowed_tools: allowed.names,
         denied_tools: Vec::new(),
-        read_only,
+        read_only: allowed.read_only,
         approval,
         defer_loading: fields.flag("defer_loading")?.unwrap_or(false),
         label,
@@ -88,14 +89,16 @@ pub(crate) fn read_hosted_server(mut fields: RequestFields) -> ReadRequest<Hoste
 }
 
 /// Reads a filter: an array of names, or `{"tool_names": […], "read_only": …}`.
-fn read_filter(path: &str, filter: Value) -> ReadRequest<(Option<Vec<String>>, bool)> {
+fn read_filter(fields: &mut RequestFields, key: &str) -> ReadRequest<Option<ToolFilter>> {
+    let path = fields.path(key);
+    let Some(filter) = fields.take(key) else { return Ok(None) };
     if filter.is_array() {
-        return Ok((Some(read_names(path, filter)?), false));
+        return Ok(Some(ToolFilter { names: Some(read_names(&path, filter)?), read_only: false }));
     }
     let mut fields = RequestFields::new(path, filter)?;
     let names =
         fields.take("tool_names").map(|names| read_names(&fields.path("tool_names"), names)).transpose()?;
-    Ok((names, fields.flag("read_only")?.unwrap_or(false)))
+    Ok(Some(ToolFilter { names, read_only: fields.flag("read_only")?.unwrap_or(false) }))
 }
 
 fn read_names(path: &str, names: Value) -> ReadRequest<Vec<String>> {

@@ -9,14 +9,14 @@ mod openai;
 mod response;
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{Effort, FamilyFields, ModelRequest, OutputFormat, Tool};
+use toolwire_contract::{Block, Effort, FamilyFields, ModelRequest, OutputFormat, Tool};
 
 use crate::Family;
 pub(crate) use content::{
     ConversationReader, from_data_url, joined_text, media, native, read_parts, read_result, text_file,
 };
 pub(crate) use fields::{ReadRequest, RequestFields, expected};
-pub use hosted::{HostedApproval, HostedServer};
+pub use hosted::{HostedApproval, HostedServer, ToolFilter};
 pub(crate) use hosted::{read_hosted_server, read_hosted_toolsets};
 pub(crate) use openai::{read_audio, read_file, read_output_format, read_tools};
 pub(crate) use response::ClientWriter;
@@ -39,10 +39,27 @@ pub struct ClientRequest {
     pub hosted_servers: Vec<HostedServer>,
     /// The client's decisions about calls that it had to approve.
     pub approvals: Vec<ApprovalResponse>,
+    /// The only tools that may be called, of the client or of servers; `None`: all of them. The request's tools are already
+    /// restricted to these.
+    pub allowed_tools: Option<Vec<ToolReference>>,
+    /// The tool of a server that must be called first, if the request names one.
+    pub required_tool: Option<ToolReference>,
+    /// What the user wrote together with the decisions.
+    pub with_approvals: Vec<Block>,
     /// Parameters that the gateway knows and does not apply, such as `store`.
     pub ignored: Vec<String>,
     /// `metadata`, as the client sent it.
     pub metadata: Map<String, Value>,
+}
+
+/// A tool, as a choice of tools names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct ToolReference {
+    /// The label of an MCP server; `None` is any tool with this name.
+    pub server: Option<String>,
+    /// `None` is every tool of the server.
+    pub name: Option<String>,
 }
 
 /// A client's decision about a call that it had to approve.

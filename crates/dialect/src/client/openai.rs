@@ -2,11 +2,11 @@
 //! has in the same object: the function of a tool or a choice, the allowed tools, and the schema of the response.
 
 use serde_json::Value;
-use toolwire_contract::{Content, OutputFormat, ToolChoice};
+use toolwire_contract::{Content, OutputFormat, Tool, ToolChoice};
 
 use super::{
-    ClientRequest, ReadRequest, RequestFields, add_tool, from_data_url, media, native, read_function,
-    read_hosted_server, read_schema,
+    ClientRequest, ReadRequest, RequestFields, ToolReference, add_tool, from_data_url, media, native,
+    read_function, read_hosted_server, read_schema,
 };
 use crate::Dialect;
 
@@ -39,42 +39,65 @@ pub(crate) fn read_tools(
             }
         }
     }
-    let (choice, allowed) = read_choice(body, is_nested)?;
-    if let Some(allowed) = allowed {
-        tools.retain(|tool| allowed.contains(&tool.name));
+    client.request.tool_choice = read_choice(client, body, is_nested)?;
+    if let Some(allowed) = &client.allowed_tools {
+        let is_allowed = |tool: &Tool| {
+            allowed
+                .iter()
+                .any(|allowed| allowed.server.is_none() && allowed.name.as_ref() == Some(&tool.name))
+        };
+        tools.retain(is_allowed);
     }
     client.request.tools = tools.into();
-    client.request.tool_choice = choice;
     client.request.generation.parallel_calls = body.flag("parallel_tool_calls")?;
     Ok(())
 }
 
-/// Returns the choice, and the tools that it allows if it names some.
-fn read_choice(body: &mut RequestFields, is_nested: bool) -> ReadRequest<(ToolChoice, Option<Vec<String>>)> {
+/// Returns the choice, and stores the tools that it names.
+fn read_choice(
+    client: &mut ClientRequest,
+    body: &mut RequestFields,
+    is_nested: bool,
+) -> ReadRequest<ToolChoice> {
     let choice = match body.take("tool_choice") {
-        None => return Ok((ToolChoice::Auto, None)),
-        Some(Value::String(name)) => return Ok((read_choice_mode(body, "tool_choice", &name)?, None)),
+        None => return Ok(ToolChoice::Auto),
+        Some(Value::String(name)) => return read_choice_mode(body, "tool_choice", &name),
         Some(choice) => choice,
     };
     let mut fields = RequestFields::new(body.path("tool_choice"), choice)?;
     match fields.required_text("type")?.as_str() {
         "function" => {
             let mut function = nested(fields, "function", is_nested)?;
-            Ok((ToolChoice::Tool(function.required_text("name")?), None))
+            Ok(ToolChoice::Tool(function.required_text("name")?))
         }
         "allowed_tools" => {
             let mut allowed = nested(fields, "allowed_tools", is_nested)?;
             let name = allowed.text("mode")?.unwrap_or_else(|| "auto".to_owned());
             let choice = read_choice_mode(&allowed, "mode", &name)?;
-            let mut names = Vec::new();
+            let mut references = Vec::new();
             for (path, tool) in allowed.list("tools")? {
-                let mut function = nested(RequestFields::new(path, tool)?, "function", is_nested)?;
-                names.extend(function.text("name")?);
+                let mut tool = RequestFields::new(path, tool)?;
+                references.push(if tool.peek_text("type") == Some("mcp") {
+                    read_server_tool(&mut tool)?
+                } else {
+                    let name = nested(tool, "function", is_nested)?.required_text("name")?;
+                    ToolReference { server: None, name: Some(name) }
+                });
             }
-            Ok((choice, Some(names)))
+            client.allowed_tools = Some(references);
+            Ok(choice)
+        }
+        "mcp" => {
+            client.required_tool = Some(read_server_tool(&mut fields)?);
+            Ok(ToolChoice::Required)
         }
         other => Err(fields.unsupported("type", format!("the choice `{other}`"))),
     }
+}
+
+/// Reads `{"server_label", "name"}`.
+fn read_server_tool(fields: &mut RequestFields) -> ReadRequest<ToolReference> {
+    Ok(ToolReference { server: Some(fields.required_text("server_label")?), name: fields.text("name")? })
 }
 
 /// Reads `auto`, `required` or `none`.

@@ -15,6 +15,7 @@ pub use calls::{CallId, CallKind, ReceivedCall};
 pub(crate) use cursor::JsonCursor;
 pub(crate) use error::ReadResult;
 pub use error::ResponseError;
+pub use parts::is_refusal;
 pub(crate) use parts::{Ending, ParsedResponse, PartialBlock, ResponseParts, StreamedBlock, append};
 pub(crate) use usage::UsagePaths;
 

@@ -121,6 +121,12 @@ impl ResponseParts {
         }
     }
 
+    pub(crate) fn emit_refusal(&mut self, fragment: &str) {
+        if !fragment.is_empty() {
+            self.events.push(ModelEvent::Refusal(fragment.to_owned()));
+        }
+    }
+
     pub(crate) fn emit_thinking(&mut self, fragment: &str) {
         if !fragment.is_empty() {
             self.events.push(ModelEvent::Thinking(fragment.to_owned()));
@@ -191,4 +197,11 @@ pub(crate) fn append(fields: &mut Map<String, Value>, key: &str, fragment: &str)
             fields.insert(key.to_owned(), json!(fragment));
         }
     }
+}
+
+/// Whether a text is a refusal that the provider marks as one.
+pub fn is_refusal(content: &Content) -> bool {
+    let Content::Text { extra, .. } = content else { return false };
+    let data = extra.get("_meta").and_then(Value::as_object).into_iter().flat_map(Map::values);
+    data.into_iter().any(|data| data["type"] == "refusal" || data["refusal"].is_string())
 }

@@ -100,7 +100,7 @@ fn events_contain_the_text_and_calls_of_the_response() {
         let (mut text, mut thinking, mut calls) = (String::new(), String::new(), Vec::new());
         for event in emitted {
             match event {
-                ModelEvent::Text(fragment) => text.push_str(&fragment),
+                ModelEvent::Text(fragment) | ModelEvent::Refusal(fragment) => text.push_str(&fragment),
                 ModelEvent::Thinking(fragment) => thinking.push_str(&fragment),
                 ModelEvent::CallAnnounced { id, name } => calls.push((id, name)),
                 other => panic!("{dialect}: {case}: an unexpected event: {other:?}"),

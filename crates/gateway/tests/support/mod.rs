@@ -13,8 +13,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolwire_agent::Functions;
 use toolwire_contract::{
-    Block, CallError, CallOptions, Content, Message, ModelError, ModelEvent, ModelRequest, ModelResponse,
-    Role, StopReason, Tool, ToolResult, ToolServer, Toolbox, UnusableCall, Usage,
+    Block, CallError, CallOptions, Content, Message, ModelError, ModelEvent, ModelLimits, ModelRequest,
+    ModelResponse, Role, StopReason, Tool, ToolResult, ToolServer, Toolbox, UnusableCall, Usage,
 };
 use toolwire_gateway::{Gateway, GatewaySettings, ModelCatalog, ServedModel, UnknownModel};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
@@ -27,6 +27,8 @@ pub(crate) struct TestGateway {
     pub(crate) address: SocketAddr,
     pub(crate) model: Arc<ScriptedModel>,
     pub(crate) running: Running,
+    /// The number of next requests with results that fail.
+    pub(crate) failures: Arc<AtomicUsize>,
     stop: CancellationToken,
 }
 
@@ -49,13 +51,22 @@ impl TestGateway {
 
     pub(crate) async fn on(listener: TcpListener, settings: GatewaySettings) -> TestGateway {
         let address = listener.local_addr().unwrap();
-        let model = Arc::new(ScriptedModel::from_fn(play).with_name(MODEL));
+        let limits = ModelLimits { tools: Some(64), ..ModelLimits::default() };
+        let failures = Arc::new(AtomicUsize::new(0));
+        let left = failures.clone();
+        let play = move |request: &ModelRequest| {
+            let has_results = request.messages.last().is_some_and(|last| last.results().next().is_some());
+            let fails = has_results
+                && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+            if fails { broken() } else { play(request) }
+        };
+        let model = Arc::new(ScriptedModel::from_fn(play).with_name(MODEL).with_limits(limits));
         let running = Running::default();
         let gateway = Gateway::new(Arc::new(OneModel(model.clone())), tools(&running), settings);
         let stop = CancellationToken::new();
         let serving = stop.clone();
         tokio::spawn(async move { gateway.serve(listener, serving).await.unwrap() });
-        TestGateway { address, model, running, stop }
+        TestGateway { address, model, running, failures, stop }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -73,12 +84,14 @@ struct OneModel(Arc<ScriptedModel>);
 
 impl ModelCatalog for OneModel {
     fn names(&self) -> Vec<String> {
-        vec![MODEL.to_owned(), "vendor/scripted".to_owned()]
+        vec![MODEL.to_owned(), "vendor/scripted".to_owned(), "openai/scripted".to_owned()]
     }
 
     fn find(&self, name: &str) -> Result<ServedModel, UnknownModel> {
         if self.names().iter().any(|known| known == name) {
-            return Ok(ServedModel::new(self.0.clone()));
+            let mut served = ServedModel::new(self.0.clone());
+            served.dialect = name.starts_with("openai/").then_some(toolwire_dialect::Dialect::OpenAi);
+            return Ok(served);
         }
         Err(UnknownModel { name: name.to_owned(), problem: "it is not configured".to_owned() })
     }
@@ -195,6 +208,12 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
             turn
         }
         ("clients", 0) => ScriptedTurn::calls([weather("1", "Paris"), ("2", "get_time", json!({}))]),
+        ("pause", 0) => ScriptedTurn::calls([lookup("1", "a"), weather("2", "Paris")]),
+        ("pause-late", 0) => ScriptedTurn::calls([lookup("1", "a"), weather("2", "Paris")]),
+        ("pause-late", 2) => ScriptedTurn::calls([weather("1", "Rome")]),
+        ("mixed-clients", 0) => {
+            ScriptedTurn::calls([lookup("1", "a"), weather("2", "Paris"), ("3", "get_time", json!({}))])
+        }
         ("mixed", 0) => ScriptedTurn::calls([lookup("1", "a"), weather("2", "Paris"), lookup("3", "b")]),
         ("late", 0) => with_text("First.", ScriptedTurn::calls([lookup("1", "a")])),
         ("late", 1) => with_text("Then.", ScriptedTurn::calls([weather("1", "Paris"), lookup("2", "b")])),
@@ -217,6 +236,11 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
         }
         ("rounds-json", 0) => with_text("Let me look.", ScriptedTurn::calls([lookup("1", "a")])),
         ("json" | "rounds-json", _) => ScriptedTurn::text_in_chunks(r#"{"city":"Paris","degrees":20}"#, 5),
+        ("refuse", _) => {
+            let mut turn = ending("I cannot help.", StopReason::Refusal);
+            turn.events = ["I cannot ", "help."].map(|part| ModelEvent::Refusal(part.to_owned())).into();
+            turn
+        }
         ("refusal", _) => ending("I cannot help.", StopReason::Refusal),
         ("length", _) => ending("This is too", StopReason::Length),
         ("status", _) => ScriptedTurn::error(ModelError::Refused {
@@ -234,16 +258,18 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
             hint: None,
             body: Value::Null,
         }),
-        ("broken", _) => ScriptedTurn {
-            events: vec![ModelEvent::Text("Half a".to_owned())],
-            end: Some(Err(ModelError::Broken {
-                model: MODEL.to_owned(),
-                problem: "the connection was reset".to_owned(),
-            })),
-        },
+        ("broken", _) => broken(),
         ("hang", _) => ScriptedTurn { events: vec![ModelEvent::Text("Half a".to_owned())], end: None },
         (_, 0) => ScriptedTurn::text_in_chunks("I know no such scenario.", 6),
         _ => told(),
+    }
+}
+
+fn broken() -> ScriptedTurn {
+    let problem = "the connection was reset".to_owned();
+    ScriptedTurn {
+        events: vec![ModelEvent::Text("Half a".to_owned())],
+        end: Some(Err(ModelError::Broken { model: MODEL.to_owned(), problem })),
     }
 }
 

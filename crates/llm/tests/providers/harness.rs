@@ -128,7 +128,7 @@ pub(crate) fn question(text: &str) -> ModelRequest {
 /// Joins the text of the events.
 pub(crate) fn text_of(events: &[ModelEvent]) -> String {
     let texts = events.iter().filter_map(|event| match event {
-        ModelEvent::Text(text) => Some(text.as_str()),
+        ModelEvent::Text(text) | ModelEvent::Refusal(text) => Some(text.as_str()),
         _ => None,
     });
     texts.collect()

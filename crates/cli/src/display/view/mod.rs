@@ -151,7 +151,7 @@ impl View {
     pub(crate) fn show(&mut self, event: AgentEvent) -> io::Result<Option<FinishedRun>> {
         match event {
             AgentEvent::StepStarted { .. } => self.show_waiting("waiting for the model")?,
-            AgentEvent::Text(piece) => self.push_text(&piece)?,
+            AgentEvent::Text(piece) | AgentEvent::Refusal(piece) => self.push_text(&piece)?,
             AgentEvent::Thinking(piece) => self.push_thinking(&piece)?,
             AgentEvent::Retrying { after, retry, max_retries, error } => {
                 self.show_retry(&retry_text(after, retry, max_retries, &error))?;

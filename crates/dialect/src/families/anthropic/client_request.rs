@@ -118,11 +118,11 @@ fn read_user_message(conversation: &mut ConversationReader, fields: &mut Request
             conversation.add_user(read_part(&path, block)?.map(Block::Content).into_iter().collect());
             continue;
         }
-        let mut fields = RequestFields::new(path, block)?;
+        let mut fields = RequestFields::new(&*path, block)?;
         let id = fields.required_text("tool_use_id")?;
         let mut result = read_result(&mut fields, "content", read_part)?;
         result.is_error = fields.flag("is_error")?.filter(|is_error| *is_error);
-        conversation.add_result(id, result);
+        conversation.add_result(&path, id, result)?;
     }
     Ok(())
 }

@@ -20,6 +20,11 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     if let Some(mut options) = body.object("stream_options")? {
         client.stream_usage = options.flag("include_usage")?.unwrap_or(false);
     }
+    for (name, replacement) in [("functions", "tools"), ("function_call", "tool_choice")] {
+        if body.has(name) {
+            return Err(body.unsupported(name, format!("it is deprecated; send `{replacement}` instead")));
+        }
+    }
     let mut conversation = ConversationReader::new(DIALECT);
     for (path, message) in body.required_list("messages")? {
         read_message(&mut conversation, &path, message)?;
@@ -68,6 +73,10 @@ fn read_generation(body: &mut RequestFields, generation: &mut Generation) -> Rea
 fn read_message(conversation: &mut ConversationReader, path: &str, message: Value) -> ReadRequest<()> {
     let role = message.get("role").and_then(Value::as_str).map(str::to_owned);
     if role.as_deref() == Some("assistant") {
+        let fields = RequestFields::new(path, message.clone())?;
+        if fields.has("function_call") {
+            return Err(fields.unsupported("function_call", "it is deprecated; send `tool_calls` instead"));
+        }
         return conversation.add_assistant(path, &message);
     }
     let mut fields = RequestFields::new(path, message)?;
@@ -80,7 +89,8 @@ fn read_message(conversation: &mut ConversationReader, path: &str, message: Valu
         "user" => conversation.add_user(read_parts(&mut fields, "content", read_part)?),
         "tool" => {
             let id = fields.required_text("tool_call_id")?;
-            conversation.add_result(id, read_result(&mut fields, "content", read_part)?);
+            let result = read_result(&mut fields, "content", read_part)?;
+            conversation.add_result(path, id, result)?;
         }
         other => {
             let problem =

@@ -140,7 +140,7 @@ impl ChatReader {
         }
         if let Some(fragment) = message.string("refusal")? {
             self.refusal.push_str(fragment);
-            response.emit_text(fragment);
+            response.emit_refusal(fragment);
         }
         if let Some(custom) = message.get("custom_content") {
             for (key, value) in custom.object()? {

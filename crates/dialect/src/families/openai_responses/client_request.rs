@@ -23,7 +23,7 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
         Some(Value::Array(items)) => read_items(&mut conversation, items)?,
         Some(other) => return Err(expected("input".to_owned(), "a string or an array", &other)),
     }
-    client.approvals = conversation.take_approvals();
+    (client.approvals, client.with_approvals) = conversation.take_approvals();
     conversation.finish(&mut client.request);
     if body.has("prompt") {
         return Err(body.unsupported("prompt", "prompt templates exist only at OpenAI"));
@@ -52,7 +52,7 @@ fn read_items(conversation: &mut ConversationReader, items: Vec<Value>) -> ReadR
         let path = format!("input[{index}]");
         if is_of_assistant(&item) || item.get("type").and_then(Value::as_str) == Some("mcp_call") {
             // What precedes a response of the model is decided.
-            conversation.take_approvals();
+            conversation.forget_approvals();
         }
         if is_of_assistant(&item) {
             output.push(as_output_item(item));
@@ -106,7 +106,8 @@ fn read_item(conversation: &mut ConversationReader, path: &str, item: Value) -> 
         },
         Some("function_call_output" | "custom_tool_call_output") => {
             let id = fields.required_text("call_id")?;
-            conversation.add_result(id, read_result(&mut fields, "output", read_part)?);
+            let result = read_result(&mut fields, "output", read_part)?;
+            conversation.add_result(path, id, result)?;
         }
         // A call that was made for the client. It is text here: nothing that a client writes runs a tool.
         Some("mcp_call") => {
@@ -127,6 +128,7 @@ fn read_item(conversation: &mut ConversationReader, path: &str, item: Value) -> 
             approve: fields.flag("approve")?.ok_or_else(|| fields.missing("approve"))?,
             reason: fields.text("reason")?,
         }),
+        Some("mcp_approval_request") => conversation.add_approval_request(),
         // Items of tools that ran elsewhere: a model can continue without them.
         Some(_) => {}
     }

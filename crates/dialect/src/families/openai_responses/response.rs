@@ -70,7 +70,7 @@ impl ResponseReader for ResponsesReader {
             Some("response.refusal.delta") => {
                 let fragment = event.required_string("delta")?;
                 self.item_of(event)?.refusal.push_str(fragment);
-                response.emit_text(fragment);
+                response.emit_refusal(fragment);
                 Ok(())
             }
             Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {

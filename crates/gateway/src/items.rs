@@ -1,0 +1,69 @@
+//! Output items of the Responses API. Clients that believe their responses stored send references to them.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::keys::Principal;
+use crate::recent::Recent;
+use crate::response::Failure;
+
+/// The output items of recent responses.
+#[derive(Default)]
+pub(crate) struct Items(Recent<Vec<Value>>);
+
+/// The place where the items of one response are stored.
+pub(crate) struct ItemsOf {
+    pub(crate) items: Arc<Items>,
+    pub(crate) principal: Principal,
+}
+
+impl ItemsOf {
+    /// Stores the output of a response.
+    pub(crate) fn store(&self, response: &Value) {
+        let Some(Value::Array(output)) = response.get("output") else { return };
+        let ids = output.iter().filter_map(|item| item.get("id")?.as_str().map(str::to_owned)).collect();
+        let bytes = output.iter().map(|item| item.to_string().len()).sum();
+        self.items.0.store(&self.principal, ids, output.clone(), bytes);
+    }
+}
+
+impl Items {
+    /// Replaces references to items in the input of a request.
+    pub(crate) fn resolve(
+        &self,
+        principal: &Principal,
+        body: &mut Map<String, Value>,
+    ) -> Result<(), Failure> {
+        let Some(Value::Array(input)) = body.get_mut("input") else { return Ok(()) };
+        for (index, item) in input.iter_mut().enumerate() {
+            let Some(id) = referenced(item) else { continue };
+            let stored = self.0.find(principal, id);
+            let found = stored.iter().flat_map(|items| items.iter()).find(|item| item["id"] == id);
+            let Some(found) = found else {
+                let message = format!(
+                    "item with id `{id}` not found: items are in memory for a day; hint: send the complete items, as \
+                     clients do with `store: false`"
+                );
+                return Err(Failure::invalid(&format!("input[{index}].id"), message));
+            };
+            *item = found.clone();
+        }
+        Ok(())
+    }
+
+    /// Whether a body refers to one of the items.
+    pub(crate) fn is_mentioned(&self, body: &[u8]) -> bool {
+        self.0.is_mentioned(body, &["msg_", "rs_", "fc_", "mcp_", "mcpl_", "mcpr_"])
+    }
+}
+
+/// Returns the id of an item that is a reference. Its type may be absent.
+fn referenced(item: &Value) -> Option<&str> {
+    let fields = item.as_object()?;
+    let is_reference = match fields.get("type") {
+        Some(kind) => kind == "item_reference",
+        None => fields.len() == 1,
+    };
+    fields.get("id")?.as_str().filter(|_| is_reference)
+}

@@ -1,0 +1,117 @@
+//! Calls that the client must approve: what it can send with its decisions, and what happens if the response fails.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::atomic::Ordering;
+
+use serde_json::{Value, json};
+use support::{MODEL, TestGateway};
+use toolwire_testkit::http_client;
+
+/// Sends a request of the Responses API whose calls need approval.
+async fn post(gateway: &TestGateway, input: &[Value]) -> (u16, Value) {
+    let tools = json!([
+        {"type": "mcp", "server_label": "demo", "require_approval": "always"},
+        {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}},
+    ]);
+    let body = json!({"model": MODEL, "input": input, "tools": tools});
+    let response = http_client().post(gateway.url("/v1/responses")).json(&body).send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
+}
+
+/// Sends an input and adds the output to it.
+async fn respond(gateway: &TestGateway, input: &mut Vec<Value>) -> Vec<Value> {
+    let (status, response) = post(gateway, input).await;
+    assert_eq!(status, 200, "{response}");
+    let output = response["output"].as_array().unwrap().clone();
+    input.extend(output.clone());
+    output
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+fn approve(output: &[Value]) -> Value {
+    let request = output.iter().find(|item| item["type"] == "mcp_approval_request").unwrap();
+    json!({"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": true})
+}
+
+fn types(items: &[Value]) -> Vec<&str> {
+    items.iter().map(|item| item["type"].as_str().unwrap()).collect()
+}
+
+fn text(output: &[Value]) -> &str {
+    output.last().unwrap()["content"][0]["text"].as_str().unwrap()
+}
+
+/// A message of the user that comes with an approval follows the result of the approved call, before or after the decision.
+#[tokio::test]
+async fn the_user_can_write_together_with_an_approval() {
+    for is_first in [true, false] {
+        let gateway = TestGateway::start().await;
+        let mut input = vec![user("ours")];
+        let output = respond(&gateway, &mut input).await;
+        let decision = approve(&output);
+        let message = user("say and this");
+        input.extend(if is_first { [message, decision] } else { [decision, message] });
+        let output = respond(&gateway, &mut input).await;
+        assert_eq!(text(&output), "and this", "{output:?}");
+        assert_eq!(gateway.running.calls.load(Ordering::SeqCst), 1);
+        let requests = gateway.model.requests();
+        let last = requests.last().unwrap().messages.last().unwrap().clone();
+        assert_eq!((last.results().count(), last.content.len()), (1, 2), "{last:?}");
+    }
+}
+
+/// The response to an approval fails: the client sends it again, and the call does not run again.
+#[tokio::test]
+async fn an_approval_can_be_sent_again_if_the_model_fails() {
+    let gateway = TestGateway::start().await;
+    let mut input = vec![user("ours")];
+    let output = respond(&gateway, &mut input).await;
+    input.push(approve(&output));
+    gateway.failures.store(2, Ordering::SeqCst);
+    for _ in 0..2 {
+        let (status, error) = post(&gateway, &input).await;
+        assert_eq!(status, 502, "{error}");
+    }
+    let output = respond(&gateway, &mut input.clone()).await;
+    assert_eq!(types(&output), ["mcp_call", "message"]);
+    assert_eq!((output[0]["output"].as_str(), text(&output)), (Some("value of a"), "Results: value of a."));
+    assert_eq!(output[0]["approval_request_id"], input.last().unwrap()["approval_request_id"]);
+    assert_eq!(gateway.running.calls.load(Ordering::SeqCst), 1, "the call ran once");
+    let (status, error) = post(&gateway, &input).await;
+    assert_eq!(status, 400, "an approval is valid once: {error}");
+}
+
+/// The usage of a response after an approval is its own.
+#[tokio::test]
+async fn the_usage_before_an_approval_is_not_counted_again() {
+    let gateway = TestGateway::start().await;
+    let mut input = vec![user("ours")];
+    let (_, first) = post(&gateway, &input).await;
+    let output = first["output"].as_array().unwrap();
+    input.extend(output.clone());
+    input.push(approve(output));
+    let (_, second) = post(&gateway, &input).await;
+    assert_eq!(first["usage"]["input_tokens"], second["usage"]["input_tokens"], "{first} {second}");
+}
+
+/// A step with calls of both kinds pauses; the next step has a call of the client. The model sees every call once.
+#[tokio::test]
+async fn calls_before_and_after_an_approval_stay_in_their_place() {
+    let gateway = TestGateway::start().await;
+    let mut input = vec![user("pause-late")];
+    let output = respond(&gateway, &mut input).await;
+    assert_eq!(types(&output), ["mcp_list_tools", "mcp_approval_request", "function_call"]);
+    input.push(json!({"type": "function_call_output", "call_id": output[2]["call_id"], "output": "sunny"}));
+    input.push(approve(&output));
+    let output = respond(&gateway, &mut input).await;
+    assert_eq!(types(&output), ["mcp_call", "function_call"]);
+    input.push(json!({"type": "function_call_output", "call_id": output[1]["call_id"], "output": "rain"}));
+    let output = respond(&gateway, &mut input).await;
+    assert_eq!(text(&output), "Results: value of a | sunny | rain.");
+}

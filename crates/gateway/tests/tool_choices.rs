@@ -1,0 +1,137 @@
+//! Which tools a request offers: choices, limits, and tools that a provider does not take.
+
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod support;
+
+use client::{CHAT, Client, MESSAGES, RESPONSES, text};
+use serde_json::{Value, json};
+use support::TestGateway;
+use toolwire_contract::ToolChoice;
+
+/// The tools and the choice of the last request to the model.
+fn offered(gateway: &TestGateway) -> (String, ToolChoice) {
+    let requests = gateway.model.requests();
+    let request = requests.last().unwrap();
+    let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+    (names.join(" "), request.tool_choice.clone())
+}
+
+/// Sends `say hi` with additional parameters.
+async fn send(gateway: &TestGateway, path: &'static str, parameters: &Value) -> (u16, Value) {
+    let mut client = Client::new(gateway.url(path), path);
+    client.history.push(json!({"role": "user", "content": "say hi"}));
+    let mut body = client.body();
+    for (key, value) in parameters.as_object().unwrap() {
+        body[key] = value.clone();
+    }
+    client.post(&body).await
+}
+
+/// The allowed tools are the only ones: of the client, and of the servers.
+#[tokio::test]
+async fn a_choice_restricts_the_tools_of_both_kinds() {
+    let gateway = TestGateway::start().await;
+    for (names, expected) in [
+        (vec!["get_time"], "get_time"),
+        (vec!["get_time", "lookup"], "get_time lookup"),
+        (vec!["fail"], "fail"),
+    ] {
+        let responses: Vec<Value> =
+            names.iter().map(|name| json!({"type": "function", "name": name})).collect();
+        let choice = json!({"type": "allowed_tools", "mode": "required", "tools": responses});
+        let (status, error) = send(&gateway, RESPONSES, &json!({"tool_choice": choice})).await;
+        assert_eq!(status, 200, "{error}");
+        assert_eq!(offered(&gateway), (expected.to_owned(), ToolChoice::Required));
+        let nested: Vec<Value> =
+            names.iter().map(|name| json!({"type": "function", "function": {"name": name}})).collect();
+        let choice = json!({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": nested}});
+        let (status, error) = send(&gateway, CHAT, &json!({"tool_choice": choice})).await;
+        assert_eq!(status, 200, "{error}");
+        assert_eq!(offered(&gateway), (expected.to_owned(), ToolChoice::Auto));
+    }
+    let choice =
+        json!({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp", "server_label": "demo"}]});
+    assert_eq!(send(&gateway, RESPONSES, &json!({"tool_choice": choice})).await.0, 200);
+    assert_eq!(offered(&gateway).0, "lookup fail picture delete wait");
+    let choice =
+        json!({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "other"}]});
+    let (status, error) = send(&gateway, RESPONSES, &json!({"tool_choice": choice})).await;
+    assert_eq!((status, text(&error["error"]["message"]).as_str()), (400, "there is no tool named `other`"));
+}
+
+#[tokio::test]
+async fn a_choice_can_require_a_tool_of_a_server() {
+    let gateway = TestGateway::start().await;
+    let choice = |fields: Value| json!({"tool_choice": fields});
+    let named = choice(json!({"type": "mcp", "server_label": "demo", "name": "lookup"}));
+    assert_eq!(send(&gateway, RESPONSES, &named).await.0, 200);
+    assert_eq!(offered(&gateway).1, ToolChoice::Tool("lookup".to_owned()));
+    let any = choice(json!({"type": "mcp", "server_label": "demo"}));
+    assert_eq!(send(&gateway, RESPONSES, &any).await.0, 200);
+    assert_eq!(offered(&gateway), ("lookup fail picture delete wait".to_owned(), ToolChoice::Required));
+    for (fields, expected) in [
+        (
+            json!({"type": "mcp", "server_label": "demo", "name": "x"}),
+            "the server `demo` has no tool named `x`",
+        ),
+        (json!({"type": "mcp", "server_label": "other"}), "there are no tools of a server `other`"),
+    ] {
+        let (status, error) = send(&gateway, RESPONSES, &choice(fields)).await;
+        assert_eq!((status, text(&error["error"]["message"]).as_str()), (400, expected));
+    }
+}
+
+/// A tool of the client that cannot be offered is an error: the model would respond without it.
+#[tokio::test]
+async fn client_tools_that_a_provider_does_not_take_are_refused() {
+    let gateway = TestGateway::start().await;
+    let function = json!({"name": "bad", "parameters": {"type": "object", "properties": {"a": false}, "required": ["a"]}});
+    let bad = json!([{"type": "function", "function": function}]);
+    let (status, error) = send(&gateway, CHAT, &json!({"model": "openai/scripted", "tools": bad})).await;
+    let message = text(&error["error"]["message"]);
+    assert_eq!(status, 400, "{error}");
+    assert!(message.contains("the tool `bad`") && error["error"]["param"] == "tools", "{error}");
+
+    let many = |count: usize| -> Vec<Value> {
+        let tool = |number| json!({"name": format!("tool_{number}"), "input_schema": {"type": "object"}});
+        (0..count).map(tool).collect()
+    };
+    let (status, error) = send(&gateway, MESSAGES, &json!({"tools": many(65)})).await;
+    assert_eq!(
+        (status, text(&error["error"]["message"]).as_str()),
+        (400, "`scripted` takes 64 tools at most, and the request has 65")
+    );
+    // The servers' tools give way: they are found by a search.
+    let (status, error) = send(&gateway, MESSAGES, &json!({"tools": many(62)})).await;
+    assert_eq!(status, 200, "{error}");
+    let (names, _) = offered(&gateway);
+    assert!(names.contains("tool_61") && !names.contains("lookup"), "{names}");
+    assert_eq!(names.split(' ').count(), 63, "{names}");
+}
+
+/// Parameters of OpenAI's first tools are named, not ignored.
+#[tokio::test]
+async fn deprecated_functions_are_refused() {
+    let gateway = TestGateway::start().await;
+    for parameter in ["functions", "function_call"] {
+        let (status, error) = send(&gateway, CHAT, &json!({parameter: [{"name": "f"}]})).await;
+        assert_eq!((status, &error["error"]["param"]), (400, &json!(parameter)), "{error}");
+    }
+}
+
+/// The header with the names of dropped parameters has a limit.
+#[tokio::test]
+async fn the_list_of_dropped_parameters_is_bounded() {
+    let gateway = TestGateway::start().await;
+    let mut body = json!({"model": "openai/scripted", "max_tokens": 10, "messages": [{"role": "user", "content": "say hi"}]});
+    for number in 0..2_000 {
+        body[format!("unknown_parameter_{number}")] = json!(1);
+    }
+    let response =
+        toolwire_testkit::http_client().post(gateway.url(MESSAGES)).json(&body).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let dropped = response.headers()["x-toolwire-dropped"].to_str().unwrap().to_owned();
+    assert!(dropped.len() < 1_200 && dropped.ends_with(" more"), "{dropped}");
+}

@@ -1,0 +1,72 @@
+//! Results of the client's tools: in any order, and only for calls that exist.
+
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod support;
+
+use client::{CHAT, Client, MESSAGES, RESPONSES, text};
+use serde_json::json;
+use support::TestGateway;
+
+/// Parallel calls come back as call, result, call, result: the hidden calls are inserted once.
+#[tokio::test]
+async fn calls_and_results_can_alternate() {
+    let gateway = TestGateway::start().await;
+    let mut client = Client::new(gateway.url(RESPONSES), RESPONSES);
+    let reply = client.say("mixed-clients").await;
+    assert_eq!(reply.calls.len(), 2, "{reply:?}");
+    let items = client.history.split_off(1);
+    for (item, result) in items.into_iter().zip(["sunny", "noon"]) {
+        let id = text(&item["call_id"]);
+        client.history.push(item);
+        client.return_results(&[(&id, result)]);
+    }
+    assert_eq!(client.send().await.text, "Results: value of a | sunny | noon.");
+    let requests = gateway.model.requests();
+    let calls: usize = requests.last().unwrap().messages.iter().map(|message| message.calls().count()).sum();
+    assert_eq!(calls, 3);
+}
+
+/// A result may follow later messages of the user.
+#[tokio::test]
+async fn a_result_returns_to_its_call() {
+    let gateway = TestGateway::start().await;
+    for path in [CHAT, RESPONSES, MESSAGES] {
+        let mut client = Client::new(gateway.url(path), path);
+        let reply = client.say("client").await;
+        client.history.push(json!({"role": "user", "content": "say on"}));
+        client.return_results(&[(&reply.calls[0].0, "sunny")]);
+        assert_eq!(client.send().await.text, "on", "{path}");
+        let requests = gateway.model.requests();
+        let last = requests.last().unwrap().messages.last().unwrap().clone();
+        let errors: Vec<bool> = last.results().map(|(_, result)| result.is_error()).collect();
+        assert_eq!((errors, last.content.len()), (vec![false], 2), "{path}: {last:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_result_without_a_call_is_refused() {
+    let gateway = TestGateway::start().await;
+    for path in [CHAT, RESPONSES, MESSAGES] {
+        for (calls, expected) in
+            [(false, "`call_x`, which no earlier message has"), (true, "a second result of the call")]
+        {
+            let mut client = Client::new(gateway.url(path), path);
+            let mut id = "call_x".to_owned();
+            if calls {
+                id = client.say("client").await.calls[0].0.clone();
+                client.return_results(&[(&id, "sunny")]);
+            } else {
+                client.history.push(json!({"role": "user", "content": "say hi"}));
+            }
+            client.return_results(&[(&id, "sunny")]);
+            let before = gateway.model.requests().len();
+            let (status, error) = client.post(&client.body()).await;
+            let message = text(&error["error"]["message"]);
+            assert_eq!(status, 400, "{path}: {error}");
+            assert!(message.contains(expected) && message.contains(&id), "{path}: {message}");
+            assert_eq!(gateway.model.requests().len(), before, "{path}");
+        }
+    }
+}
