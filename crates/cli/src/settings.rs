@@ -43,6 +43,9 @@ pub(crate) struct GatewayConfig {
     pub(crate) aliases: BTreeMap<String, String>,
     /// Whether Chat Completions contain the model's reasoning.
     pub(crate) show_reasoning: bool,
+    /// Whether requests may refer to data that the provider has stored.
+    pub(crate) provider_state: Option<bool>,
+    pub(crate) limits: toolwire_gateway::GatewayLimits,
 }
 
 #[derive(Default, Deserialize)]
@@ -100,18 +103,16 @@ pub(crate) fn hub_problems(settings: &Value) -> Vec<(String, String)> {
 
 /// Parses the keys for the hub of the configuration from `origin`.
 pub(crate) fn read_hub(value: Option<&Value>, origin: &str) -> Result<HubSettings, CommandError> {
-    const GUIDE: &str = "docs/guide/configuration.md";
-    let (settings, mut unknown) = parse(value, origin, GUIDE)?;
+    let (settings, mut unknown) = parse(value, origin)?;
     // The other commands read the other keys.
     unknown.retain(|key| key.starts_with("limits."));
-    warn_unknown(unknown, origin, GUIDE);
+    warn_unknown(unknown, origin);
     Ok(settings)
 }
 
 /// Parses the key `toolwire` of the configuration from `origin`, and warns about unknown keys.
 pub(crate) fn read(value: Option<&Value>, origin: &str) -> Result<Settings, CommandError> {
-    const GUIDE: &str = "docs/guide/models.md";
-    let (keys, mut unknown): (Keys, _) = parse(value, origin, GUIDE)?;
+    let (keys, mut unknown): (Keys, _) = parse(value, origin)?;
     let models = match &keys.models {
         Value::Null => EndpointConfigs::default(),
         models => EndpointConfigs::read(models).map_err(|error| {
@@ -120,7 +121,7 @@ pub(crate) fn read(value: Option<&Value>, origin: &str) -> Result<Settings, Comm
         })?,
     };
     unknown.extend(models.unknown_keys.iter().map(|key| format!("models.{key}")));
-    warn_unknown(unknown, origin, GUIDE);
+    warn_unknown(unknown, origin);
     let Keys { model, embeddings, store, agent, gateway, .. } = keys;
     Ok(Settings { model, models, embeddings, store, agent, gateway })
 }
@@ -129,7 +130,6 @@ pub(crate) fn read(value: Option<&Value>, origin: &str) -> Result<Settings, Comm
 fn parse<'v, T: Deserialize<'v> + Default>(
     value: Option<&'v Value>,
     origin: &str,
-    guide: &str,
 ) -> Result<(T, Vec<String>), CommandError> {
     let mut unknown = Vec::new();
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok((T::default(), unknown)) };
@@ -139,6 +139,7 @@ fn parse<'v, T: Deserialize<'v> + Default>(
     let parsed =
         T::deserialize(serde_ignored::Deserializer::new(tracked, &mut collect)).map_err(|error| {
             let path = track.path().to_string();
+            let guide = guide(&path);
             let path = if path == "." { String::new() } else { format!(".{path}") };
             CommandError::usage(format!("{origin}: `toolwire{path}`: {}", sanitize(&error.to_string())))
                 .with_hint(format!("`{guide}` describes the keys"))
@@ -146,8 +147,18 @@ fn parse<'v, T: Deserialize<'v> + Default>(
     Ok((parsed, unknown))
 }
 
-fn warn_unknown(keys: Vec<String>, origin: &str, guide: &str) {
+/// Returns the guide that describes a key of `toolwire`.
+fn guide(key: &str) -> &'static str {
+    match key.split(['.', '[']).next().unwrap_or_default() {
+        "gateway" => "docs/guide/gateway.md",
+        "limits" | "pins" => "docs/guide/configuration.md",
+        _ => "docs/guide/models.md",
+    }
+}
+
+fn warn_unknown(keys: Vec<String>, origin: &str) {
     for key in keys {
+        let guide = guide(&key);
         print_stderr(&format!(
             "{NOTE}warning:{NOTE:#} {origin}: unknown key `toolwire.{}`\n\
              {HINT}hint:{HINT:#} the key is ignored; `{guide}` lists the keys\n",

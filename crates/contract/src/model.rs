@@ -164,6 +164,8 @@ pub enum ModelError {
         /// The provider's message, or an explanation of it where one is known.
         message: String,
         hint: Option<String>,
+        /// The time after which the provider accepts requests again, if it states one.
+        retry_after: Option<Duration>,
         /// The complete body that the provider sent.
         body: Value,
     },

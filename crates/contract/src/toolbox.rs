@@ -101,6 +101,8 @@ pub struct MissingServer {
     pub server: String,
     /// The reason, in one sentence.
     pub reason: String,
+    /// Whether its first start is not finished yet.
+    pub is_starting: bool,
 }
 
 impl fmt::Display for MissingServer {
@@ -244,6 +246,7 @@ mod tests {
         let unavailable = |server: &str, reason: &str| MissingServer {
             server: server.to_owned(),
             reason: reason.to_owned(),
+            is_starting: false,
         };
         let missing = vec![unavailable("files", "it exited"), unavailable("time", "still connecting")];
         let error = CallError::UnknownTool { tool: "search".into(), nearest: Vec::new(), missing };

@@ -8,6 +8,7 @@ use http_body_util::BodyExt as _;
 use tokio::time::{Duration, Instant, timeout_at};
 use toolwire_dialect::ErrorKind;
 
+use crate::admission::BodyRoom;
 use crate::response::Failure;
 use crate::settings::GatewayLimits;
 
@@ -34,11 +35,12 @@ fn unsupported_type(message: &str) -> Failure {
     Failure::new(ErrorKind::InvalidRequest, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
-/// Reads a body.
+/// Reads a body, and takes room for it as it arrives.
 pub(crate) async fn read<B>(
     headers: &HeaderMap,
     mut body: B,
     limits: &GatewayLimits,
+    room: &mut BodyRoom,
 ) -> Result<Bytes, Failure>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -69,6 +71,7 @@ where
         if length + data.len() > limits.body_bytes {
             return Err(too_large());
         }
+        room.grow_to(length + data.len())?;
         if read.is_empty() && more.is_empty() {
             // Most bodies are one part, which needs no copy.
             read = data;

@@ -46,7 +46,7 @@ pub trait Upstream: Send + Sync {
     /// Returns the provider's name of the model.
     fn model_id(&self) -> &str;
 
-    /// Sends a request and returns the response as it arrives, whatever its status is.
+    /// Sends a request and returns the response, whatever its status is.
     fn forward(&self, request: ForwardedRequest) -> BoxFuture<'_, Result<ForwardedResponse, ModelError>>;
 }
 
@@ -61,21 +61,25 @@ pub struct ForwardedRequest {
     pub headers: Vec<(&'static str, String)>,
 }
 
-/// A response of a provider, not yet read.
+/// A response of a provider.
 #[non_exhaustive]
 pub struct ForwardedResponse {
     pub status: u16,
     /// The headers that clients may see.
     pub headers: Vec<(String, Vec<u8>)>,
-    pub body: BoxStream<'static, Result<Bytes, ModelError>>,
+    pub body: ForwardedBody,
+}
+
+/// The body of a response of a provider.
+pub enum ForwardedBody {
+    /// JSON, or an error, which must not contain secrets.
+    Complete(Bytes),
+    /// Events or other data, as they arrive.
+    Parts(BoxStream<'static, Result<Bytes, ModelError>>),
 }
 
 impl ForwardedResponse {
-    pub fn new(
-        status: u16,
-        headers: Vec<(String, Vec<u8>)>,
-        body: BoxStream<'static, Result<Bytes, ModelError>>,
-    ) -> ForwardedResponse {
+    pub fn new(status: u16, headers: Vec<(String, Vec<u8>)>, body: ForwardedBody) -> ForwardedResponse {
         ForwardedResponse { status, headers, body }
     }
 }

@@ -6,16 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::HeaderValue;
-use tokio::time::Instant;
 use toolwire_agent::{Agent, AgentSettings, Run};
 use toolwire_contract::{ModelRequest, Role, Tool, ToolChoice};
 use toolwire_dialect::{ErrorKind, Family, ResponseWriter, ToolReference};
 
 use crate::exchange::{Exchange, ExchangeContext};
-use crate::gateway::Inner;
+use crate::gateway::{Caller, Inner};
 use crate::hosted;
 use crate::items::ItemsOf;
-use crate::keys::Principal;
 use crate::prepare::Prepared;
 use crate::responding::Responding;
 use crate::response::{Failure, HttpResponse};
@@ -26,24 +24,25 @@ impl Inner {
     pub(crate) async fn complete(
         self: &Arc<Inner>,
         family: Family,
-        principal: Principal,
+        caller: Caller,
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<HttpResponse, Failure> {
-        let deadline = Instant::now() + self.settings.limits.run_timeout;
         let body = crate::forward::Body::read(body)?;
-        if let Some(forward) = self.straight_through(family, headers, &body)? {
+        self.check_provider_state(&body)?;
+        if let Some(forward) = self.straight_through(family, &caller, headers, &body)? {
             return forward.await;
         }
-        let prepared = self.prepare(family, &principal, headers, body.into_object()?)?;
+        let mut prepared = self.prepare(family, &caller.principal, headers, body.into_object()?)?;
+        prepared.head.request_id.clone_from(&caller.request_id);
         let dropped = bounded_list(&prepared.dropped);
         let is_stream = prepared.client.stream;
         let writer = ResponseWriter::new(family, prepared.head.clone())
             .ok_or_else(|| Failure::new(ErrorKind::Internal, "this API has no responses"))?;
         let items = prepared
             .stores_items
-            .then(|| ItemsOf { items: self.items.clone(), principal: principal.clone() });
-        let exchange = self.start(family, principal, prepared, deadline)?;
+            .then(|| ItemsOf { items: self.items.clone(), principal: caller.principal.clone() });
+        let exchange = self.start(family, caller, prepared)?;
         let response = Responding { exchange, writer, heartbeat: self.settings.limits.heartbeat, items };
         let mut response = match is_stream {
             true => response.stream().await?,
@@ -58,17 +57,11 @@ impl Inner {
     }
 
     /// Starts the run of a request.
-    fn start(
-        &self,
-        family: Family,
-        principal: Principal,
-        prepared: Prepared,
-        deadline: Instant,
-    ) -> Result<Exchange, Failure> {
+    fn start(&self, family: Family, caller: Caller, prepared: Prepared) -> Result<Exchange, Failure> {
         let Prepared { client, options, served, listed_servers, .. } = prepared;
         if !client.approvals.is_empty() {
-            let paused = self.paused.resume(&principal, &client)?;
-            return Ok(Exchange::resume(paused, self.context(family, principal, deadline)));
+            let paused = self.paused.resume(&caller.principal, &client)?;
+            return Ok(Exchange::resume(paused, self.context(family, caller)));
         }
         let filters = options.selection.hosted.clone();
         let selection = options.selection.clone();
@@ -91,7 +84,7 @@ impl Inner {
                 settings.search.tools = 0;
             }
         }
-        let messages = self.hidden.restore(&principal, client.request.messages);
+        let messages = self.hidden.restore(&caller.principal, client.request.messages);
         match messages.last() {
             Some(last) if last.role == Role::User => {}
             Some(_) => return Err(Failure::invalid("messages", "the last message must be one of the user")),
@@ -99,17 +92,18 @@ impl Inner {
         }
         let run =
             Run::resume(settings, messages.iter().cloned(), agent.tools().tools(), agent.model().limits());
-        let exchange = Exchange::new(agent, run, messages, self.context(family, principal, deadline));
+        let exchange = Exchange::new(agent, run, messages, self.context(family, caller));
         Ok(exchange.with_servers(filters, &listed_servers))
     }
 
-    fn context(&self, family: Family, principal: Principal, deadline: Instant) -> ExchangeContext {
+    fn context(&self, family: Family, caller: Caller) -> ExchangeContext {
         ExchangeContext {
             family,
-            principal,
+            principal: caller.principal,
             hidden: self.hidden.clone(),
             paused: self.paused.clone(),
-            deadline,
+            deadline: caller.deadline,
+            patience: caller.patience,
         }
     }
 

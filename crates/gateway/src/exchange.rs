@@ -14,7 +14,7 @@ use crate::hidden_rounds::HiddenRounds;
 use crate::ids::random_id;
 use crate::keys::Principal;
 use crate::paused_runs::{Asked, PausedCall, PausedRun, PausedRuns};
-use crate::response::run_error;
+use crate::response::{model_error, run_error};
 use crate::tools::HostedFilter;
 
 /// Everything that a response needs besides its run.
@@ -24,6 +24,8 @@ pub(crate) struct ExchangeContext {
     pub(crate) hidden: Arc<HiddenRounds>,
     pub(crate) paused: Arc<PausedRuns>,
     pub(crate) deadline: Instant,
+    /// The end of the time that the client waits for a response, if it says so.
+    pub(crate) patience: Option<Instant>,
 }
 
 /// One response in progress. Dropping it cancels the request to the model and all calls.
@@ -150,6 +152,13 @@ impl Exchange {
                 self.arguments.insert(id, arguments);
             }
             AgentEvent::CallFinished { id, name, result, .. } => self.show_call(&id, &name, result),
+            // By then the client is gone, without knowing why. Later it gets heartbeats, and waits.
+            AgentEvent::Retrying { after, error, .. }
+                if self.messages.is_empty()
+                    && self.context.patience.is_some_and(|end| Instant::now() + after >= end) =>
+            {
+                self.fail(model_error(&error));
+            }
             AgentEvent::Done(finished) => self.finish(*finished),
             _ => {}
         }

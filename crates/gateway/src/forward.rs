@@ -1,23 +1,26 @@
 //! Requests that need nothing from the gateway: their bytes reach the provider as the client wrote them, and so does the
 //! response.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt};
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Map, Value};
+use tokio::time::timeout_at;
 use toolwire_contract::ModelError;
 use toolwire_dialect::{ClientError, Dialect, ErrorKind, Family};
 
-use crate::catalog::{ForwardedRequest, ForwardedResponse, ServedModel};
-use crate::gateway::Inner;
+use crate::body_scan::BodyFacts;
+use crate::catalog::{ForwardedBody, ForwardedRequest, ServedModel, Upstream};
+use crate::forwarded_events::{pass_on, took_too_long};
+use crate::gateway::{Caller, Inner};
 use crate::request_options::RequestOptions;
-use crate::response::{Failure, HttpResponse, Interrupted, ResponseBody, json, model_error};
+use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
 use crate::top_level::{InvalidBody, TopLevel};
-
-/// The maximum size of an error of a provider.
-const MAX_ERROR_BYTES: usize = 1024 * 1024;
 
 /// Headers of the client that the provider gets.
 const SENT: [&str; 2] = ["anthropic-version", "anthropic-beta"];
@@ -48,6 +51,10 @@ impl Body {
     pub(crate) fn into_object(self) -> Result<Map<String, Value>, Failure> {
         let parsed = serde_json::from_slice(&self.bytes);
         parsed.map_err(|error| invalid_body(InvalidBody::Syntax(error.to_string())))
+    }
+
+    fn facts(&self) -> Result<BodyFacts, Failure> {
+        BodyFacts::of(&self.bytes).map_err(|error| invalid_body(InvalidBody::Syntax(error.to_string())))
     }
 
     fn raw(&self, key: &str) -> Option<&[u8]> {
@@ -84,6 +91,7 @@ impl Inner {
     pub(crate) fn straight_through(
         &self,
         family: Family,
+        caller: &Caller,
         headers: &HeaderMap,
         body: &Body,
     ) -> Result<Option<BoxFuture<'static, Result<HttpResponse, Failure>>>, Failure> {
@@ -93,16 +101,9 @@ impl Inner {
         if !has_api_of(family, &served) || self.settings.agent.instructions.is_some() {
             return Ok(None);
         }
-        let contains = |key: &str, text: &[u8]| {
-            body.raw(key).is_some_and(|raw| raw.windows(text.len()).any(|part| part == text))
-        };
-        let has_own_keys = ["toolwire", "previous_response_id", "conversation", "background"]
-            .iter()
-            .any(|key| body.raw(key).is_some())
-            || contains("metadata", b"toolwire")
-            || body.raw("mcp_servers").is_some()
-            || contains("tools", b"\"mcp");
-        if has_own_keys || self.hidden.is_mentioned(&body.bytes) || self.items.is_mentioned(&body.bytes) {
+        let own_keys = ["toolwire", "previous_response_id", "conversation", "background", "mcp_servers"];
+        let is_ours = self.hidden.is_mentioned(&body.bytes) || self.items.is_mentioned(&body.bytes);
+        if is_ours || own_keys.iter().any(|key| body.raw(key).is_some()) {
             return Ok(None);
         }
         let selection = RequestOptions::take(headers, &mut Map::new())?.selection;
@@ -111,22 +112,30 @@ impl Inner {
         }
         let Some(upstream) = served.upstream.clone() else { return Ok(None) };
         // The provider's parser must not find anything that this one does not.
-        serde_json::from_slice::<serde::de::IgnoredAny>(&body.bytes)
-            .map_err(|error| invalid_body(InvalidBody::Syntax(error.to_string())))?;
+        let facts = body.facts()?;
+        if facts.names_servers || facts.has_options {
+            return Ok(None);
+        }
         let mut request =
             ForwardedRequest { body: body.with_model(upstream.model_id()), ..ForwardedRequest::default() };
         if family == Family::Anthropic {
             let sent = |name: &'static str| Some((name, headers.get(name)?.to_str().ok()?.to_owned()));
             request.headers = SENT.into_iter().filter_map(sent).collect();
         }
-        let model = served.model.name().to_owned();
-        Ok(Some(async move { forwarded(family, &model, upstream.forward(request).await).await }.boxed()))
+        let forward = Forward {
+            family,
+            model: served.model.name().to_owned(),
+            request_id: caller.request_id.clone(),
+            deadline: caller.deadline,
+        };
+        Ok(Some(forward.send(upstream, request).boxed()))
     }
 
     /// Sends a request to a path that only providers have.
     pub(crate) async fn pass_through(
         &self,
         path: &'static str,
+        caller: &Caller,
         body: Bytes,
     ) -> Result<HttpResponse, Failure> {
         let body = Body::read(body)?;
@@ -140,7 +149,31 @@ impl Inner {
             body: body.with_model(upstream.model_id()),
             ..ForwardedRequest::default()
         };
-        forwarded(Family::OpenAiChat, &name, upstream.forward(request).await).await
+        let forward = Forward {
+            family: Family::OpenAiChat,
+            model: name,
+            request_id: caller.request_id.clone(),
+            deadline: caller.deadline,
+        };
+        forward.send(upstream, request).await
+    }
+
+    /// Refuses references to data at the provider, if clients with different keys use the same account.
+    pub(crate) fn check_provider_state(&self, body: &Body) -> Result<(), Failure> {
+        if self.settings.allows_provider_state() {
+            return Ok(());
+        }
+        let facts = body.facts()?;
+        let is_foreign_item = facts.has_item_references && !self.items.is_mentioned(&body.bytes);
+        let Some(key) = facts.provider_state.or(is_foreign_item.then_some("item_reference")) else {
+            return Ok(());
+        };
+        let message = format!(
+            "`{key}` refers to data that the provider has stored, which the clients of this gateway would share; send the data itself"
+        );
+        let mut error = ClientError::new(ErrorKind::UnsupportedParameter, message);
+        error.parameter = Some(key.to_owned());
+        Err(error.into())
     }
 }
 
@@ -159,30 +192,91 @@ fn is_openai(served: &ServedModel) -> bool {
     matches!(served.family(), Some(Family::OpenAiChat | Family::OpenAiResponses))
 }
 
-/// Creates the response to the client.
-async fn forwarded(
+/// A request on its way to the provider.
+struct Forward {
     family: Family,
-    model: &str,
-    response: Result<ForwardedResponse, ModelError>,
-) -> Result<HttpResponse, Failure> {
-    let response = response.map_err(|error| model_error(&error))?;
-    let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::BAD_GATEWAY);
-    if !status.is_success() {
-        return refused(family, model, status, response).await;
+    model: String,
+    request_id: String,
+    deadline: tokio::time::Instant,
+}
+
+impl Forward {
+    async fn send(
+        self,
+        upstream: Arc<dyn Upstream>,
+        request: ForwardedRequest,
+    ) -> Result<HttpResponse, Failure> {
+        let response = timeout_at(self.deadline, upstream.forward(request)).await;
+        let response = response.map_err(|_| took_too_long())?.map_err(|error| model_error(&error))?;
+        let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::BAD_GATEWAY);
+        match response.body {
+            ForwardedBody::Complete(body) if !status.is_success() => {
+                self.refused(status, &response.headers, &body)
+            }
+            ForwardedBody::Parts(_) if !status.is_success() => self.refused(status, &response.headers, b""),
+            body => Ok(self.accepted(status, &response.headers, body)),
+        }
     }
-    let body = ResponseBody::stream(response.body.map(|bytes| bytes.map_err(|_| Interrupted)));
-    let mut forwarded = Response::new(body);
-    *forwarded.status_mut() = status;
-    copy_headers(forwarded.headers_mut(), &response.headers);
-    if forwarded
-        .headers()
-        .get("content-type")
-        .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"))
-    {
-        forwarded.headers_mut().insert("cache-control", HeaderValue::from_static("no-cache"));
-        forwarded.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+
+    fn accepted(
+        self,
+        status: StatusCode,
+        headers: &[(String, Vec<u8>)],
+        body: ForwardedBody,
+    ) -> HttpResponse {
+        let mut response = Response::new(ResponseBody::Whole(Bytes::new()));
+        *response.status_mut() = status;
+        copy_headers(response.headers_mut(), headers);
+        let content_type = response.headers().get("content-type");
+        let is_events = content_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+        if is_events {
+            response.headers_mut().insert("cache-control", HeaderValue::from_static("no-cache"));
+            response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+        }
+        *response.body_mut() = match body {
+            ForwardedBody::Complete(bytes) => ResponseBody::Whole(bytes),
+            ForwardedBody::Parts(parts) => {
+                let events = is_events.then_some((self.family, self.request_id));
+                ResponseBody::stream(pass_on(parts, self.deadline, events))
+            }
+        };
+        response
     }
-    Ok(forwarded)
+
+    /// Passes an error of the provider on, in the format of the client's API.
+    fn refused(
+        self,
+        status: StatusCode,
+        headers: &[(String, Vec<u8>)],
+        text: &[u8],
+    ) -> Result<HttpResponse, Failure> {
+        let refusal = |message: String| {
+            let header = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("retry-after"));
+            let seconds = header.and_then(|(_, value)| str::from_utf8(value).ok()?.trim().parse().ok());
+            model_error(&ModelError::Refused {
+                model: self.model,
+                status: Some(status.as_u16()),
+                message,
+                hint: None,
+                retry_after: seconds.map(Duration::from_secs),
+                body: Value::Null,
+            })
+        };
+        if status.is_redirection() || matches!(status.as_u16(), 401 | 403) {
+            return Err(refusal("the provider redirects the request".to_owned()).into());
+        }
+        let body: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
+        let message = body.get("error").and_then(|error| error.get("message"));
+        let is_known = message.is_some_and(Value::is_string)
+            && (self.family != Family::Anthropic || body["type"] == "error");
+        if !is_known {
+            let message = String::from_utf8_lossy(text).chars().take(500).collect();
+            return Err(Failure::from(refusal(message)).with_status(status));
+        }
+        let mut refused = json(status, &body);
+        copy_headers(refused.headers_mut(), headers);
+        Ok(refused)
+    }
 }
 
 fn copy_headers(target: &mut HeaderMap, headers: &[(String, Vec<u8>)]) {
@@ -197,45 +291,4 @@ fn copy_headers(target: &mut HeaderMap, headers: &[(String, Vec<u8>)]) {
             target.insert(name, value);
         }
     }
-}
-
-/// Passes an error of the provider on, in the format of the client's API.
-async fn refused(
-    family: Family,
-    model: &str,
-    status: StatusCode,
-    mut response: ForwardedResponse,
-) -> Result<HttpResponse, Failure> {
-    let refusal = |message: String| {
-        let status = Some(status.as_u16());
-        model_error(&ModelError::Refused {
-            model: model.to_owned(),
-            status,
-            message,
-            hint: None,
-            body: Value::Null,
-        })
-    };
-    if status.is_redirection() || matches!(status.as_u16(), 401 | 403) {
-        return Err(refusal("the provider redirects the request".to_owned()).into());
-    }
-    let mut text = Vec::new();
-    while let Some(Ok(bytes)) = response.body.next().await {
-        let room = MAX_ERROR_BYTES - text.len();
-        text.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        if text.len() >= MAX_ERROR_BYTES {
-            break;
-        }
-    }
-    let body: Value = serde_json::from_slice(&text).unwrap_or(Value::Null);
-    let has_message = body.get("error").and_then(|error| error.get("message")).is_some_and(Value::is_string);
-    let is_known = has_message && (family != Family::Anthropic || body["type"] == "error");
-    if !is_known {
-        let message = String::from_utf8_lossy(&text).chars().take(500).collect();
-        let error: ClientError = refusal(message);
-        return Err(Failure::from(error).with_status(status));
-    }
-    let mut refused = json(status, &body);
-    copy_headers(refused.headers_mut(), &response.headers);
-    Ok(refused)
 }

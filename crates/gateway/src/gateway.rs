@@ -3,24 +3,25 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN};
-use http::header::{ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, HeaderValue, VARY};
-use http::{Method, Request, StatusCode};
+use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, HeaderValue, VARY};
+use http::{HeaderMap, Method, Request, StatusCode};
 use http_body::Body;
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::time::{Duration, Instant};
 use toolwire_agent::{Agent, Unattended};
 use toolwire_contract::Toolbox;
 use toolwire_dialect::{ClientError, ErrorKind};
 
+use crate::admission::Admission;
 use crate::body;
 use crate::catalog::{ModelCatalog, ServedModel};
 use crate::hidden_rounds::HiddenRounds;
 use crate::ids::random_id;
 use crate::items::Items;
+use crate::keys::Principal;
 use crate::origin::OriginPolicy;
 use crate::paused_runs::PausedRuns;
 use crate::response::{Failure, HttpResponse, ResponseBody, json};
@@ -34,8 +35,15 @@ const MAX_AGENTS: usize = 256;
 /// Headers that SDKs in browsers send.
 const CORS_HEADERS: &str = "authorization, content-type, x-api-key, anthropic-version, anthropic-beta, \
     anthropic-dangerous-direct-browser-access, x-toolwire-servers, x-toolwire-tools, x-toolwire-max-steps, \
+    x-toolwire-show-calls, \
     x-stainless-arch, x-stainless-lang, x-stainless-os, x-stainless-package-version, x-stainless-retry-count, \
-    x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout, x-stainless-helper-method";
+    x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout, x-stainless-read-timeout, \
+    x-stainless-helper-method";
+
+/// Headers that web pages may read, besides the plain ones.
+const EXPOSED_HEADERS: &str = "x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, x-toolwire-dropped, \
+    x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, \
+    x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
 
 /// A server with the APIs of OpenAI and Anthropic, which adds tools to any model. Cheap to clone.
 #[derive(Clone)]
@@ -49,8 +57,8 @@ pub(crate) struct Inner {
     pub(crate) paused: Arc<PausedRuns>,
     pub(crate) items: Arc<Items>,
     pub(crate) checked_tools: CheckedTools,
-    origins: OriginPolicy,
-    requests: Arc<Semaphore>,
+    pub(crate) origins: OriginPolicy,
+    admission: Admission,
     /// Agents by model and selection of tools, so that their catalogs are computed once.
     agents: Mutex<BTreeMap<(String, ToolSelection), Agent>>,
 }
@@ -65,7 +73,7 @@ impl Gateway {
             items: Arc::default(),
             checked_tools: CheckedTools::default(),
             origins: OriginPolicy::new(&settings.hosts, &settings.origins),
-            requests: Arc::new(Semaphore::new(settings.limits.requests)),
+            admission: Admission::new(&settings.limits, settings.keys.len() > 1),
             agents: Mutex::default(),
             settings,
         }))
@@ -88,7 +96,7 @@ impl Gateway {
         let (response, origin) = match origin {
             Err(refused) => (Err(Failure::new(ErrorKind::Forbidden, refused.to_string())), None),
             Ok(Some(origin)) if request.method() == Method::OPTIONS => (Ok(preflight()), Some(origin)),
-            Ok(origin) => (self.0.respond(request).await, origin),
+            Ok(origin) => (self.0.respond(request, &request_id).await, origin),
         };
         let mut response = response.unwrap_or_else(|failure| failure.respond(family, &request_id));
         add_headers(&mut response, &request_id, origin);
@@ -100,7 +108,11 @@ impl Gateway {
 }
 
 impl Inner {
-    async fn respond<B>(self: &Arc<Inner>, request: Request<B>) -> Result<HttpResponse, Failure>
+    async fn respond<B>(
+        self: &Arc<Inner>,
+        request: Request<B>,
+        request_id: &str,
+    ) -> Result<HttpResponse, Failure>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -121,25 +133,30 @@ impl Inner {
             return Ok(response);
         }
         body::check_type(&parts.headers)?;
-        let permit = self.requests.clone().try_acquire_owned().map_err(|_| {
-            let failure =
-                Failure::new(ErrorKind::Overloaded, "the gateway handles too many requests at the moment");
-            Failure { retry_after: Some(Duration::from_secs(1)), ..failure }
-        })?;
-        let body = body::read(&parts.headers, body, &self.settings.limits).await?;
+        let limits = &self.settings.limits;
+        let mut room = self.admission.body_room();
+        let start = Instant::now();
+        let body = body::read(&parts.headers, body, limits, &mut room).await?;
+        let admitted = self.admission.enter(&principal)?;
+        let caller = Caller {
+            principal,
+            request_id: request_id.to_owned(),
+            deadline: Instant::now() + limits.run_timeout,
+            patience: client_timeout(&parts.headers).and_then(|timeout| start.checked_add(timeout)),
+        };
         let response = match route {
-            Route::Complete(family) => self.complete(family, principal, &parts.headers, body).await,
+            Route::Complete(family) => self.complete(family, caller, &parts.headers, body).await,
             Route::CountTokens => self.count_tokens(&parts.headers, &body),
-            Route::PassThrough(path) => self.pass_through(path, body).await,
+            Route::PassThrough(path) => self.pass_through(path, &caller, body).await,
             Route::Models | Route::Model(_) | Route::Health | Route::Ready => {
                 Err(Failure::new(ErrorKind::NotFound, "unknown path"))
             }
         };
         // A stream counts until its end.
-        response.map(|response| response.map(|body| body.holding(permit)))
+        response.map(|response| response.map(|body| body.holding((admitted, room))))
     }
 
-    fn authenticate(&self, headers: &http::HeaderMap) -> Result<crate::keys::Principal, Failure> {
+    fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Failure> {
         let principal = self.settings.keys.authenticate(headers);
         principal.map_err(|error| Failure::new(ErrorKind::Unauthenticated, error.to_string()))
     }
@@ -147,9 +164,13 @@ impl Inner {
     fn status(&self, route: &Route) -> HttpResponse {
         match route {
             Route::Ready => {
-                let missing: Vec<String> =
-                    self.tools.missing_servers().into_iter().map(|missing| missing.server).collect();
-                json(StatusCode::OK, &json!({"status": "ready", "unavailableServers": missing.len()}))
+                let missing = self.tools.missing_servers();
+                // A server that fails does not keep the gateway from serving the others. Reasons may be secret.
+                let (status, text) = match missing.iter().any(|server| server.is_starting) {
+                    true => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
+                    false => (StatusCode::OK, "ready"),
+                };
+                json(status, &json!({"status": text, "unavailableServers": missing.len()}))
             }
             _ => json(StatusCode::OK, &json!({"status": "ok"})),
         }
@@ -183,6 +204,23 @@ impl Inner {
     }
 }
 
+/// The client of a request, and what the request's headers say about it.
+pub(crate) struct Caller {
+    pub(crate) principal: Principal,
+    pub(crate) request_id: String,
+    /// The end of the time that the gateway gives to the request.
+    pub(crate) deadline: Instant,
+    /// The end of the time that the client waits for a response, if it says so.
+    pub(crate) patience: Option<Instant>,
+}
+
+/// Returns the time that a client waits. The SDKs of OpenAI and Anthropic state it, in seconds.
+fn client_timeout(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse().ok();
+    let seconds = seconds("x-stainless-timeout").or_else(|| seconds("x-stainless-read-timeout"))?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
 /// Answers a browser that asks whether a configured web page may send a request.
 fn preflight() -> HttpResponse {
     let mut response = http::Response::new(ResponseBody::Whole(Bytes::new()));
@@ -207,6 +245,7 @@ fn add_headers(response: &mut HttpResponse, request_id: &str, origin: Option<Hea
     headers.insert(VARY, HeaderValue::from_static("origin"));
     if let Some(origin) = origin {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_HEADERS));
         headers.insert("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
     }
 }

@@ -19,6 +19,12 @@ pub(crate) struct Principal {
     key: Option<Arc<str>>,
 }
 
+impl Principal {
+    pub(crate) fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+}
+
 /// The keys that clients may use. Without any key, every client that can connect may use the gateway.
 #[derive(Clone, Debug, Default)]
 pub struct Keys(Vec<Key>);
@@ -53,6 +59,10 @@ impl Keys {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Returns the name of the first key that is too short for clients on other machines.

@@ -1,7 +1,9 @@
 #![doc = include_str!("../README.md")]
 
 // Who may use the gateway, and which requests it accepts.
+mod admission;
 mod body;
+mod body_scan;
 mod ids;
 mod keys;
 mod origin;
@@ -15,6 +17,7 @@ mod catalog;
 mod complete;
 mod exchange;
 mod forward;
+mod forwarded_events;
 mod hidden_rounds;
 mod hosted;
 mod items;
@@ -29,9 +32,11 @@ mod tools;
 mod gateway;
 mod server;
 
-pub use catalog::{ForwardedRequest, ForwardedResponse, ModelCatalog, ServedModel, UnknownModel, Upstream};
+pub use catalog::{ForwardedBody, ForwardedRequest, ForwardedResponse};
+pub use catalog::{ModelCatalog, ServedModel, UnknownModel, Upstream};
 pub use gateway::Gateway;
 pub use keys::Keys;
+pub use origin::OriginError;
 pub use routes::RouteInfo;
 pub use server::StartError;
 pub use settings::{GatewayLimits, GatewaySettings};

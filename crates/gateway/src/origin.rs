@@ -31,12 +31,49 @@ pub(crate) enum RefusedOrigin {
     OtherSite,
 }
 
+/// An invalid name or origin in the settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OriginError {
+    #[error("`{0}` is not a host name")]
+    Host(String),
+    #[error("`{0}` is not the origin of a web page")]
+    Origin(String),
+}
+
+impl OriginError {
+    /// Suggests what to do, in one line.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            OriginError::Host(_) => "write a name such as `gateway.example`, with a port if it needs one",
+            OriginError::Origin(_) => "write a scheme and a host, such as `https://chat.example`",
+        }
+    }
+}
+
 impl OriginPolicy {
     pub(crate) fn new(hosts: &[String], origins: &[String]) -> OriginPolicy {
         let lower = |text: &String| text.to_ascii_lowercase();
         OriginPolicy {
             hosts: hosts.iter().map(lower).collect(),
             origins: origins.iter().map(lower).collect(),
+        }
+    }
+
+    /// Checks that each name and each origin can match a request.
+    pub(crate) fn check_settings(&self) -> Result<(), OriginError> {
+        if let Some(host) = self.hosts.iter().find(|host| !is_host(host)) {
+            return Err(OriginError::Host(host.clone()));
+        }
+        let is_origin = |origin: &&String| {
+            origin.split_once("://").is_some_and(|(scheme, host)| {
+                let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+                !scheme.is_empty() && scheme.bytes().all(is_name) && is_host(host)
+            })
+        };
+        match self.origins.iter().find(|origin| !is_origin(origin)) {
+            Some(origin) => Err(OriginError::Origin(origin.clone())),
+            None => Ok(()),
         }
     }
 
@@ -99,6 +136,16 @@ impl OriginPolicy {
         let own = format!("http://{host}").to_ascii_lowercase();
         if text == own { Ok(None) } else { Err(RefusedOrigin::Origin(text)) }
     }
+}
+
+/// Whether a text is a host name or an address, with or without a port.
+fn is_host(text: &str) -> bool {
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
+    Authority::try_from(text).is_ok_and(|host| {
+        !host.host().is_empty()
+            && host.host().bytes().all(is_name_byte)
+            && (host.as_str() == host.host() || host.port_u16().is_some())
+    })
 }
 
 /// Returns the only host that the request names.
@@ -181,6 +228,28 @@ mod tests {
         assert_eq!(check(&[], Method::GET, "127.0.0.1:8787"), Err(RefusedOrigin::NoHost));
         let twice = [("host", "localhost:8787"), ("host", "localhost:8787")];
         assert_eq!(check(&twice, Method::GET, "127.0.0.1:8787"), Err(RefusedOrigin::NoHost));
+    }
+
+    #[test]
+    fn settings_that_match_nothing_are_reported() {
+        let check = |host: &str, origin: &str| {
+            OriginPolicy::new(&[host.to_owned()], &[origin.to_owned()]).check_settings()
+        };
+        for (host, origin) in [
+            ("gateway.example", "https://chat.example"),
+            ("[::1]:80", "http://localhost:3000"),
+            ("a", "app://b"),
+        ] {
+            assert_eq!(check(host, origin), Ok(()), "{host} {origin}");
+        }
+        for host in ["https://gateway.example", "gateway.example/", "*", "a b", "", "a@b", "a:b"] {
+            assert_eq!(check(host, "http://a"), Err(OriginError::Host(host.to_owned())));
+        }
+        for origin in
+            ["*", "chat.example", "https://chat.example/", "https://", "null", "https://*.example", ""]
+        {
+            assert_eq!(check("a", origin), Err(OriginError::Origin(origin.to_owned())));
+        }
     }
 
     #[test]

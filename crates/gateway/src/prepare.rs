@@ -53,6 +53,13 @@ impl Inner {
         let mut head = self.head(family, &body)?;
         let client = read_request(family, body)?;
         let served = self.find_model(&client.model)?;
+        let (tools, max) = (client.request.tools.len(), self.settings.limits.tools);
+        if tools > max {
+            return Err(Failure::invalid(
+                "tools",
+                format!("the request has {tools} tools, and the maximum is {max}"),
+            ));
+        }
         options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
         head.model.clone_from(&client.model);
         head.stream_usage = client.stream_usage;

@@ -11,9 +11,6 @@ use crate::exchange::Exchange;
 use crate::items::ItemsOf;
 use crate::response::{Failure, HttpResponse, Interrupted, ResponseBody, events, json as json_response};
 
-/// A stream begins after this time, even if the model has not responded. Before, an error has its own status.
-const START_DELAY: Duration = Duration::from_secs(5);
-
 /// A complete response begins with white space after this time, so that the client does not give up.
 const PADDING_DELAY: Duration = Duration::from_secs(30);
 
@@ -36,7 +33,8 @@ impl Responding {
     /// Sends the events as they come. Nothing is read from the model while the client does not read.
     pub(crate) async fn stream(mut self) -> Result<HttpResponse, Failure> {
         let mut chunk = Vec::new();
-        match timeout(START_DELAY, self.exchange.next()).await {
+        // The stream begins with the first event: until then, an error has its own status. The first heartbeat begins it too.
+        match timeout(self.heartbeat, self.exchange.next()).await {
             Ok(Some(ClientEvent::Failed(error))) => return Err(self.failure(error)),
             Ok(Some(event)) => {
                 write_all(&mut chunk, self.writer.start());

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -109,7 +108,6 @@ pub(crate) struct Failure {
     pub(crate) error: ClientError,
     /// Overrides the status of the error's kind.
     pub(crate) status: Option<StatusCode>,
-    pub(crate) retry_after: Option<Duration>,
     /// Whether a client may repeat the request; `None` leaves it to the status.
     pub(crate) should_retry: Option<bool>,
     /// The methods that the path has.
@@ -137,8 +135,8 @@ impl Failure {
         let mut response =
             json(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &self.error.body(family, request_id));
         let headers = response.headers_mut();
-        if let Some(delay) = self.retry_after {
-            headers.insert(RETRY_AFTER, HeaderValue::from(delay.as_secs().max(1)));
+        if let Some(delay) = self.error.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(delay.as_secs_f64().ceil().max(1.0) as u64));
         }
         if let Some(should_retry) = self.should_retry {
             let value = HeaderValue::from_static(if should_retry { "true" } else { "false" });
@@ -153,8 +151,8 @@ impl Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
-        let should_retry = (error.kind == ErrorKind::ProviderKey).then_some(false);
-        Failure { error, status: None, retry_after: None, should_retry, allow: None }
+        let is_final = matches!(error.kind, ErrorKind::ProviderKey | ErrorKind::QuotaExceeded);
+        Failure { error, status: None, should_retry: is_final.then_some(false), allow: None }
     }
 }
 
@@ -188,11 +186,13 @@ pub(crate) fn model_error(error: &ModelError) -> ClientError {
         ModelError::Unreachable { .. } | ModelError::Broken { .. } | ModelError::Malformed { .. } => {
             ErrorKind::Unreachable
         }
+        ModelError::Refused { body, .. } if is_quota_exceeded(body) => ErrorKind::QuotaExceeded,
         ModelError::Refused { model, status, .. } => match status {
             Some(401 | 403) => {
                 let message = format!("the provider of `{model}` does not accept the gateway's key");
                 return ClientError::new(ErrorKind::ProviderKey, message);
             }
+            Some(402) => ErrorKind::QuotaExceeded,
             Some(404) => ErrorKind::ModelNotFound,
             Some(408 | 504) => ErrorKind::TimedOut,
             Some(413) => ErrorKind::TooLarge,
@@ -206,5 +206,25 @@ pub(crate) fn model_error(error: &ModelError) -> ClientError {
         ModelError::Unusable { hint: Some(hint), .. } => format!(". Hint: {hint}"),
         _ => String::new(),
     };
-    ClientError::new(kind, format!("{error}{hint}"))
+    let mut client_error = ClientError::new(kind, format!("{error}{hint}"));
+    if let ModelError::Refused { retry_after, body, .. } = error {
+        client_error.retry_after = *retry_after;
+        if kind == ErrorKind::InvalidRequest {
+            client_error.code = error_text(body, "code").map(str::to_owned);
+            client_error.parameter = error_text(body, "param").map(str::to_owned);
+        }
+    }
+    client_error
+}
+
+/// Returns a text of the error in a provider's body.
+fn error_text<'b>(body: &'b Value, key: &str) -> Option<&'b str> {
+    body.get("error")?.get(key)?.as_str()
+}
+
+/// Whether the account at the provider has no credit or quota left, so that a retry fails too.
+fn is_quota_exceeded(body: &Value) -> bool {
+    const CODES: [&str; 4] =
+        ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error"];
+    ["code", "type"].iter().any(|key| error_text(body, key).is_some_and(|code| CODES.contains(&code)))
 }

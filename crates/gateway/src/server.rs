@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,12 +13,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Gateway;
+use crate::admission::{Counts, client_network};
+use crate::settings::GatewayLimits;
+use crate::{Gateway, OriginError};
 
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 const MAX_HEADERS: usize = 64;
@@ -34,6 +37,8 @@ pub enum StartError {
     #[error("the key `{name}` is shorter than {} characters", crate::Keys::MIN_LENGTH)]
     WeakKey { name: String },
     #[error(transparent)]
+    Origin(#[from] OriginError),
+    #[error(transparent)]
     Io(#[from] io::Error),
 }
 
@@ -42,7 +47,7 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// If clients on other machines could use the gateway without a key, or with a weak one.
+    /// If clients on other machines could use the gateway without a key, or with a weak one, or if the settings are invalid.
     pub async fn serve(&self, listener: TcpListener, stop: CancellationToken) -> Result<(), StartError> {
         if !listener.local_addr()?.ip().to_canonical().is_loopback() {
             if self.0.settings.keys.is_empty() {
@@ -52,7 +57,9 @@ impl Gateway {
                 return Err(StartError::WeakKey { name: name.to_owned() });
             }
         }
+        self.0.origins.check_settings()?;
         let limits = &self.0.settings.limits;
+        let addresses: Arc<Counts<IpAddr>> = Arc::default();
         let connections = Arc::new(Semaphore::new(limits.connections));
         let tasks = TaskTracker::new();
         let closing = CancellationToken::new();
@@ -62,11 +69,16 @@ impl Gateway {
                 () = stop.cancelled() => break,
                 accepted = accept(&listener, &connections) => accepted,
             };
-            let Some((stream, permit)) = accepted else { continue };
+            let Some((stream, address, permit)) = accepted else { continue };
+            // A client with too many connections is disconnected.
+            let Some(counted) = addresses.enter(client_network(address), connections_of(address, limits))
+            else {
+                continue;
+            };
             let (gateway, closing) = (self.clone(), closing.clone());
             tasks.spawn(async move {
                 gateway.serve_connection(stream, closing).await;
-                drop(permit);
+                drop((permit, counted));
             });
         }
         drop(listener);
@@ -105,14 +117,21 @@ impl Gateway {
     }
 }
 
+/// Returns the maximum number of connections of an address. Many clients may be behind a proxy on this machine.
+fn connections_of(address: IpAddr, limits: &GatewayLimits) -> usize {
+    let is_local = address.to_canonical().is_loopback();
+    let default = if is_local { usize::MAX } else { GatewayLimits::CONNECTIONS_PER_ADDRESS };
+    limits.connections_per_address.unwrap_or(default)
+}
+
 /// Waits for a connection, and for room for it.
 async fn accept(
     listener: &TcpListener,
     connections: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     let permit = connections.clone().acquire_owned().await.ok()?;
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, permit)),
+        Ok((stream, client)) => Some((stream, client.ip(), permit)),
         Err(error) => {
             tracing::warn!(%error, "a connection could not be accepted");
             tokio::time::sleep(ACCEPT_DELAY).await;

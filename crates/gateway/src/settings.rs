@@ -1,9 +1,14 @@
 //! The settings of a gateway.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use toolwire_agent::AgentSettings;
+use toolwire_contract::parse_duration;
 
 use crate::Keys;
 
@@ -23,44 +28,143 @@ pub struct GatewaySettings {
     pub agent: AgentSettings,
     /// Whether Chat Completions contain the model's reasoning, as `reasoning_content`. OpenAI's clients ignore it.
     pub show_reasoning: bool,
+    /// Whether requests may refer to data that the provider has stored, such as files. All clients use the same account at the
+    /// provider, so by default they may not if there are several keys.
+    pub provider_state: Option<bool>,
+}
+
+impl GatewaySettings {
+    pub(crate) fn allows_provider_state(&self) -> bool {
+        self.provider_state.unwrap_or(self.keys.len() <= 1)
+    }
 }
 
 /// Limits that protect the gateway from its clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct GatewayLimits {
     /// The maximum size of a body.
+    #[serde(deserialize_with = "count")]
     pub body_bytes: usize,
+    /// The maximum size of the bodies of all requests at the same time.
+    #[serde(deserialize_with = "count")]
+    pub all_bodies_bytes: usize,
     /// The time to read the headers of a request.
+    #[serde(deserialize_with = "duration")]
     pub header_timeout: Duration,
     /// The time to read a body, for its first 30 KB; then, 1 KB per second is enough.
+    #[serde(deserialize_with = "duration")]
     pub body_timeout: Duration,
     /// The time until a client that does not read is disconnected.
+    #[serde(deserialize_with = "duration")]
     pub write_timeout: Duration,
     /// The maximum number of connections.
+    #[serde(deserialize_with = "count")]
     pub connections: usize,
+    /// The maximum number of connections of one client address; by default 256, and no limit for this machine.
+    #[serde(deserialize_with = "optional_count")]
+    pub connections_per_address: Option<usize>,
     /// The maximum number of concurrent requests.
+    #[serde(deserialize_with = "count")]
     pub requests: usize,
+    /// The maximum number of concurrent requests of one key; by default 64 if there are several keys.
+    #[serde(deserialize_with = "optional_count")]
+    pub requests_per_key: Option<usize>,
+    /// The maximum number of tools in one request.
+    pub tools: usize,
     /// The maximum duration of a run.
+    #[serde(deserialize_with = "duration")]
     pub run_timeout: Duration,
     /// The interval of heartbeats in responses that wait for the model or for a tool.
+    #[serde(deserialize_with = "duration")]
     pub heartbeat: Duration,
     /// The time that running requests have to finish when the gateway stops.
+    #[serde(deserialize_with = "duration")]
     pub drain: Duration,
+}
+
+impl GatewayLimits {
+    pub(crate) const CONNECTIONS_PER_ADDRESS: usize = 256;
+    pub(crate) const REQUESTS_PER_KEY: usize = 64;
 }
 
 impl Default for GatewayLimits {
     fn default() -> GatewayLimits {
         GatewayLimits {
             body_bytes: 32 * 1024 * 1024,
+            all_bodies_bytes: 512 * 1024 * 1024,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
             connections: 16_384,
+            connections_per_address: None,
             requests: 1_024,
+            requests_per_key: None,
+            tools: 1_024,
             run_timeout: Duration::from_secs(600),
             heartbeat: Duration::from_secs(10),
             drain: Duration::from_secs(30),
+        }
+    }
+}
+
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    NonZeroUsize::deserialize(deserializer).map(NonZeroUsize::get)
+}
+
+fn optional_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    Ok(Option::<NonZeroUsize>::deserialize(deserializer)?.map(NonZeroUsize::get))
+}
+
+/// Reads seconds, or text such as `"500ms"`.
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = match Value::deserialize(deserializer)? {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    parse_duration(&text).filter(|duration| !duration.is_zero()).ok_or_else(|| {
+        D::Error::custom(format!(
+            "`{text}` is not a duration such as `30` (seconds), `\"500ms\"` or `\"2m\"`"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn limits_are_read() {
+        let value = json!({
+            "bodyBytes": 1, "allBodiesBytes": 2, "headerTimeout": "500ms", "bodyTimeout": 2, "writeTimeout": "3s",
+            "connections": 4, "connectionsPerAddress": 5, "requests": 6, "requestsPerKey": 7, "tools": 0,
+            "runTimeout": "1h", "heartbeat": 8, "drain": 9,
+        });
+        let expected = GatewayLimits {
+            body_bytes: 1,
+            all_bodies_bytes: 2,
+            header_timeout: Duration::from_millis(500),
+            body_timeout: Duration::from_secs(2),
+            write_timeout: Duration::from_secs(3),
+            connections: 4,
+            connections_per_address: Some(5),
+            requests: 6,
+            requests_per_key: Some(7),
+            tools: 0,
+            run_timeout: Duration::from_secs(3_600),
+            heartbeat: Duration::from_secs(8),
+            drain: Duration::from_secs(9),
+        };
+        assert_eq!(serde_json::from_value::<GatewayLimits>(value).expect("limits"), expected);
+        assert_eq!(
+            serde_json::from_value::<GatewayLimits>(json!({})).expect("limits"),
+            GatewayLimits::default()
+        );
+        for invalid in [json!({"heartbeat": 0}), json!({"requests": 0}), json!({"runTimeout": "soon"})] {
+            assert!(serde_json::from_value::<GatewayLimits>(invalid.clone()).is_err(), "{invalid}");
         }
     }
 }

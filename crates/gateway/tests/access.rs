@@ -158,10 +158,15 @@ async fn a_configured_page_may_use_the_gateway() {
     let asked = request("OPTIONS").header("access-control-request-method", "POST").send().await.unwrap();
     assert_eq!(asked.status(), 204);
     assert_eq!(asked.headers()["access-control-allow-origin"], "https://chat.example");
-    assert!(asked.headers()["access-control-allow-headers"].to_str().unwrap().contains("x-api-key"));
+    let allowed = asked.headers()["access-control-allow-headers"].to_str().unwrap();
+    assert!(allowed.contains("x-api-key") && allowed.contains("x-toolwire-show-calls"), "{allowed}");
     let listed = request("GET").header("x-api-key", KEY).send().await.unwrap();
     assert_eq!(listed.status(), 200);
     assert_eq!(listed.headers()["access-control-allow-origin"], "https://chat.example");
+    let exposed = listed.headers()["access-control-expose-headers"].to_str().unwrap();
+    for header in ["x-request-id", "retry-after", "x-should-retry", "x-toolwire-dropped"] {
+        assert!(exposed.contains(header), "{exposed}");
+    }
     let plain = http_client().get(&url).header("x-api-key", KEY).send().await.unwrap();
     assert!(!plain.headers().contains_key("access-control-allow-origin"));
     assert_eq!(plain.headers()["x-content-type-options"], "nosniff");

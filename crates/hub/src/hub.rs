@@ -264,7 +264,12 @@ impl Hub {
     fn missing(&self, reason: impl Fn(&Server) -> Option<String>) -> Vec<MissingServer> {
         let servers = self.state.servers.iter();
         let missing = servers.filter_map(|server| {
-            Some(MissingServer { server: server.config.name.to_string(), reason: reason(server)? })
+            let is_starting = server.snapshot().phase == Phase::Connecting;
+            Some(MissingServer {
+                server: server.config.name.to_string(),
+                reason: reason(server)?,
+                is_starting,
+            })
         });
         missing.collect()
     }

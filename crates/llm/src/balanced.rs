@@ -15,7 +15,7 @@ use toolwire_contract::{
 };
 use toolwire_dialect::Dialect;
 
-use crate::{Endpoint, RawResponse};
+use crate::{Endpoint, RawBody, RawResponse};
 
 /// An endpoint that failed this often in a row is used only if there is no other one, for some time.
 const MAX_FAILURES: u32 = 3;
@@ -53,7 +53,7 @@ impl Balanced {
     ) -> Balanced {
         let member = |(endpoint, weight, requests): (Endpoint, u32, Option<usize>)| Member {
             endpoint,
-            weight: weight.max(1),
+            weight,
             requests: requests.map(|count| Arc::new(Semaphore::new(count.max(1)))),
             health: Mutex::default(),
         };
@@ -86,7 +86,7 @@ impl Balanced {
         self.first().model_id()
     }
 
-    /// Like [`Endpoint::forward`]. A response with a transient error is requested from another endpoint.
+    /// Like [`Endpoint::forward`]. A request that fails before its response begins is sent to another endpoint.
     pub async fn forward(
         &self,
         path: Option<&str>,
@@ -100,7 +100,7 @@ impl Balanced {
             let Some(permit) = member.enter(position == last).await else { continue };
             let response = member.endpoint.forward(path, body.clone(), headers).await;
             let has_failed = match &response {
-                Ok(response) => matches!(response.status, 401 | 403 | 408 | 429 | 500..),
+                Ok(response) => is_status_worth_another(response.status),
                 Err(error) => is_worth_another(error),
             };
             member.record(!has_failed);
@@ -114,13 +114,14 @@ impl Balanced {
 
 /// Keeps the permit until the end of the body.
 fn hold(mut response: RawResponse, permit: Option<OwnedSemaphorePermit>) -> RawResponse {
-    if let Some(permit) = permit {
+    if let (Some(permit), RawBody::Parts(parts)) = (permit, &mut response.body) {
         let mut permit = Some(permit);
         let end = stream::poll_fn(move |_| {
             drop(permit.take());
             std::task::Poll::Ready(None)
         });
-        response.body = response.body.chain(end).boxed();
+        let body = std::mem::replace(parts, stream::empty().boxed());
+        *parts = body.chain(end).boxed();
     }
     response
 }
@@ -132,8 +133,9 @@ impl BalancedInner {
         let now = Instant::now();
         let (mut order, paused): (Vec<usize>, Vec<usize>) =
             (0..self.members.len()).partition(|index| !self.members[*index].is_paused(now));
-        let total: u32 = order.iter().map(|index| self.members[*index].weight).sum();
-        let mut rest = f64::from(total) * random;
+        // As floats: the sum of large weights exceeds every integer that holds one of them.
+        let total: f64 = order.iter().map(|index| f64::from(self.members[*index].weight)).sum();
+        let mut rest = total * random;
         let chosen = order.iter().position(|index| {
             rest -= f64::from(self.members[*index].weight);
             rest < 0.0
@@ -181,11 +183,13 @@ impl Member {
 fn is_worth_another(error: &ModelError) -> bool {
     match error {
         ModelError::Unreachable { .. } | ModelError::TimedOut { .. } | ModelError::Malformed { .. } => true,
-        ModelError::Refused { status, .. } => {
-            matches!(status, None | Some(401 | 403 | 404 | 408 | 409 | 429 | 500..))
-        }
+        ModelError::Refused { status, .. } => status.is_none_or(is_status_worth_another),
         ModelError::Unusable { .. } | ModelError::ContextExceeded { .. } | ModelError::Broken { .. } => false,
     }
+}
+
+fn is_status_worth_another(status: u16) -> bool {
+    matches!(status, 401 | 403 | 404 | 408 | 409 | 429 | 500..)
 }
 
 impl Model for Balanced {
@@ -312,6 +316,14 @@ mod tests {
         assert_eq!(model.0.order(0.24), [0, 1]);
         assert_eq!(model.0.order(0.26), [1, 0]);
         assert_eq!(model.0.order(0.99), [1, 0]);
+    }
+
+    #[tokio::test]
+    async fn weights_may_be_large_or_zero() {
+        let model = balanced(&[u32::MAX, u32::MAX, 0]);
+        assert_eq!(model.0.order(0.25), [0, 1, 2]);
+        assert_eq!(model.0.order(0.99), [1, 2, 0]);
+        assert_eq!(balanced(&[0, 0]).0.order(0.5), [0, 1]);
     }
 
     #[tokio::test]

@@ -74,9 +74,9 @@ pub struct EndpointConfig {
     pub structured_output: Option<OutputMethod>,
     /// Endpoints that share the requests to this model; each has the keys of this table, which they inherit.
     pub upstreams: Vec<EndpointConfig>,
-    /// The share of the requests, as an upstream; 1 by default.
+    /// The share of the requests, as an upstream; 1 by default. With 0 it is used only if another one fails.
     pub weight: Option<u32>,
-    /// The maximum number of concurrent requests, as an upstream.
+    /// The maximum number of concurrent requests; further ones wait, or use another upstream.
     pub concurrent_requests: Option<usize>,
     /// Extra fields of every request, such as `reasoning_effort`. They override the generated fields.
     pub request: Map<String, Value>,

@@ -1,22 +1,37 @@
 //! Sends requests that are already in the format of the provider, and returns the responses as they arrive.
 
-use bytes::Bytes;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use reqwest::header::{HeaderName, HeaderValue};
-use tokio::time::{Instant, timeout};
+use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::{Response, Url};
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{ModelError, WaitPhase};
 
 use crate::Endpoint;
+use crate::frames::{FrameError, MAX_FRAME_BYTES};
+use crate::provider_error::redact_keys;
 use crate::retry::{AttemptFailure, Attempts, RetryDecision};
-use crate::stream::{AttemptError, send_to};
+use crate::settings::EndpointSettings;
+use crate::stream::{AttemptError, WEB_PAGE, read_error_body, send_to};
 
-/// A response of a provider, not yet read.
+/// A response of a provider, whose first part has arrived.
 #[non_exhaustive]
 pub struct RawResponse {
     pub status: u16,
     pub headers: Vec<(String, Vec<u8>)>,
-    pub body: BoxStream<'static, Result<Bytes, ModelError>>,
+    pub body: RawBody,
+}
+
+/// The body of a response.
+pub enum RawBody {
+    /// JSON, or an error. Errors contain no keys of the endpoint.
+    Complete(Bytes),
+    /// Events or other data.
+    Parts(BoxStream<'static, Result<Bytes, ModelError>>),
 }
 
 impl Endpoint {
@@ -32,43 +47,54 @@ impl Endpoint {
 
     /// Sends a request as it is, to the API of the model, or to a path beside it such as `embeddings`. Only requests that did
     /// not reach the provider are repeated.
+    ///
+    /// # Errors
+    ///
+    /// If there is no response, or if it cannot be one of this API: a web page, for example, or nothing.
     pub async fn forward(
         &self,
         path: Option<&str>,
         body: Bytes,
         headers: &[(&'static str, String)],
     ) -> Result<RawResponse, ModelError> {
-        let settings = &self.settings;
-        let unusable = || ModelError::Unusable {
-            model: settings.name.clone(),
-            problem: format!("its provider has no path `{}`", path.unwrap_or_default()),
-            hint: None,
-        };
-        let url = match path {
-            None => settings.url.clone(),
-            Some(path) => {
-                // The paths of OpenAI's API are siblings.
-                let embeddings = settings.embeddings_url.as_ref().ok_or_else(unusable)?;
-                let mut url = embeddings.clone();
-                let base = embeddings.path().strip_suffix("embeddings").ok_or_else(unusable)?;
-                url.set_path(&format!("{base}{path}"));
-                url
+        let response = self.send_raw(path, body, headers).await?;
+        let headers =
+            response.headers().iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
+        let (status, headers) = (response.status(), headers.collect());
+        let body = match status.is_success() {
+            true => read_success(&self.settings, response, path.is_none()).await?,
+            false => {
+                let body = redact_keys(read_error_body(response).await, &self.settings);
+                RawBody::Complete(Bytes::from(match body {
+                    Value::String(text) => text,
+                    body => body.to_string(),
+                }))
             }
         };
+        Ok(RawResponse { status: status.as_u16(), headers, body })
+    }
+
+    async fn send_raw(
+        &self,
+        path: Option<&str>,
+        body: Bytes,
+        headers: &[(&'static str, String)],
+    ) -> Result<Response, ModelError> {
+        let url = self.raw_url(path)?;
         let mut own = self.clone();
         if !headers.is_empty() {
-            let settings = std::sync::Arc::make_mut(&mut own.settings);
+            let settings = Arc::make_mut(&mut own.settings);
             for (name, value) in headers {
                 if let Ok(value) = HeaderValue::from_str(value) {
                     settings.headers.insert(HeaderName::from_static(name), value);
                 }
             }
         }
-        let mut attempts = Attempts::new(settings.retries);
-        let response = loop {
-            let deadline = Instant::now() + settings.first_token_timeout;
+        let mut attempts = Attempts::new(self.settings.retries);
+        loop {
+            let deadline = Instant::now() + self.settings.first_token_timeout;
             match send_to(&own, url.clone(), body.clone(), deadline).await {
-                Ok(response) => break response,
+                Ok(response) => return Ok(response),
                 Err(AttemptError { error, failure: Some(failure @ AttemptFailure::Connection) }) => {
                     match attempts.after_failure(failure, self.clock.jitter()) {
                         RetryDecision::RetryAfter(delay) => self.clock.sleep(delay).await,
@@ -77,31 +103,97 @@ impl Endpoint {
                 }
                 Err(failed) => return Err(failed.error),
             }
-        };
-        let headers = response
-            .headers()
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
-            .collect();
-        let status = response.status().as_u16();
-        let (model, idle) = (settings.name.clone(), settings.idle_timeout);
-        let chunks = Some(Box::pin(response.bytes_stream()));
-        let body = stream::unfold((chunks, model), move |(chunks, model)| async move {
-            let mut chunks = chunks?;
-            let error = match timeout(idle, chunks.next()).await {
-                Ok(None) => return None,
-                Ok(Some(Ok(bytes))) => return Some((Ok(bytes), (Some(chunks), model))),
-                Ok(Some(Err(error))) => {
-                    ModelError::Broken { model: model.clone(), problem: error.without_url().to_string() }
-                }
-                Err(_) => ModelError::TimedOut {
-                    model: model.clone(),
-                    waiting_for: WaitPhase::NextToken,
-                    after: idle,
-                },
-            };
-            Some((Err(error), (None, model)))
-        });
-        Ok(RawResponse { status, headers, body: body.boxed() })
+        }
     }
+
+    /// Returns the URL of a path. The paths of OpenAI's API are siblings.
+    fn raw_url(&self, path: Option<&str>) -> Result<Url, ModelError> {
+        let settings = &self.settings;
+        let Some(path) = path else { return Ok(settings.url.clone()) };
+        let embeddings = settings.embeddings_url.as_ref();
+        let base = embeddings.and_then(|url| Some((url, url.path().strip_suffix("embeddings")?)));
+        let (url, base) = base.ok_or_else(|| ModelError::Unusable {
+            model: settings.name.clone(),
+            problem: format!("its provider has no path `{path}`"),
+            hint: None,
+        })?;
+        let mut url = url.clone();
+        url.set_path(&format!("{base}{path}"));
+        Ok(url)
+    }
+}
+
+/// Reads JSON completely, and the first part of everything else: until then, another endpoint can be used.
+async fn read_success(
+    settings: &Arc<EndpointSettings>,
+    response: Response,
+    is_model_api: bool,
+) -> Result<RawBody, ModelError> {
+    let malformed = |problem: String| ModelError::Malformed { model: settings.name.clone(), problem };
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
+    let mut parts = parts(settings.clone(), response);
+    let is_events = content_type.starts_with("text/event-stream");
+    if content_type.starts_with("text/html") {
+        return Err(malformed(WEB_PAGE.to_owned()));
+    }
+    let first = loop {
+        match parts.next().await.transpose()? {
+            Some(bytes) if bytes.is_empty() => {}
+            Some(bytes) => break bytes,
+            None => return Err(malformed("the response is empty".to_owned())),
+        }
+    };
+    if is_events || !(is_model_api || content_type.contains("json")) {
+        return Ok(RawBody::Parts(stream::once(async { Ok(first) }).chain(parts).boxed()));
+    }
+    let mut body = BytesMut::from(first);
+    while let Some(bytes) = parts.next().await.transpose()? {
+        if body.len() + bytes.len() > MAX_FRAME_BYTES {
+            return Err(malformed(FrameError::FrameTooLong.to_string()));
+        }
+        body.extend_from_slice(&bytes);
+    }
+    match body.trim_ascii_start().first() {
+        Some(b'{' | b'[') => Ok(RawBody::Complete(body.freeze())),
+        Some(b'<') => Err(malformed(WEB_PAGE.to_owned())),
+        _ => Err(malformed("the response is not JSON".to_owned())),
+    }
+}
+
+/// Returns the parts of a body as they arrive. The last one may be an error.
+fn parts(
+    settings: Arc<EndpointSettings>,
+    response: Response,
+) -> BoxStream<'static, Result<Bytes, ModelError>> {
+    let (idle, model) = (settings.idle_timeout, settings.name.clone());
+    let first_deadline = Instant::now() + settings.first_token_timeout;
+    let state = Some((Box::pin(response.bytes_stream()), first_deadline, WaitPhase::FirstToken));
+    stream::unfold(state, move |state| {
+        let (settings, model) = (settings.clone(), model.clone());
+        async move {
+            let (mut chunks, deadline, phase) = state?;
+            let error = match timeout_at(deadline, chunks.next()).await {
+                Ok(None) => return None,
+                Ok(Some(Ok(bytes))) => {
+                    let next = (chunks, Instant::now() + idle, WaitPhase::NextToken);
+                    return Some((Ok(bytes), Some(next)));
+                }
+                Ok(Some(Err(error))) if phase == WaitPhase::FirstToken => {
+                    let problem = error.without_url().to_string();
+                    ModelError::Unreachable { model, problem }
+                }
+                Ok(Some(Err(error))) => {
+                    ModelError::Broken { model, problem: error.without_url().to_string() }
+                }
+                Err(_) => {
+                    let after =
+                        if phase == WaitPhase::FirstToken { settings.first_token_timeout } else { idle };
+                    ModelError::TimedOut { model, waiting_for: phase, after }
+                }
+            };
+            Some((Err(error), None))
+        }
+    })
+    .boxed()
 }

@@ -45,7 +45,8 @@ impl Models {
     pub fn balanced(&self, name: &str) -> Result<Balanced, EndpointError> {
         let name = name.trim();
         let Some(config) = self.configs.get(name).filter(|config| !config.upstreams.is_empty()) else {
-            return Ok(Balanced::new(name, [(self.endpoint(name)?, 1, None)]));
+            let concurrent = self.configs.get(name).and_then(|config| config.concurrent_requests);
+            return Ok(Balanced::new(name, [(self.endpoint(name)?, 1, concurrent)]));
         };
         let mut endpoints = Vec::new();
         for upstream in &config.upstreams {

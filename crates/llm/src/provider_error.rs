@@ -46,7 +46,7 @@ pub(crate) fn provider_error(
             (provider_message.unwrap_or_else(|| NO_REASON.to_owned()), hint)
         }
     };
-    ModelError::Refused { model: settings.name.clone(), status, message, hint, body }
+    ModelError::Refused { model: settings.name.clone(), status, message, hint, retry_after: None, body }
 }
 
 /// Returns the provider's message in one line.
@@ -114,13 +114,16 @@ fn hint(settings: &EndpointSettings, status: Option<u16>, message: &str, body: &
 }
 
 /// Replaces our keys in all texts of the body.
-fn redact_keys(body: Value, settings: &EndpointSettings) -> Value {
-    let mut keys: Vec<&str> = settings
-        .headers
-        .values()
-        .filter(|value| value.is_sensitive())
+pub(crate) fn redact_keys(body: Value, settings: &EndpointSettings) -> Value {
+    let values = settings.headers.values().filter(|value| value.is_sensitive());
+    // `Bearer KEY` is a secret as a whole, and its last word is one too.
+    let words = |value: &str| [value.len(), value.rfind(' ').map_or(0, |space| value.len() - space - 1)];
+    let mut keys: Vec<&str> = values
         .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| words(value).map(|length| &value[value.len() - length..]))
         .collect();
+    let query = settings.url.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    keys.extend(query.filter(|(name, _)| *name != "api-version").map(|(_, value)| value));
     keys.extend(settings.login.iter().map(|(_, password)| password.expose()));
     match &settings.credentials {
         Credentials::None => {}

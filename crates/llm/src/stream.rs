@@ -21,10 +21,10 @@ use crate::frames::Framing;
 use crate::retry::{AttemptFailure, Attempts, RetryDecision};
 use crate::settings::EndpointSettings;
 use response_reader::{ReadStep, ResponseReader};
-pub(crate) use send::{headers, read_body, read_error_response, send, send_to, with_login};
+pub(crate) use send::{headers, read_body, read_error_body, read_error_response, send, send_to, with_login};
 
 /// The problem when a login page or a proxy responds instead of the API.
-const WEB_PAGE: &str = "received a web page";
+pub(crate) const WEB_PAGE: &str = "received a web page";
 
 /// The events of one request.
 pub(crate) struct EventStream<'e> {

@@ -147,6 +147,7 @@ fn rejected(problem: &str) -> ModelError {
         status: Some(400),
         message: problem.to_owned(),
         hint: None,
+        retry_after: None,
         body: Value::Null,
     }
 }

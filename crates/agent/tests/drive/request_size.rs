@@ -293,8 +293,11 @@ async fn a_conversation_of_stopped_steps_is_reduced_too() {
 #[tokio::test]
 async fn the_instructions_name_unavailable_servers() {
     let model = model([ScriptedTurn::text("I cannot see files.")]);
-    let unavailable =
-        |server: &str| MissingServer { server: server.to_owned(), reason: "it exited".to_owned() };
+    let unavailable = |server: &str| MissingServer {
+        server: server.to_owned(),
+        reason: "it exited".to_owned(),
+        is_starting: false,
+    };
     let (tools, missing) = (functions(), vec![unavailable("files"), unavailable("git")]);
     let agent = Agent::builder()
         .model(model.clone())

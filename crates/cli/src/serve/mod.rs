@@ -3,16 +3,17 @@
 mod models;
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
 use futures::future::Either;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use toolwire_gateway::{Gateway, GatewaySettings, Keys, StartError};
+use toolwire_gateway::{Gateway, GatewaySettings, Keys, OriginError, StartError};
 use toolwire_hub::{ServerConfig, Transport};
 use toolwire_llm::Demo;
 
@@ -87,6 +88,8 @@ async fn serve(
     gateway_settings.server_urls = server_urls(loaded);
     gateway_settings.agent = settings.agent.clone();
     gateway_settings.show_reasoning = settings.gateway.show_reasoning;
+    gateway_settings.provider_state = settings.gateway.provider_state;
+    gateway_settings.limits = settings.gateway.limits.clone();
     let needs_key = !keys.is_empty();
     gateway_settings.keys = keys;
 
@@ -130,6 +133,10 @@ fn start_error(error: &StartError, address: SocketAddr) -> CommandError {
         )),
         StartError::WeakKey { .. } => CommandError::usage(message)
             .with_hint("use a random text, such as the output of `openssl rand -hex 32`"),
+        StartError::Origin(error) => {
+            let key = if matches!(error, OriginError::Host(_)) { "hosts" } else { "origins" };
+            CommandError::usage(format!("`toolwire.gateway.{key}`: {error}")).with_hint(error.hint())
+        }
         _ => CommandError::work(message),
     }
 }
@@ -179,14 +186,45 @@ fn print_welcome(loaded: &LoadedConfig, local: SocketAddr, model: &str, needs_ke
             ));
         }
     }
-    let key = if needs_key { "$TOOLWIRE_KEY" } else { "none" };
-    let authorization = if needs_key { " -H \"authorization: Bearer $TOOLWIRE_KEY\"" } else { "" };
+    // `0.0.0.0` is no address to connect to.
+    let host = match local.ip() {
+        ip if !ip.is_unspecified() => local,
+        IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, local.port())),
+        IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::LOCALHOST, local.port())),
+    };
+    let name = Value::from(model);
+    let question = "What is the weather in Paris?";
+    let body = json!({"model": model, "messages": [{"role": "user", "content": question}]});
+    let (authorization, import, api_key, token) = match needs_key {
+        true => (
+            format!(" -H \"authorization: Bearer ${KEY_VARIABLE}\""),
+            "import os; ",
+            format!("os.environ[\"{KEY_VARIABLE}\"]"),
+            format!("\"${KEY_VARIABLE}\""),
+        ),
+        false => (String::new(), "", "\"none\"".to_owned(), "none".to_owned()),
+    };
+    let python = format!(
+        "{import}from openai import OpenAI; print(OpenAI(base_url=\"http://{host}/v1\", api_key={api_key})\
+         .responses.create(model={name}, input=\"{question}\").output_text)"
+    );
     print_stderr(&format!(
         "listening on http://{local}\n\
-         \x20 curl http://{local}/v1/chat/completions -H 'content-type: application/json'{authorization} \\\n\
-         \x20   -d '{{\"model\": \"{model}\", \"messages\": [{{\"role\": \"user\", \"content\": \"What is the weather in Paris?\"}}]}}'\n\
-         \x20 python -c 'from openai import OpenAI; print(OpenAI(base_url=\"http://{local}/v1\", api_key=\"{key}\")\
-         .responses.create(model=\"{model}\", input=\"What is the weather in Paris?\").output_text)'\n\
-         \x20 ANTHROPIC_BASE_URL=http://{local} ANTHROPIC_AUTH_TOKEN={key} claude --model {model}\n"
+         \x20 curl http://{host}/v1/chat/completions -H 'content-type: application/json'{authorization} \\\n\
+         \x20   -d {}\n\
+         \x20 python -c {}\n\
+         \x20 ANTHROPIC_BASE_URL=http://{host} ANTHROPIC_AUTH_TOKEN={token} claude --model {}\n",
+        quote(&body.to_string()),
+        quote(&python),
+        quote(model)
     ));
+}
+
+/// Writes a text as one word for a shell.
+fn quote(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:".contains(&byte);
+    match text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
 }

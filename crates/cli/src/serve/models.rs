@@ -5,16 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use toolwire_contract::ModelError;
-use toolwire_gateway::{
-    ForwardedRequest, ForwardedResponse, ModelCatalog, ServedModel, UnknownModel, Upstream,
-};
-use toolwire_llm::{Balanced, Demo, Models, PROVIDERS};
+use toolwire_gateway::{ForwardedBody, ForwardedRequest, ForwardedResponse};
+use toolwire_gateway::{ModelCatalog, ServedModel, UnknownModel, Upstream};
+use toolwire_llm::{Balanced, Demo, EndpointError, Models, PROVIDERS, RawBody};
 
 use crate::command_error::CommandError;
 use crate::settings::Settings;
 
-/// Endpoints are created again if there are more than this.
-const MAX_ENDPOINTS: usize = 256;
+/// Models that are not configured are created again if clients use more names than this.
+const MAX_NAMES: usize = 256;
 
 /// The start of the names of well-known models, and their providers.
 const KNOWN_MODELS: [(&str, &str); 8] = [
@@ -34,37 +33,59 @@ pub(super) struct ConfiguredModels {
     names: Vec<String>,
     aliases: BTreeMap<String, String>,
     default_name: String,
-    /// Endpoints that were used, so that their connections and converted tools are used again.
-    served: Mutex<BTreeMap<String, ServedModel>>,
+    /// The models that the configuration names. Their limits hold for all their names together.
+    configured: BTreeMap<String, ServedModel>,
+    /// Models by the names that clients used, so that their connections and converted tools are used again.
+    used: Mutex<BTreeMap<String, ServedModel>>,
 }
 
 impl ConfiguredModels {
+    /// Creates all configured models: a mistake is reported at the start, not with the first request.
     pub(super) fn new(settings: &Settings, models: Models) -> Result<ConfiguredModels, CommandError> {
         let default = settings.model.clone().or_else(|| models.default_model().map(|(name, _)| name));
         let default_name = default.unwrap_or_else(|| Demo::NAME.to_owned());
         let is_model = |name: &&str| !PROVIDERS.iter().any(|provider| provider.name == *name);
         let configured = models.configured().filter(is_model).map(str::to_owned);
         let listed = settings.gateway.models.iter().cloned();
-        let aliases = settings.gateway.aliases.keys().filter(|name| !name.contains('*')).cloned();
+        let aliases = &settings.gateway.aliases;
+        let alias_names = aliases.keys().filter(|name| !name.contains('*')).cloned();
         let mut seen = BTreeSet::new();
-        let mut names: Vec<String> =
-            std::iter::once(default_name.clone()).chain(listed).chain(configured).chain(aliases).collect();
+        let mut names: Vec<String> = std::iter::once(default_name.clone())
+            .chain(listed)
+            .chain(configured)
+            .chain(alias_names)
+            .collect();
         names.retain(|name| seen.insert(name.clone()));
-        let models = ConfiguredModels {
+        let mut created = ConfiguredModels {
             models,
             names,
-            aliases: settings.gateway.aliases.clone(),
+            aliases: aliases.clone(),
             default_name,
-            served: Mutex::default(),
+            configured: BTreeMap::new(),
+            used: Mutex::default(),
         };
-        // A mistake is reported at the start, not with the first request.
-        let invalid =
-            |name: &String| models.create(models.resolve(name)).err().map(|problem| (name.clone(), problem));
-        match models.names.iter().find_map(invalid) {
-            Some((name, problem)) => Err(CommandError::usage(format!("model `{name}`: {problem}"))
-                .with_hint("check `toolwire.model`, `toolwire.models` and `toolwire.gateway.models`")),
-            None => Ok(models),
+        for (alias, target) in aliases {
+            if alias.find('*').is_some_and(|position| position + 1 < alias.len()) {
+                return Err(CommandError::usage(format!("alias `{alias}`: the `*` is not at the end"))
+                    .with_hint("write a name, or the beginning of names followed by `*`"));
+            }
+            created.add(target, &format!("alias `{alias}`: "))?;
         }
+        for name in created.names.clone() {
+            created.add(&name, "")?;
+        }
+        Ok(created)
+    }
+
+    fn add(&mut self, name: &str, place: &str) -> Result<(), CommandError> {
+        let resolved = self.resolve(name);
+        if !self.configured.contains_key(&resolved) {
+            let model = self.create(&resolved).map_err(|error| {
+                CommandError::usage(format!("{place}model `{name}`: {error}")).with_hint(error.hint())
+            })?;
+            self.configured.insert(resolved, model);
+        }
+        Ok(())
     }
 
     pub(super) fn default_name(&self) -> &str {
@@ -73,6 +94,7 @@ impl ConfiguredModels {
 
     /// Returns the name of a model, of which `name` may be another name.
     fn resolve(&self, name: &str) -> String {
+        let name = name.trim();
         if self.models.configured().any(|configured| configured == name) {
             return name.to_owned();
         }
@@ -93,11 +115,11 @@ impl ConfiguredModels {
         }
     }
 
-    fn create(&self, name: String) -> Result<ServedModel, String> {
+    fn create(&self, name: &str) -> Result<ServedModel, EndpointError> {
         if name == Demo::NAME && !self.models.configured().any(|configured| configured == Demo::NAME) {
             return Ok(ServedModel::new(Arc::new(Demo)));
         }
-        let model = Arc::new(self.models.balanced(&name).map_err(|error| error.to_string())?);
+        let model = Arc::new(self.models.balanced(name)?);
         let mut served = ServedModel::new(model.clone());
         served.dialect = model.dialect();
         Ok(match model.dialect().filter(|_| model.accepts_raw_requests()) {
@@ -113,17 +135,23 @@ impl ModelCatalog for ConfiguredModels {
     }
 
     fn find(&self, name: &str) -> Result<ServedModel, UnknownModel> {
-        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = served.get(name) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = used.get(name) {
             return Ok(found.clone());
         }
-        let created = self.create(self.resolve(name));
-        let created = created.map_err(|problem| UnknownModel { name: name.to_owned(), problem })?;
-        if served.len() >= MAX_ENDPOINTS {
-            served.clear();
+        let resolved = self.resolve(name);
+        let found = match self.configured.get(&resolved).or_else(|| used.get(&resolved)) {
+            Some(found) => found.clone(),
+            None => self
+                .create(&resolved)
+                .map_err(|error| UnknownModel { name: name.to_owned(), problem: error.to_string() })?,
+        };
+        if used.len() >= MAX_NAMES {
+            used.clear();
         }
-        served.insert(name.to_owned(), created.clone());
-        Ok(created)
+        used.insert(name.to_owned(), found.clone());
+        used.insert(resolved, found.clone());
+        Ok(found)
     }
 }
 
@@ -137,7 +165,11 @@ impl Upstream for ModelUpstream {
     fn forward(&self, request: ForwardedRequest) -> BoxFuture<'_, Result<ForwardedResponse, ModelError>> {
         Box::pin(async move {
             let response = self.0.forward(request.path, request.body, &request.headers).await?;
-            Ok(ForwardedResponse::new(response.status, response.headers, response.body))
+            let body = match response.body {
+                RawBody::Complete(bytes) => ForwardedBody::Complete(bytes),
+                RawBody::Parts(parts) => ForwardedBody::Parts(parts),
+            };
+            Ok(ForwardedResponse::new(response.status, response.headers, body))
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use toolwire_contract::{Content, StopReason, Tool, ToolResult, Usage};
@@ -24,6 +25,8 @@ pub struct ResponseHead {
     /// Whether the client sees the calls of servers' tools. Chat Completions, which has no form for them, has them under
     /// `toolwire`.
     pub shows_server_calls: bool,
+    /// The id of the request, for errors.
+    pub request_id: String,
     /// Responses: fields of the request that the response repeats, without secrets.
     pub echo: Map<String, Value>,
 }
@@ -105,6 +108,10 @@ pub struct ClientError {
     pub message: String,
     /// The parameter that is wrong, if it is one.
     pub parameter: Option<String>,
+    /// The provider's code, instead of that of the kind.
+    pub code: Option<String>,
+    /// The time after which the request may succeed, if it is known.
+    pub retry_after: Option<Duration>,
 }
 
 /// The kind of an error, which determines the status and the class that SDKs raise.
@@ -120,6 +127,8 @@ pub enum ErrorKind {
     TooLarge,
     ContextExceeded,
     RateLimited,
+    /// The account at the provider has no credit or quota left.
+    QuotaExceeded,
     Overloaded,
     Unreachable,
     TimedOut,
@@ -212,6 +221,10 @@ impl ErrorKind {
             ErrorKind::NotFound | ErrorKind::ModelNotFound => 404,
             ErrorKind::TooLarge => 413,
             ErrorKind::RateLimited => 429,
+            ErrorKind::QuotaExceeded => match family {
+                crate::Family::Anthropic => 402,
+                _ => 429,
+            },
             ErrorKind::Internal => 500,
             ErrorKind::Unreachable | ErrorKind::ProviderKey => 502,
             ErrorKind::Overloaded => match family {
@@ -235,6 +248,7 @@ impl ErrorKind {
             ErrorKind::TooLarge => (INVALID, Some("request_too_large")),
             ErrorKind::ContextExceeded => (INVALID, Some("context_length_exceeded")),
             ErrorKind::RateLimited => ("rate_limit_error", Some("rate_limit_exceeded")),
+            ErrorKind::QuotaExceeded => ("insufficient_quota", Some("insufficient_quota")),
             ErrorKind::Overloaded | ErrorKind::Internal => ("server_error", None),
             ErrorKind::Unreachable => ("server_error", Some("upstream_unreachable")),
             ErrorKind::TimedOut => ("server_error", Some("timeout")),
@@ -253,6 +267,7 @@ impl ErrorKind {
             ErrorKind::NotFound | ErrorKind::ModelNotFound => "not_found_error",
             ErrorKind::TooLarge => "request_too_large",
             ErrorKind::RateLimited => "rate_limit_error",
+            ErrorKind::QuotaExceeded => "billing_error",
             ErrorKind::Overloaded => "overloaded_error",
             ErrorKind::TimedOut => "timeout_error",
             ErrorKind::Unreachable | ErrorKind::ProviderKey | ErrorKind::Internal => "api_error",
@@ -262,7 +277,7 @@ impl ErrorKind {
 
 impl ClientError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> ClientError {
-        ClientError { kind, message: message.into(), parameter: None }
+        ClientError { kind, message: message.into(), parameter: None, code: None, retry_after: None }
     }
 
     /// Returns the body of an error response. `request_id` is also in a header.
@@ -277,8 +292,27 @@ impl ClientError {
         }
     }
 
+    /// Returns the event of an error in a stream whose beginning is not known.
+    pub fn event(&self, family: crate::Family, request_id: &str) -> StreamEvent {
+        let mut body = self.body(family, request_id);
+        match family {
+            crate::Family::Anthropic => StreamEvent::json(Some("error"), body),
+            crate::Family::OpenAiResponses => {
+                // Some clients read the fields beside `type`, others those of `error`.
+                let error = self.openai_error();
+                body["type"] = "error".into();
+                for key in ["code", "message", "param"] {
+                    body[key] = error[key].clone();
+                }
+                StreamEvent::json(Some("error"), body)
+            }
+            _ => StreamEvent::json(None, body),
+        }
+    }
+
     pub(crate) fn openai_error(&self) -> Value {
         let (type_name, code) = self.kind.openai();
+        let code = self.code.as_deref().or(code);
         serde_json::json!({"message": self.message, "type": type_name, "param": self.parameter, "code": code})
     }
 }
@@ -289,6 +323,7 @@ impl From<&super::InvalidRequest> for ClientError {
             super::Problem::Unsupported(_) => ErrorKind::UnsupportedParameter,
             _ => ErrorKind::InvalidRequest,
         };
-        ClientError { kind, message: error.to_string(), parameter: Some(error.parameter.clone()) }
+        let parameter = Some(error.parameter.clone());
+        ClientError { parameter, ..ClientError::new(kind, error.to_string()) }
     }
 }

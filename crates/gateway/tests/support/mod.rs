@@ -248,14 +248,27 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
             status: rest.first().and_then(|status| status.parse().ok()),
             message: "the provider says no".to_owned(),
             hint: None,
+            retry_after: None,
             body: Value::Null,
         }),
+        ("refused", _) => ScriptedTurn::error(refused(&rest)),
+        ("retry-in-an-hour", _) => {
+            let mut turn = ScriptedTurn::text("Late.");
+            let after = Duration::from_secs(3_600);
+            let mut error = refused(&["429", "slow_down"]);
+            if let ModelError::Refused { retry_after, .. } = &mut error {
+                *retry_after = Some(after);
+            }
+            turn.events.push(ModelEvent::Retrying { after, retry: 1, max_retries: 3, error });
+            turn
+        }
         ("late-status", 0) => ScriptedTurn::calls([lookup("1", "a")]),
         ("late-status", _) => ScriptedTurn::error(ModelError::Refused {
             model: MODEL.to_owned(),
             status: Some(503),
             message: "the provider is busy".to_owned(),
             hint: None,
+            retry_after: None,
             body: Value::Null,
         }),
         ("broken", _) => broken(),
@@ -270,6 +283,18 @@ fn broken() -> ScriptedTurn {
     ScriptedTurn {
         events: vec![ModelEvent::Text("Half a".to_owned())],
         end: Some(Err(ModelError::Broken { model: MODEL.to_owned(), problem })),
+    }
+}
+
+/// The error of a provider with a status and a code.
+fn refused(words: &[&str]) -> ModelError {
+    ModelError::Refused {
+        model: MODEL.to_owned(),
+        status: words[0].parse().ok(),
+        message: "the provider says no".to_owned(),
+        hint: None,
+        retry_after: Some(Duration::from_secs(17)),
+        body: json!({"error": {"message": "no", "type": words[1], "code": words[1], "param": "temperature"}}),
     }
 }
 

@@ -234,7 +234,14 @@ impl ResponseReader {
                 };
                 let (hint, body) = (Some(error.hint().to_owned()), self.last_value.clone());
                 AttemptError {
-                    error: ModelError::Refused { model, status: None, message, hint, body },
+                    error: ModelError::Refused {
+                        model,
+                        status: None,
+                        message,
+                        hint,
+                        retry_after: None,
+                        body,
+                    },
                     failure: None,
                 }
             }

@@ -94,22 +94,31 @@ pub(crate) async fn read_error_response(
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let text = read_body(response, MAX_ERROR_BODY_BYTES, Instant::now() + ERROR_BODY_TIMEOUT).await;
-    let body = serde_json::from_slice(&text)
-        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&text).into_owned()));
+    let body = read_error_body(response).await;
+    let delay = retry_after(header, &body, clock.now());
     let failure = AttemptFailure::Status {
         status,
         permanent: is_permanent(&body),
-        retry_after: retry_after(header, &body, clock.now()),
+        retry_after: delay,
         should_retry: header("x-should-retry").and_then(|value| value.parse().ok()),
     };
     let mut error = provider_error(settings, toolset, Some(status), body);
+    if let ModelError::Refused { retry_after, .. } = &mut error {
+        *retry_after = delay;
+    }
     if let (ModelError::Refused { hint, .. }, Some(location)) = (&mut error, header(LOCATION.as_str()))
         && (300..400).contains(&status)
     {
         *hint = Some(format!("the endpoint has moved to {}; update `baseUrl`", redact_url(location)));
     }
     AttemptError { error, failure: Some(failure) }
+}
+
+/// Reads the body of an error: JSON, or text.
+pub(crate) async fn read_error_body(response: Response) -> Value {
+    let text = read_body(response, MAX_ERROR_BODY_BYTES, Instant::now() + ERROR_BODY_TIMEOUT).await;
+    serde_json::from_slice(&text)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&text).into_owned()))
 }
 
 pub(crate) fn headers(

@@ -88,6 +88,7 @@ async fn permanent_errors_are_returned_at_once() {
                 "the account has no credit or quota left; add credit or wait until the quota resets"
                     .to_owned()
             ),
+            retry_after: Some(Duration::from_secs(1)),
             body: quota,
         })
     );

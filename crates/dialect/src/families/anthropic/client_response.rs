@@ -156,7 +156,7 @@ impl ClientWriter for MessageWriter {
             }
             ClientEvent::Done { stop, usage } => self.finish(stop, *usage),
             ClientEvent::Failed(error) => {
-                vec![StreamEvent::json(Some("error"), error.body(Family::Anthropic, &self.head.id))]
+                vec![error.event(Family::Anthropic, &self.head.request_id)]
             }
         }
     }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use toolwire_contract::{StopReason, Usage};
 
+use crate::Family;
 use crate::client::{ClientEvent, ClientWriter, ResponseHead, StreamData, StreamEvent};
 use crate::request::SetFields;
 
@@ -123,9 +124,7 @@ impl ClientWriter for ChatWriter {
                 Vec::new()
             }
             ClientEvent::Done { stop, usage } => self.finish(stop, *usage),
-            ClientEvent::Failed(error) => {
-                vec![StreamEvent::json(None, json!({"error": error.openai_error()}))]
-            }
+            ClientEvent::Failed(error) => vec![error.event(Family::OpenAiChat, "")],
         }
     }
 

@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod forwarded;
+mod mcp_servers;
+mod secrets;
+mod start;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -16,7 +21,8 @@ struct Served {
     url: String,
     /// The lines until the gateway was ready.
     lines: Vec<String>,
-    _stderr: BufReader<ChildStderr>,
+    /// The rest of the log.
+    stderr: Option<BufReader<ChildStderr>>,
 }
 
 impl Drop for Served {
@@ -50,12 +56,11 @@ fn command(folder: &PathBuf, arguments: &[&str]) -> Command {
 }
 
 fn serve(folder: &PathBuf, arguments: &[&str]) -> Served {
-    let mut child = command(folder, &["--listen", "127.0.0.1:0"])
-        .args(arguments)
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    serve_with(command(folder, &["--listen", "127.0.0.1:0"]).args(arguments))
+}
+
+fn serve_with(command: &mut Command) -> Served {
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut lines = Vec::new();
     let url = loop {
@@ -67,7 +72,7 @@ fn serve(folder: &PathBuf, arguments: &[&str]) -> Served {
             break listening.unwrap().to_owned();
         }
     };
-    Served { child, url, lines, _stderr: stderr }
+    Served { child, url, lines, stderr: Some(stderr) }
 }
 
 /// A configuration with the stand-in of a provider as the model `up`, and no servers.
@@ -78,50 +83,6 @@ fn with_provider(provider: &FakeProvider, name: &str) -> Value {
 
 fn text_script() -> Script {
     Script::from_fn(|_| ScriptedResponse::Output(ModelOutput::text("Hello from the provider.")))
-}
-
-#[tokio::test]
-async fn the_first_request_needs_no_configuration() {
-    let served = serve(&folder("demo", None), &[]);
-    let text = served.lines.join("\n");
-    for part in
-        ["curl http://127.0.0.1:", "from openai import OpenAI", "ANTHROPIC_BASE_URL=http://127.0.0.1:"]
-    {
-        assert!(text.contains(part), "{text}");
-    }
-    let body = json!({"model": "demo", "messages": [{"role": "user", "content": "What is 25 + 17?"}]});
-    let response: Value = http_client()
-        .post(format!("{}/v1/chat/completions", served.url))
-        .json(&body)
-        .send()
-        .await
-        .unwrap()
-        .json()
-        .await
-        .unwrap();
-    let content = response["choices"][0]["message"]["content"].as_str().unwrap();
-    assert!(content.contains("42"), "{response}");
-}
-
-#[test]
-fn other_machines_need_a_key() {
-    let folder = folder("keys", None);
-    let refused = |key: Option<&str>| {
-        let mut command = command(&folder, &["--listen", "0.0.0.0:0"]);
-        if let Some(key) = key {
-            command.env("TOOLWIRE_KEY", key);
-        }
-        let output = command.output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
-    };
-    let (code, text) = refused(None);
-    assert_eq!(code, Some(2), "{text}");
-    assert!(text.contains("no key is configured") && text.contains("hint: set TOOLWIRE_KEY"), "{text}");
-    let (code, text) = refused(Some("short"));
-    assert_eq!(code, Some(2), "{text}");
-    assert!(text.contains("shorter than 32 characters") && !text.contains("`short`"), "{text}");
-    let output = command(&folder, &["--listen", "nowhere"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
 }
 
 /// A request that needs nothing from the gateway reaches the provider byte for byte, but for the name of the model.
@@ -234,31 +195,4 @@ async fn every_client_works_with_every_provider() {
         }
         assert_eq!(provider.rejections(), [], "{name}");
     }
-}
-
-/// Several endpoints: a request that fails before its response begins is sent to another one.
-#[tokio::test]
-async fn a_failing_endpoint_is_replaced_by_another() {
-    let failing = FakeProvider::start(
-        Api::OpenAiChat,
-        Script::from_fn(|_| ScriptedResponse::error(503, json!({"error": {"message": "busy"}}))),
-    )
-    .await;
-    let working = FakeProvider::start(Api::OpenAiChat, text_script()).await;
-    let upstream = |provider: &FakeProvider| json!({"baseUrl": provider.base_url()});
-    let config = json!({"mcpServers": {}, "toolwire": {"model": "up", "models": {"up": {
-        "provider": "openai", "model": "m", "apiKey": API_KEY, "upstreams": [upstream(&failing), upstream(&working)],
-    }}}});
-    let served = serve(&folder("upstreams", Some(&config)), &[]);
-    for path in ["/v1/chat/completions", "/v1/messages"] {
-        for _ in 0..8 {
-            let body =
-                json!({"model": "up", "max_tokens": 50, "messages": [{"role": "user", "content": "hi"}]});
-            let response =
-                http_client().post(format!("{}{path}", served.url)).json(&body).send().await.unwrap();
-            assert_eq!(response.status(), 200, "{path}: {}", response.text().await.unwrap());
-        }
-    }
-    assert_eq!(working.requests().len(), 16);
-    assert!(!failing.requests().is_empty(), "both endpoints were used");
 }
