@@ -222,3 +222,36 @@ async fn errors_of_the_provider() {
         }
     }
 }
+
+/// What the client sends reaches a provider with the same API unchanged, also in the second request of the loop.
+#[tokio::test]
+async fn a_provider_with_the_client_s_api_gets_the_client_s_own_request() {
+    let outputs = [call("lookup"), answer("It is found.")].map(ScriptedResponse::Output).to_vec();
+    let served = serve(Api::Anthropic, outputs).await;
+    let mut client = Client::new(format!("{}{MESSAGES}", served.url), MESSAGES);
+    client.headers = vec![("anthropic-beta", "context-1m-2025-08-07"), ("anthropic-version", "2023-06-01")];
+    let mark = json!({"type": "ephemeral"});
+    let messages =
+        json!([{"role": "user", "content": [{"type": "text", "text": "look", "cache_control": mark}]}]);
+    let system = json!([{"type": "text", "text": "Be brief.", "cache_control": mark}]);
+    let mine = json!({"name": "mine", "input_schema": {"type": "object"}, "cache_control": mark});
+    let body = json!({
+        "model": "m", "max_tokens": 100, "metadata": {"user_id": "u"}, "system": system, "messages": messages,
+        "tools": [mine], "stop_sequences": ["END"],
+    });
+    let (status, response) = client.post(&body).await;
+    assert_eq!(status, 200, "{response}");
+    assert!(response["content"][0]["text"].as_str().unwrap().ends_with("It is found."), "{response}");
+    let requests = served.provider.requests();
+    assert_eq!((requests.len(), served.provider.rejections()), (2, Vec::new()));
+    for request in &requests {
+        assert_eq!(request.headers["anthropic-beta"], "context-1m-2025-08-07");
+        for key in ["system", "metadata", "stop_sequences", "max_tokens"] {
+            assert_eq!(request.body[key], body[key], "{key}");
+        }
+        assert_eq!(request.body["messages"][0], messages[0]);
+        assert_eq!(request.body["tools"], requests[0].body["tools"]);
+        assert_eq!(request.body["tools"][0], mine);
+        assert_eq!(request.body["tools"][1]["name"], "lookup");
+    }
+}

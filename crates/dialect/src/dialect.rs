@@ -187,6 +187,11 @@ impl Dialect {
         }
     }
 
+    /// Whether this is exactly the API that a gateway serves as `family`. Others of the family reject some of its fields.
+    pub fn has_api_of(self, family: Family) -> bool {
+        family.format().verbatim.is_some_and(|format| format.dialects.contains(&self))
+    }
+
     /// Whether definitions in this dialect can be read back into tools (`--from`).
     pub const fn is_readable(self) -> bool {
         matches!(

@@ -29,6 +29,7 @@ mod output;
 mod families; // depend on the modules above
 
 mod read;
+mod verbatim;
 mod write;
 
 pub use arguments::{ArgumentError, Checker, Decoded, Encoded, Repair, RepairKind};
@@ -48,10 +49,11 @@ pub use output::{BoundOutput, OutputMethod, separates_output};
 pub use read::{CallStream, ResponseStream, read_calls, read_client_request, read_response};
 pub use report::{Change, Effect, Refusal, Report, Status};
 pub use request::{OutputLimit, RequestError, RequestOptions};
-pub use response::{CallId, CallKind, ReceivedCall, ResponseError, is_refusal};
+pub use response::{CallId, CallKind, ReceivedCall, ResponseError, custom_call_input, is_refusal};
 pub use result::{CallOutcome, ResultOptions, image_size, media_type};
 pub use toolset::Toolset;
 pub use toolwire_validation::{Requirement, Violation, ViolationKind};
+pub use verbatim::{verbatim_request, write_request_text};
 pub use write::{check_content, dropped_parameters, write_calls, write_request, write_results};
 
 /// Runs the example on the project's front page.

@@ -1,7 +1,7 @@
 //! Tools bound to a dialect.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bumpalo::Bump;
 use serde_json::{Map, Value};
@@ -18,6 +18,8 @@ use crate::{Dialect, Family, Options, Report};
 #[derive(Debug)]
 pub struct Toolset {
     definitions: Vec<Value>,
+    /// The definitions as JSON texts, made when they are first needed.
+    texts: OnceLock<Vec<String>>,
     reports: Vec<Report>,
     tools: Vec<BoundTool>,
     by_wire_name: HashMap<String, usize>,
@@ -51,6 +53,7 @@ impl Toolset {
     fn bind<'a>(sources: &SourceTools<'a>, dialect: Dialect, options: &Options, arena: &'a Bump) -> Toolset {
         let mut toolset = Toolset {
             definitions: Vec::new(),
+            texts: OnceLock::new(),
             reports: Vec::new(),
             tools: Vec::new(),
             by_wire_name: HashMap::new(),
@@ -85,6 +88,12 @@ impl Toolset {
     /// Returns one definition per tool that was not refused, in input order.
     pub fn definitions(&self) -> Vec<&Value> {
         self.definitions.iter().collect()
+    }
+
+    /// Returns the definition of a tool as JSON text, which is the same in every request.
+    pub(crate) fn definition_text(&self, tool: &str) -> Option<&str> {
+        let texts = self.texts.get_or_init(|| self.definitions.iter().map(Value::to_string).collect());
+        Some(&texts[*self.by_own_name.get(tool)?])
     }
 
     /// Returns the value of a request's `tools` field.

@@ -32,10 +32,7 @@ pub fn write_request(
     if let Some(type_name) = find_foreign_content(&request.messages, dialect.family().meta_key()) {
         return Err(RequestError::ForeignContent { dialect, type_name });
     }
-    let user_limits = user_limits(dialect, options);
-    let assistant_limits = if rules.accepts_assistant_media { user_limits } else { ContentLimits::TEXT };
-    let history = HistoryReader { dialect, rules, tools, user_limits, assistant_limits };
-    let mut turns = history.turns(&request.messages);
+    let mut turns = history_reader(dialect, tools, options).turns(&request.messages);
     if turns.is_empty() {
         return Err(RequestError::NoMessages);
     }
@@ -74,6 +71,18 @@ pub fn write_request(
     }
     merge(&mut body, &options.extra);
     Ok(Value::Object(body))
+}
+
+/// Returns a reader of the messages of a request.
+pub(crate) fn history_reader<'a>(
+    dialect: Dialect,
+    tools: &'a Toolset,
+    options: &RequestOptions,
+) -> HistoryReader<'a> {
+    let rules = &dialect.family().format().rules;
+    let user_limits = user_limits(dialect, options);
+    let assistant_limits = if rules.accepts_assistant_media { user_limits } else { ContentLimits::TEXT };
+    HistoryReader { dialect, rules, tools, user_limits, assistant_limits }
 }
 
 /// Checks whether a user message of a request may contain a block. [`write_request`] replaces other images and files
@@ -160,7 +169,7 @@ pub fn write_results(
 }
 
 /// Merges fields into a body. Objects are merged key by key.
-fn merge(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
+pub(crate) fn merge(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
     for (key, value) in extra {
         match (body.get_mut(key), value) {
             (Some(Value::Object(known)), Value::Object(more)) => merge(known, more),

@@ -11,8 +11,8 @@ use toolwire_contract::{
     ToolChoice, ToolResult,
 };
 use toolwire_dialect::{
-    Dialect, Family, HostedApproval, Options, RequestError, RequestOptions, ToolFilter, Toolset,
-    read_client_request, write_request,
+    ClientRequest, Dialect, Family, HostedApproval, Options, RequestError, RequestOptions, ToolFilter,
+    Toolset, read_client_request, write_request, write_request_text,
 };
 
 const SERVED: [(Dialect, Family); 3] = [
@@ -103,6 +103,16 @@ fn body(dialect: Dialect, request: &ModelRequest, stream: bool) -> Value {
     write_request(dialect, request, &toolset, &options).unwrap()
 }
 
+/// Writes a request that was read, for the client's own API.
+fn rewritten(dialect: Dialect, client: &ClientRequest, sent: &Value) -> Value {
+    let verbatim = client.verbatim(dialect.family(), &sent.to_string()).unwrap();
+    let request = ModelRequest { verbatim: Some(Arc::new(verbatim)), ..client.request.clone() };
+    let toolset = Toolset::new(&[], dialect, &Options::default());
+    let options =
+        RequestOptions { model: client.model.clone(), stream: client.stream, ..RequestOptions::default() };
+    serde_json::from_str(&write_request_text(dialect, &request, &toolset, &options).unwrap()).unwrap()
+}
+
 fn generation(family: Family, seed: i64) -> Generation {
     let mut generation = Generation::default();
     generation.top_p = Some(0.5);
@@ -181,7 +191,9 @@ proptest! {
                 generation,
                 ..ModelRequest::default()
             };
-            let client = read_client_request(family, body(dialect, &request, stream)).unwrap().unwrap();
+            let sent = body(dialect, &request, stream);
+            let client = read_client_request(family, sent.clone()).unwrap().unwrap();
+            prop_assert_eq!(rewritten(dialect, &client, &sent), sent, "{:?}", family);
             prop_assert_eq!((&*client.model, client.stream), ("m/x", stream));
             let mut read = client.request;
             // What the writer adds itself, such as `store: false`.

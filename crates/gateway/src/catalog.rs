@@ -96,4 +96,9 @@ impl ServedModel {
     pub(crate) fn family(&self) -> Option<Family> {
         self.dialect.map(Dialect::family)
     }
+
+    /// Whether the provider has exactly the API of the client.
+    pub(crate) fn has_api_of(&self, family: Family) -> bool {
+        self.dialect.is_some_and(|dialect| dialect.has_api_of(family))
+    }
 }

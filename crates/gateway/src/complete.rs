@@ -33,7 +33,7 @@ impl Inner {
         if let Some(forward) = self.straight_through(family, &caller, headers, &body)? {
             return forward.await;
         }
-        let mut prepared = self.prepare(family, &caller.principal, headers, body.into_object()?)?;
+        let mut prepared = self.prepare(family, &caller.principal, headers, &body)?;
         prepared.head.request_id.clone_from(&caller.request_id);
         let dropped = bounded_list(&prepared.dropped);
         let is_stream = prepared.client.stream;
@@ -58,7 +58,7 @@ impl Inner {
 
     /// Starts the run of a request.
     fn start(&self, family: Family, caller: Caller, prepared: Prepared) -> Result<Exchange, Failure> {
-        let Prepared { client, options, served, listed_servers, .. } = prepared;
+        let Prepared { mut client, options, served, listed_servers, .. } = prepared;
         if !client.approvals.is_empty() {
             let paused = self.paused.resume(&caller.principal, &client)?;
             return Ok(Exchange::resume(paused, self.context(family, caller)));
@@ -84,7 +84,10 @@ impl Inner {
                 settings.search.tools = 0;
             }
         }
-        let messages = self.hidden.restore(&caller.principal, client.request.messages);
+        let mut verbatim = client.request.verbatim.take();
+        let own_items = verbatim.as_mut().map(Arc::make_mut);
+        let messages = self.hidden.restore(&caller.principal, client.request.messages, own_items);
+        settings.verbatim = verbatim;
         match messages.last() {
             Some(last) if last.role == Role::User => {}
             Some(_) => return Err(Failure::invalid("messages", "the last message must be one of the user")),

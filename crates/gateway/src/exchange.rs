@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, PendingCall, Run, RunLimit, RunStream};
 use toolwire_contract::{Message, Role, StopReason, Tool, ToolCall, ToolChoice, ToolResult, Usage};
-use toolwire_dialect::{ClientError, ClientEvent, ErrorKind, Family, ServerCall};
+use toolwire_dialect::{ClientError, ClientEvent, ErrorKind, Family, ServerCall, custom_call_input};
 
 use crate::hidden_rounds::HiddenRounds;
 use crate::ids::random_id;
@@ -246,8 +246,12 @@ impl Exchange {
         for (original, call) in calls {
             let id = self.new_id(prefix)?;
             ids.push((id.clone(), original));
-            let arguments = call.arguments.unwrap_or_default();
-            self.ready.push_back(ClientEvent::Call { id, name: call.name, arguments });
+            self.ready.push_back(match custom_call_input(&call).map(str::to_owned) {
+                Some(input) => ClientEvent::CustomCall { id, name: call.name, input },
+                None => {
+                    ClientEvent::Call { id, name: call.name, arguments: call.arguments.unwrap_or_default() }
+                }
+            });
         }
         Some(ids)
     }

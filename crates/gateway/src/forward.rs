@@ -12,7 +12,7 @@ use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Map, Value};
 use tokio::time::timeout_at;
 use toolwire_contract::ModelError;
-use toolwire_dialect::{ClientError, Dialect, ErrorKind, Family};
+use toolwire_dialect::{ClientError, ErrorKind, Family};
 
 use crate::body_scan::BodyFacts;
 use crate::catalog::{ForwardedBody, ForwardedRequest, ServedModel, Upstream};
@@ -22,7 +22,7 @@ use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
 use crate::top_level::{InvalidBody, TopLevel};
 
-/// Headers of the client that the provider gets.
+/// Headers of Anthropic's clients that the provider gets.
 const SENT: [&str; 2] = ["anthropic-version", "anthropic-beta"];
 
 /// Headers of the provider that the client gets, besides those for its limits.
@@ -48,7 +48,13 @@ impl Body {
         Ok(Body { bytes, fields })
     }
 
-    pub(crate) fn into_object(self) -> Result<Map<String, Value>, Failure> {
+    /// Returns the JSON text.
+    pub(crate) fn text(&self) -> &str {
+        // The text was checked when the fields were found.
+        std::str::from_utf8(&self.bytes).unwrap_or_default()
+    }
+
+    pub(crate) fn to_object(&self) -> Result<Map<String, Value>, Failure> {
         let parsed = serde_json::from_slice(&self.bytes);
         parsed.map_err(|error| invalid_body(InvalidBody::Syntax(error.to_string())))
     }
@@ -98,7 +104,7 @@ impl Inner {
         let Some(served) = body.model().and_then(|name| self.models.find(&name).ok()) else {
             return Ok(None);
         };
-        if !has_api_of(family, &served) || self.settings.agent.instructions.is_some() {
+        if !served.has_api_of(family) || self.settings.agent.instructions.is_some() {
             return Ok(None);
         }
         let own_keys = ["toolwire", "previous_response_id", "conversation", "background", "mcp_servers"];
@@ -118,10 +124,7 @@ impl Inner {
         }
         let mut request =
             ForwardedRequest { body: body.with_model(upstream.model_id()), ..ForwardedRequest::default() };
-        if family == Family::Anthropic {
-            let sent = |name: &'static str| Some((name, headers.get(name)?.to_str().ok()?.to_owned()));
-            request.headers = SENT.into_iter().filter_map(sent).collect();
-        }
+        request.headers = sent_headers(family, headers);
         let forward = Forward {
             family,
             model: served.model.name().to_owned(),
@@ -177,15 +180,10 @@ impl Inner {
     }
 }
 
-/// Whether the provider has exactly the API of the client. Others of the same family reject some of its fields.
-fn has_api_of(family: Family, served: &ServedModel) -> bool {
-    let dialects: &[Dialect] = match family {
-        Family::OpenAiChat => &[Dialect::OpenAi, Dialect::OpenAiStrict],
-        Family::OpenAiResponses => &[Dialect::Responses, Dialect::ResponsesStrict],
-        Family::Anthropic => &[Dialect::Anthropic, Dialect::AnthropicStrict],
-        _ => &[],
-    };
-    served.upstream.is_some() && served.dialect.is_some_and(|dialect| dialects.contains(&dialect))
+/// Returns the headers of a client that a provider with the same API gets.
+pub(crate) fn sent_headers(family: Family, headers: &HeaderMap) -> Vec<(&'static str, String)> {
+    let sent = |name: &'static str| Some((name, headers.get(name)?.to_str().ok()?.to_owned()));
+    SENT.into_iter().filter(|_| family == Family::Anthropic).filter_map(sent).collect()
 }
 
 fn is_openai(served: &ServedModel) -> bool {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use toolwire_contract::{Block, Message, Role, ToolResult};
+use toolwire_contract::{Block, Message, Role, ToolResult, VerbatimRequest};
 
 use crate::keys::Principal;
 use crate::recent::Recent;
@@ -35,8 +35,13 @@ impl HiddenRounds {
     /// Returns the messages that a client sent, with all that it was not sent. Every call has a result afterwards.
     ///
     /// Calls of one response may come in several messages, each with its result: the complete response takes the place of the
-    /// last one.
-    pub(crate) fn restore(&self, principal: &Principal, messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+    /// last one. In the client's own items, the ids of the calls become the original ones.
+    pub(crate) fn restore(
+        &self,
+        principal: &Principal,
+        messages: Vec<Arc<Message>>,
+        mut verbatim: Option<&mut VerbatimRequest>,
+    ) -> Vec<Arc<Message>> {
         let mut rounds: Vec<(Arc<Round>, usize)> = Vec::new();
         for (index, message) in messages.iter().enumerate() {
             let found: Option<Vec<Arc<Round>>> =
@@ -58,10 +63,29 @@ impl HiddenRounds {
         let results: HashMap<&str, &ToolResult> =
             all_results.filter(|(id, _)| original_ids.contains_key(id)).collect();
         let is_known = |block: &Block| matches!(block, Block::Call { id, .. } | Block::Result { id, .. } if original_ids.contains_key(id.as_str()));
+        // Whether a message has only results of the responses right before it, so that it stays one message.
+        let follows = |index: usize| {
+            let ids = rounds.iter().filter(|(_, last)| last + 1 == index).flat_map(|(round, _)| &round.ids);
+            let ids: Vec<&str> =
+                ids.filter(|(_, original)| original.is_some()).map(|(shown, _)| shown.as_str()).collect();
+            let is_own = |(id, _): (&str, &ToolResult)| !original_ids.contains_key(id) || ids.contains(&id);
+            messages.get(index).is_some_and(|message| {
+                message.role == Role::User
+                    && message.results().all(is_own)
+                    && message.calls().next().is_none()
+            })
+        };
         let mut restored: Vec<Arc<Message>> = Vec::with_capacity(messages.len());
         for (index, message) in messages.iter().enumerate() {
             match message.role {
                 _ if !message.content.iter().any(is_known) => restored.push(message.clone()),
+                Role::User if follows(index) => {
+                    let renamed = Arc::new(rename_results(message, &original_ids));
+                    if let Some(verbatim) = verbatim.as_deref_mut() {
+                        rename_items(verbatim, message, &renamed);
+                    }
+                    restored.push(renamed);
+                }
                 Role::User => {
                     let mut message = Message::clone(message);
                     message.content.retain(|block| !is_known(block));
@@ -73,7 +97,11 @@ impl HiddenRounds {
                     for (round, _) in rounds.iter().filter(|(_, last)| *last == index) {
                         remove_shown_calls(&mut restored);
                         restored.extend(round.messages.iter().cloned());
-                        let returned = round.ids.iter().filter_map(|(shown, original)| {
+                        let next = messages.get(index + 1).filter(|_| follows(index + 1));
+                        let is_next =
+                            |shown: &str| next.is_some_and(|next| next.results().any(|(id, _)| id == shown));
+                        let earlier = round.ids.iter().filter(|(shown, _)| !is_next(shown));
+                        let returned = earlier.filter_map(|(shown, original)| {
                             let result = (*results.get(shown.as_str())?).clone();
                             Some(Block::Result { id: original.clone()?, result })
                         });
@@ -96,6 +124,31 @@ impl HiddenRounds {
 
 fn estimated_bytes(message: &Message) -> usize {
     serde_json::to_vec(message).map_or(0, |text| text.len())
+}
+
+fn rename_results(message: &Message, original_ids: &HashMap<&str, &Option<String>>) -> Message {
+    let mut message = message.clone();
+    for block in &mut message.content {
+        if let Block::Result { id, .. } = block
+            && let Some(Some(original)) = original_ids.get(id.as_str())
+        {
+            id.clone_from(original);
+        }
+    }
+    message
+}
+
+/// Replaces the ids in the items of a message that was renamed. The ids are random, so they are found as text.
+fn rename_items(verbatim: &mut VerbatimRequest, message: &Arc<Message>, renamed: &Arc<Message>) {
+    let known = verbatim.messages.iter_mut().find(|(known, _)| Arc::ptr_eq(known, message));
+    let Some((known, items)) = known else { return };
+    *known = renamed.clone();
+    let quoted = |id: &str| serde_json::Value::from(id).to_string();
+    for ((shown, _), (original, _)) in message.results().zip(renamed.results()) {
+        for item in items.iter_mut().filter(|_| shown != original) {
+            *item = item.replace(&quoted(shown), &quoted(original));
+        }
+    }
 }
 
 /// Removes the visible part of a response, because the complete one replaces it: texts of the model, and calls that were made for
@@ -180,7 +233,8 @@ mod tests {
         let shown =
             message("assistant", json!([{"type": "text", "text": "I look."}, call("call_shown", "mine")]));
         let returned = message("user", json!([result("call_shown", "done")]));
-        let restored = rounds.restore(&principal(), vec![question.clone(), shown.clone(), returned.clone()]);
+        let restored =
+            rounds.restore(&principal(), vec![question.clone(), shown.clone(), returned.clone()], None);
         let mut expected = vec![question.clone()];
         expected.extend(hidden);
         expected.push(message("user", json!([result("2", "done")])));
@@ -193,7 +247,7 @@ mod tests {
         )]);
         let other = other.authenticate(&headers).expect("the key is right");
         let plain = vec![question, shown, returned];
-        assert_eq!(rounds.restore(&other, plain.clone()), plain, "another caller gets nothing");
+        assert_eq!(rounds.restore(&other, plain.clone(), None), plain, "another caller gets nothing");
     }
 
     #[test]
@@ -201,10 +255,10 @@ mod tests {
         let rounds = HiddenRounds::default();
         let calls = message("assistant", json!([call("1", "a"), call("2", "b")]));
         let half = message("user", json!([result("2", "done")]));
-        let restored = rounds.restore(&principal(), vec![calls.clone(), half.clone()]);
+        let restored = rounds.restore(&principal(), vec![calls.clone(), half.clone()], None);
         assert_eq!(restored.len(), 3);
         assert_eq!(restored[1].results().map(|(id, _)| id).collect::<Vec<_>>(), ["1"]);
-        assert_eq!(rounds.restore(&principal(), vec![calls]).len(), 2);
+        assert_eq!(rounds.restore(&principal(), vec![calls], None).len(), 2);
     }
 
     #[test]

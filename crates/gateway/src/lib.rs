@@ -28,6 +28,7 @@ mod recent;
 mod responding;
 mod response;
 mod tools;
+mod verbatim;
 
 mod gateway;
 mod server;

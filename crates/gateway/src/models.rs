@@ -33,7 +33,7 @@ impl Inner {
     /// Estimates the size of a request, with the tools that the gateway adds. Nothing is sent to the provider: clients ask
     /// often.
     pub(crate) fn count_tokens(&self, headers: &HeaderMap, body: &[u8]) -> Result<HttpResponse, Failure> {
-        let mut body = Body::read(body.to_vec().into())?.into_object()?;
+        let mut body = Body::read(body.to_vec().into())?.to_object()?;
         let mut options = RequestOptions::take(headers, &mut body)?;
         // The reader requires it, and it does not count.
         body.entry("max_tokens").or_insert(json!(1));

@@ -5,17 +5,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
 use toolwire_dialect::{
-    ClientError, ClientRequest, ErrorKind, Family, ResponseHead, ToolReference, dropped_parameters,
+    ClientError, ClientRequest, ErrorKind, Family, Problem, ResponseHead, ToolReference, dropped_parameters,
     read_client_request,
 };
 
 use crate::catalog::ServedModel;
+use crate::forward::Body;
 use crate::gateway::Inner;
 use crate::hosted;
 use crate::ids::random_id;
 use crate::keys::Principal;
 use crate::request_options::RequestOptions;
 use crate::response::Failure;
+use crate::verbatim;
 
 /// Parameters whose loss changes the meaning of the response.
 const ESSENTIAL: [&str; 6] =
@@ -41,8 +43,9 @@ impl Inner {
         family: Family,
         principal: &Principal,
         headers: &HeaderMap,
-        mut body: Map<String, Value>,
+        sent: &Body,
     ) -> Result<Prepared, Failure> {
+        let mut body = sent.to_object()?;
         let mut options = RequestOptions::take(headers, &mut body)?;
         reject_state(family, &body)?;
         let stores_items = family == Family::OpenAiResponses && body.get("store") != Some(&json!(false));
@@ -51,7 +54,7 @@ impl Inner {
         }
         let listed_servers = hosted::listed_servers(&body);
         let mut head = self.head(family, &body)?;
-        let client = read_request(family, body)?;
+        let mut client = read_request(family, body)?;
         let served = self.find_model(&client.model)?;
         let (tools, max) = (client.request.tools.len(), self.settings.limits.tools);
         if tools > max {
@@ -69,6 +72,11 @@ impl Inner {
         options.selection.hosted =
             hosted::filters(&client.hosted_servers, &*self.tools, &self.settings.server_urls, family)?;
         options.selection.allowed = allowed_tools(&client);
+        verbatim::attach(&mut client, family, &served, headers, sent)?;
+        if client.request.verbatim.is_some() {
+            let dropped = Vec::new();
+            return Ok(Prepared { stores_items, client, options, head, served, dropped, listed_servers });
+        }
         self.checked_tools.check(&served, &client.request.tools)?;
         let mut dropped = client.ignored.clone();
         if let Some(dialect) = served.dialect {
@@ -147,7 +155,14 @@ fn reject_state(family: Family, body: &Map<String, Value>) -> Result<(), Failure
 pub(crate) fn read_request(family: Family, body: Map<String, Value>) -> Result<ClientRequest, Failure> {
     match read_client_request(family, Value::Object(body)) {
         Some(Ok(client)) => Ok(client),
-        Some(Err(error)) => Err(ClientError::from(&error).into()),
+        Some(Err(error)) => {
+            let mut refused = ClientError::from(&error);
+            if matches!(error.problem, Problem::ProviderTool { .. }) {
+                let hint = "with the header `x-toolwire-servers: none`, a provider with this API gets the request unchanged";
+                refused.message = format!("{}; {hint}", refused.message);
+            }
+            Err(refused.into())
+        }
         None => Err(Failure::new(ErrorKind::NotFound, "the gateway does not have this API")),
     }
 }

@@ -139,7 +139,7 @@ async fn request(endpoint: &Endpoint, texts: Vec<String>) -> Result<Vec<Vec<f32>
 
 async fn attempt(endpoint: &Endpoint, body: Bytes, count: usize) -> Result<Vec<Vec<f32>>, AttemptError> {
     let deadline = Instant::now() + endpoint.settings.first_token_timeout;
-    let response = send(endpoint, body, deadline).await?;
+    let response = send(endpoint, body, &[], deadline).await?;
     if !response.status().is_success() {
         let no_tools = Toolset::new(&[], endpoint.settings.dialect, &Options::default());
         return Err(read_error_response(endpoint, response, &no_tools).await);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Response, Url};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -81,19 +81,10 @@ impl Endpoint {
         headers: &[(&'static str, String)],
     ) -> Result<Response, ModelError> {
         let url = self.raw_url(path)?;
-        let mut own = self.clone();
-        if !headers.is_empty() {
-            let settings = Arc::make_mut(&mut own.settings);
-            for (name, value) in headers {
-                if let Ok(value) = HeaderValue::from_str(value) {
-                    settings.headers.insert(HeaderName::from_static(name), value);
-                }
-            }
-        }
         let mut attempts = Attempts::new(self.settings.retries);
         loop {
             let deadline = Instant::now() + self.settings.first_token_timeout;
-            match send_to(&own, url.clone(), body.clone(), deadline).await {
+            match send_to(self, url.clone(), body.clone(), headers, deadline).await {
                 Ok(response) => return Ok(response),
                 Err(AttemptError { error, failure: Some(failure @ AttemptFailure::Connection) }) => {
                     match attempts.after_failure(failure, self.clock.jitter()) {

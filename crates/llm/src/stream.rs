@@ -14,7 +14,7 @@ use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::Instant;
 use toolwire_contract::{Block, Content, ModelError, ModelEvent, ModelRequest, ModelResponse, WaitPhase};
-use toolwire_dialect::{BoundOutput, Toolset, is_refusal, write_request};
+use toolwire_dialect::{BoundOutput, Toolset, is_refusal, verbatim_request, write_request_text};
 
 use crate::Endpoint;
 use crate::frames::Framing;
@@ -47,6 +47,8 @@ struct PreparedRequest {
     toolset: Arc<Toolset>,
     output: Option<Arc<BoundOutput>>,
     body: Bytes,
+    /// Headers of the client.
+    headers: Vec<(&'static str, String)>,
     /// For APIs without call ids: it makes generated ids differ from those of other responses.
     seed: String,
     attempts: Attempts,
@@ -127,7 +129,7 @@ impl<'e> EventStream<'e> {
     async fn attempt(&mut self, request: &PreparedRequest) -> Result<StreamState, AttemptError> {
         let settings = &self.endpoint.settings;
         let deadline = Instant::now() + settings.first_token_timeout;
-        let response = send(self.endpoint, request.body.clone(), deadline).await?;
+        let response = send(self.endpoint, request.body.clone(), &request.headers, deadline).await?;
         if !response.status().is_success() {
             return Err(read_error_response(self.endpoint, response, &request.toolset).await);
         }
@@ -172,22 +174,32 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
         hint: Some(hint),
     };
     request.max_output_tokens = request.max_output_tokens.or(settings.max_output_tokens);
-    let toolset = endpoint.toolset_cache.convert(&request, settings.dialect).await;
-    let offered = toolset.definitions().len();
+    let options = endpoint.learned.request_options(settings, &request);
+    if verbatim_request(settings.dialect, &request, &options).is_none() {
+        request.verbatim = None;
+    }
+    let mut toolset = endpoint.toolset_cache.convert(&request, settings.dialect).await;
+    let is_taken = |(name, _): &(String, String)| toolset.own_name(name).is_some();
+    if request.verbatim.as_ref().is_some_and(|verbatim| verbatim.tools.iter().any(is_taken)) {
+        // A name in this dialect is that of a client's tool, so all tools are named together.
+        request.verbatim = None;
+        toolset = endpoint.toolset_cache.convert(&request, settings.dialect).await;
+    }
+    let own = request.verbatim.as_ref().map_or(0, |verbatim| verbatim.tools.len());
+    let offered = toolset.definitions().len() + own;
     if let Some(max_tools) = settings.limits.tools.filter(|max_tools| offered > *max_tools) {
         let problem = format!("{offered} tools are offered, and the maximum is {max_tools}");
         return Err(unusable(problem, "offer fewer tools, or let the model search for them".to_owned()));
     }
-    let options = endpoint.learned.request_options(settings, &request);
     let output = BoundOutput::new(&request, &toolset, &options)
         .map_err(|error| unusable(error.to_string(), error.hint()))?;
-    let body = write_request(settings.dialect, &request, &toolset, &options)
+    let body = write_request_text(settings.dialect, &request, &toolset, &options)
         .map_err(|error| unusable(error.to_string(), error.hint()))?;
-    let body = serde_json::to_vec(&body).expect("a JSON value can be written");
     let request = PreparedRequest {
         toolset,
         output: output.map(Arc::new),
         body: Bytes::from(body),
+        headers: request.verbatim.map(|verbatim| verbatim.headers.clone()).unwrap_or_default(),
         seed: request.messages.len().to_string(),
         attempts: Attempts::new(settings.retries),
     };

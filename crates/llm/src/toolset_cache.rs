@@ -29,16 +29,20 @@ struct CacheEntry {
 }
 
 impl ToolsetCache {
-    /// Returns the tools of a request in the dialect, converting them if they are not cached.
+    /// Returns the tools of a request in the dialect, converting them if they are not cached. Those of a client that are sent as
+    /// they are need no conversion, so the tools of a gateway are converted once for all clients.
     pub(crate) async fn convert(&self, request: &ModelRequest, dialect: Dialect) -> Arc<Toolset> {
-        let tools = &request.tools;
         let recent_tools = match dialect {
             Dialect::AnthropicStrict => request.recent_tools.clone(),
             _ => Arc::default(),
         };
-        if let Some(cached) = self.find(tools, &recent_tools) {
+        if let Some(cached) = self.find(request, &recent_tools) {
             return cached;
         }
+        let tools: Arc<[Tool]> = match request.verbatim {
+            Some(_) => converted(request).cloned().collect(),
+            None => request.tools.clone(),
+        };
         let convert = {
             let (tools, recent_tools) = (tools.clone(), recent_tools.to_vec());
             move || {
@@ -56,14 +60,15 @@ impl ToolsetCache {
             let reason = report.reason.as_ref().map(|reason| reason.message.as_str());
             tracing::warn!(tool = report.tool, dialect = %dialect, reason, "a tool is not offered to the model");
         }
-        self.insert(CacheEntry { tools: tools.clone(), recent_tools, toolset: toolset.clone() });
+        self.insert(CacheEntry { tools, recent_tools, toolset: toolset.clone() });
         toolset
     }
 
-    fn find(&self, tools: &Arc<[Tool]>, recent_tools: &Arc<[String]>) -> Option<Arc<Toolset>> {
+    fn find(&self, request: &ModelRequest, recent_tools: &Arc<[String]>) -> Option<Arc<Toolset>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let found = entries.iter().rposition(|entry| {
-            entry.recent_tools == *recent_tools && (Arc::ptr_eq(&entry.tools, tools) || entry.tools == *tools)
+            entry.recent_tools == *recent_tools
+                && (Arc::ptr_eq(&entry.tools, &request.tools) || entry.tools.iter().eq(converted(request)))
         })?;
         let entry = entries.remove(found);
         let toolset = entry.toolset.clone();
@@ -80,9 +85,17 @@ impl ToolsetCache {
     }
 }
 
+/// Returns the tools of a request that are not sent as a client defined them.
+fn converted(request: &ModelRequest) -> impl Iterator<Item = &Tool> {
+    let is_client =
+        |tool: &&Tool| request.verbatim.as_ref().is_some_and(|verbatim| verbatim.tool(&tool.name).is_some());
+    request.tools.iter().filter(move |tool| !is_client(tool))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use toolwire_contract::VerbatimRequest;
 
     use super::*;
 
@@ -119,6 +132,29 @@ mod tests {
             assert!(Arc::ptr_eq(&first, &equal));
             assert_eq!(first.definitions().len(), count);
         }
+    }
+
+    #[tokio::test]
+    async fn tools_of_clients_are_not_converted() {
+        let cache = ToolsetCache::default();
+        let mut toolsets = Vec::new();
+        for number in 0..10 {
+            let name = format!("client_{number}");
+            let verbatim = VerbatimRequest {
+                tools: vec![(name.clone(), "{}".to_owned())],
+                ..VerbatimRequest::default()
+            };
+            let own = request(2);
+            let tools = own.tools.iter().cloned();
+            let request = ModelRequest {
+                tools: [Tool::new(name, json!({"type": "object"}))].into_iter().chain(tools).collect(),
+                verbatim: Some(Arc::new(verbatim)),
+                ..own
+            };
+            toolsets.push(cache.convert(&request, Dialect::OpenAi).await);
+        }
+        assert_eq!(toolsets[0].definitions().len(), 2);
+        assert!(toolsets.iter().all(|toolset| Arc::ptr_eq(toolset, &toolsets[0])));
     }
 
     #[tokio::test]

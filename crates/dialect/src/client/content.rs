@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Content, Message, ModelRequest, Role, ToolCall, ToolResult};
+use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult};
 
-use super::{ApprovalResponse, InvalidRequest, Problem, ReadRequest, RequestFields};
+use super::{ApprovalResponse, ClientRequest, InvalidRequest, Problem, ReadRequest, RequestFields, Sources};
 use crate::read::read_response;
 use crate::{Dialect, Options, Toolset};
 
@@ -19,6 +19,11 @@ pub(crate) struct ConversationReader {
     approvals: Vec<ApprovalResponse>,
     /// The place of the last request for approval: the number of messages, and of blocks of the last message.
     asked_at: Option<(usize, usize)>,
+    sources: Sources,
+    /// The items that belong to no message yet.
+    items: Vec<usize>,
+    /// Whether the current item is written in another form than the client's.
+    is_rewritten: bool,
 }
 
 impl ConversationReader {
@@ -31,7 +36,16 @@ impl ConversationReader {
             instructions: Vec::new(),
             approvals: Vec::new(),
             asked_at: None,
+            sources: Sources::default(),
+            items: Vec::new(),
+            is_rewritten: false,
         }
+    }
+
+    /// Begins to read an item of the history. `None`: it is not sent as the client wrote it.
+    pub(crate) fn begin_item(&mut self, position: Option<usize>) {
+        self.is_rewritten = position.is_none();
+        self.items.extend(position);
     }
 
     /// Adds a message of the system or the developer. Only those at the start are instructions: others keep their place,
@@ -39,7 +53,10 @@ impl ConversationReader {
     pub(crate) fn add_instructions(&mut self, text: String) {
         match (self.messages.is_empty(), text.trim().is_empty()) {
             (_, true) => {}
-            (true, false) => self.instructions.push(text),
+            (true, false) => {
+                self.instructions.push(text);
+                self.sources.instruction_items.append(&mut self.items);
+            }
             (false, false) => {
                 let text = format!("<system>\n{text}\n</system>");
                 self.add_user(vec![Block::Content(Content::text(text))]);
@@ -129,14 +146,32 @@ impl ConversationReader {
         }
         match self.messages.last_mut() {
             Some(last) if last.role == message.role => last.content.extend(message.content),
-            _ => self.messages.push(message),
+            _ => {
+                self.messages.push(message);
+                self.sources.messages.push(Some(Vec::new()));
+            }
+        }
+        self.assign_items();
+    }
+
+    /// Assigns the items that belong to no message yet to the last one.
+    fn assign_items(&mut self) {
+        let items = std::mem::take(&mut self.items);
+        match self.sources.messages.last_mut() {
+            Some(source) if self.is_rewritten => *source = None,
+            Some(Some(known)) => known.extend(items),
+            _ => {}
         }
     }
 
     /// Adds the instructions and the messages to a request.
-    pub(crate) fn finish(self, request: &mut ModelRequest) {
+    pub(crate) fn finish(mut self, client: &mut ClientRequest) {
+        self.is_rewritten = false;
+        self.assign_items();
+        let request = &mut client.request;
         request.instructions = (!self.instructions.is_empty()).then(|| self.instructions.join("\n\n"));
         request.messages = self.messages.into_iter().map(Arc::new).collect();
+        client.sources = self.sources;
     }
 }
 

@@ -141,6 +141,12 @@ impl RequestFields {
     pub(crate) fn unsupported(&self, key: &str, problem: impl Into<String>) -> InvalidRequest {
         InvalidRequest { parameter: self.path(key), problem: Problem::Unsupported(problem.into()) }
     }
+
+    /// Returns the error for a tool that only the provider knows.
+    pub(crate) fn provider_tool(&self, type_name: &str, provider: &'static str) -> InvalidRequest {
+        let problem = Problem::ProviderTool { type_name: type_name.to_owned(), provider };
+        InvalidRequest { parameter: self.path("type"), problem }
+    }
 }
 
 pub(crate) fn expected(path: String, expected: &'static str, found: &Value) -> InvalidRequest {

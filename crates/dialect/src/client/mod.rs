@@ -7,6 +7,7 @@ mod fields;
 mod hosted;
 mod openai;
 mod response;
+mod verbatim;
 
 use serde_json::{Map, Value, json};
 use toolwire_contract::{Block, Effort, FamilyFields, ModelRequest, OutputFormat, Tool};
@@ -23,6 +24,7 @@ pub(crate) use response::ClientWriter;
 pub use response::{
     ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent,
 };
+pub(crate) use verbatim::Sources;
 
 /// A request of a client, read from the format of its API.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,6 +52,10 @@ pub struct ClientRequest {
     pub ignored: Vec<String>,
     /// `metadata`, as the client sent it.
     pub metadata: Map<String, Value>,
+    /// A tool of the client that only an API of the same family has. A request to any other API must be rejected with it.
+    pub native_tool: Option<InvalidRequest>,
+    /// The positions in the body that the parts of the request were read from.
+    pub(crate) sources: Sources,
 }
 
 /// A tool, as a choice of tools names it.
@@ -114,6 +120,9 @@ pub enum Problem {
     /// The API has this, but the gateway does not.
     #[error("is not supported: {0}")]
     Unsupported(String),
+    /// A tool that only the provider knows.
+    #[error("is not supported: tools of the type `{type_name}` run only at {provider}")]
+    ProviderTool { type_name: String, provider: &'static str },
 }
 
 /// Adds a tool of the client.

@@ -1,7 +1,7 @@
 //! Parts of requests that OpenAI's two APIs have in common. Chat Completions nests in an object of its own what Responses
 //! has in the same object: the function of a tool or a choice, the allowed tools, and the schema of the response.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolwire_contract::{Content, OutputFormat, Tool, ToolChoice};
 
 use super::{
@@ -25,22 +25,29 @@ pub(crate) fn read_tools(
     is_nested: bool,
 ) -> ReadRequest<()> {
     let mut tools = Vec::new();
-    for (path, tool) in body.list("tools")? {
+    for (position, (path, tool)) in body.list("tools")?.into_iter().enumerate() {
         let mut fields = RequestFields::new(&*path, tool)?;
-        match fields.text("type")?.as_deref() {
-            Some("function") | None => {
-                let function = nested(fields, "function", is_nested)?;
-                add_tool(&mut tools, &path, read_function(function, "parameters")?)?;
+        let tool = match fields.text("type")?.as_deref() {
+            Some("function") | None => read_function(nested(fields, "function", is_nested)?, "parameters")?,
+            Some("custom") => {
+                client.native_tool = Some(fields.provider_tool("custom", "OpenAI"));
+                let mut tool = read_function(nested(fields, "custom", is_nested)?, "parameters")?;
+                let schema = json!({"type": "object", "properties": {"input": {"type": "string"}}});
+                tool.input_schema = Some(schema);
+                tool
             }
-            Some("mcp") => client.hosted_servers.push(read_hosted_server(fields)?),
-            Some(other) => {
-                let problem = format!("tools of the type `{other}` run only at OpenAI");
-                return Err(fields.unsupported("type", problem));
+            Some("mcp") => {
+                client.hosted_servers.push(read_hosted_server(fields)?);
+                continue;
             }
-        }
+            Some(other) => return Err(fields.provider_tool(other, "OpenAI")),
+        };
+        client.sources.tools.push((tool.name.clone(), position));
+        add_tool(&mut tools, &path, tool)?;
     }
     client.request.tool_choice = read_choice(client, body, is_nested)?;
     if let Some(allowed) = &client.allowed_tools {
+        client.sources.restricts_tools = true;
         let is_allowed = |tool: &Tool| {
             allowed
                 .iter()
@@ -66,8 +73,8 @@ fn read_choice(
     };
     let mut fields = RequestFields::new(body.path("tool_choice"), choice)?;
     match fields.required_text("type")?.as_str() {
-        "function" => {
-            let mut function = nested(fields, "function", is_nested)?;
+        kind @ ("function" | "custom") => {
+            let mut function = nested(fields, kind, is_nested)?;
             Ok(ToolChoice::Tool(function.required_text("name")?))
         }
         "allowed_tools" => {
@@ -80,7 +87,8 @@ fn read_choice(
                 references.push(if tool.peek_text("type") == Some("mcp") {
                     read_server_tool(&mut tool)?
                 } else {
-                    let name = nested(tool, "function", is_nested)?.required_text("name")?;
+                    let kind = tool.text("type")?.unwrap_or_else(|| "function".to_owned());
+                    let name = nested(tool, &kind, is_nested)?.required_text("name")?;
                     ToolReference { server: None, name: Some(name) }
                 });
             }

@@ -47,6 +47,12 @@ pub enum ClientEvent {
         name: String,
         arguments: Map<String, Value>,
     },
+    /// A call of one of the client's free-text tools, complete. Only OpenAI's APIs have such tools.
+    CustomCall {
+        id: String,
+        name: String,
+        input: String,
+    },
     /// The tools of a server, before its first call.
     ServerTools {
         server: String,

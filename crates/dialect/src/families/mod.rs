@@ -19,6 +19,7 @@ use crate::output::OutputRules;
 use crate::request::{FamilyRules, GenerationFormat, PreparedRequest};
 use crate::response::ResponseReader;
 use crate::result::{ContentLimits, ResultTurn};
+use crate::verbatim::VerbatimFormat;
 use crate::{Dialect, Family, ReceivedCall, RequestOptions};
 
 /// The JSON of one family.
@@ -42,6 +43,8 @@ pub(crate) struct FamilyFormat {
     /// Writes the response for a client; `None` if the gateway does not serve this API.
     pub(crate) client_writer: Option<fn(ResponseHead) -> Box<dyn ClientWriter>>,
     pub(crate) write_results: fn(&ResultTurn<'_>) -> Vec<Value>,
+    /// The form of requests that are sent as a client wrote them; `None` if the gateway does not serve this API.
+    pub(crate) verbatim: Option<VerbatimFormat>,
 }
 
 impl Family {

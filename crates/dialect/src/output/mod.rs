@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use toolwire_contract::{Block, Content, ModelRequest, OutputFormat, Tool};
 
 use crate::request::{Choice, RequestError, RequestOptions, SetFields};
-use crate::{Dialect, Family, Options, Status, Toolset, to_valid_tool_name};
+use crate::{Dialect, Family, Options, Status, Toolset, to_valid_tool_name, verbatim_request};
 use root::as_object;
 
 /// The way in which the schema of a response is sent to a model.
@@ -73,6 +73,16 @@ pub fn separates_output(dialect: Dialect, options: &RequestOptions) -> bool {
     rules.method == OutputMethod::Schema && !rules.allows_tools
 }
 
+/// Whether the API itself can require this form of a response, and with tools that may be called.
+pub(crate) fn has_native_output(dialect: Dialect, output: &OutputFormat, options: &RequestOptions) -> bool {
+    let rules = OutputRules::of(dialect, options);
+    match output {
+        OutputFormat::Text => true,
+        OutputFormat::Json => rules.has_json && rules.allows_tools,
+        _ => rules.method == OutputMethod::Schema && rules.allows_tools,
+    }
+}
+
 /// The format of one response, bound to a dialect.
 #[derive(Debug)]
 pub struct BoundOutput {
@@ -126,7 +136,11 @@ impl BoundOutput {
         tools: &Toolset,
         options: &RequestOptions,
     ) -> Result<Option<BoundOutput>, RequestError> {
-        let rules = OutputRules::of(tools.dialect(), options);
+        let mut rules = OutputRules::of(tools.dialect(), options);
+        if verbatim_request(tools.dialect(), request, options).is_some() {
+            // The request has the client's own schema, so the response needs no conversion.
+            rules.method = OutputMethod::Prompt;
+        }
         let schema = match &request.output {
             OutputFormat::Schema { .. } => Some(BoundSchema::new(&request.output, tools, rules)?),
             OutputFormat::Json => None,

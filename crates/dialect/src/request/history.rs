@@ -13,7 +13,7 @@ use toolwire_contract::{
 
 use super::FamilyRules;
 use crate::ids::synthetic_id;
-use crate::response::{UNPARSED_ARGUMENTS, has_synthetic_id};
+use crate::response::{CUSTOM_CALL, UNPARSED_ARGUMENTS, has_synthetic_id};
 use crate::result::{ContentLimits, ContentPart, clean, content_part};
 use crate::{CallId, CallKind, CallOutcome, Dialect, ReceivedCall, Toolset, to_valid_tool_name, wire_id};
 
@@ -217,7 +217,11 @@ impl<'a> HistoryReader<'a> {
             kind: CallKind::Function,
             signature: field("thoughtSignature"),
         };
-        if let Some(text) = meta_field(&call.extra, UNPARSED_ARGUMENTS) {
+        let is_custom = provider_data.is_some_and(|data| data.get(CUSTOM_CALL).is_some());
+        if let (true, Some(input)) = (is_custom, received.arguments.get("input").cloned()) {
+            received.kind = CallKind::Custom;
+            received.arguments = input;
+        } else if let Some(text) = meta_field(&call.extra, UNPARSED_ARGUMENTS) {
             received.arguments = text.clone();
             // Many servers behind an API parse the arguments, so invalid JSON is wrapped in an object.
             received.arguments = Value::Object(received.arguments_object());

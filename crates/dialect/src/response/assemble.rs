@@ -8,12 +8,15 @@ use toolwire_contract::{
     ValidationStamp, object_nesting_depth,
 };
 
-use super::{CallDraft, ParsedResponse, PartialBlock, ReceivedCall};
+use super::{CallDraft, CallKind, ParsedResponse, PartialBlock, ReceivedCall};
 use crate::ids::synthetic_id;
 use crate::{ArgumentError, Dialect, Toolset};
 
 /// The key of `_meta` for arguments that could not be parsed, as received.
 pub(crate) const UNPARSED_ARGUMENTS: &str = "toolwire/arguments";
+
+/// The key of provider data that marks a call of OpenAI's free-text tools. Its only argument is the text, `input`.
+pub(crate) const CUSTOM_CALL: &str = "custom";
 
 /// Assembles the response to one request.
 #[derive(Debug)]
@@ -125,6 +128,9 @@ impl Assembly<'_> {
         &self,
         received: &ReceivedCall,
     ) -> (Option<Map<String, Value>>, Option<String>, Option<ValidationStamp>) {
+        if received.kind == CallKind::Custom {
+            return (Some(received.arguments_object()), None, None);
+        }
         let mut validation = None;
         let (arguments, problem) = match self.tools.decode(&received.name, &received.arguments) {
             Ok(decoded) => {
@@ -159,6 +165,9 @@ impl Assembly<'_> {
         if let Some(signature) = &call.signature {
             fields.insert("thoughtSignature".to_owned(), json!(signature));
         }
+        if call.kind == CallKind::Custom {
+            fields.insert(CUSTOM_CALL.to_owned(), json!(true));
+        }
         if let Some(namespace) = &call.namespace {
             fields.insert("namespace".to_owned(), json!(namespace));
         }
@@ -190,6 +199,13 @@ fn parse(call: &ReceivedCall) -> (Option<Map<String, Value>>, Option<String>) {
         Value::String(_) if call.arguments == value => (Some(Map::new()), None),
         _ => (None, Some("the arguments must be an object".to_owned())),
     }
+}
+
+/// Returns the text of a call of OpenAI's free-text tools, which are called with a text instead of arguments.
+pub fn custom_call_input(call: &ToolCall) -> Option<&str> {
+    let meta = call.extra.get("_meta")?.as_object()?;
+    let is_custom = meta.values().any(|data| data.get(CUSTOM_CALL).is_some());
+    call.arguments.as_ref().filter(|_| is_custom)?.get("input")?.as_str()
 }
 
 /// Whether a call has a synthetic id, according to its provider data.

@@ -9,7 +9,8 @@ mod usage;
 
 use std::fmt;
 
-pub(crate) use assemble::{Assembly, UNPARSED_ARGUMENTS, has_synthetic_id};
+pub use assemble::custom_call_input;
+pub(crate) use assemble::{Assembly, CUSTOM_CALL, UNPARSED_ARGUMENTS, has_synthetic_id};
 pub(crate) use calls::CallDraft;
 pub use calls::{CallId, CallKind, ReceivedCall};
 pub(crate) use cursor::JsonCursor;

@@ -49,7 +49,9 @@ impl Client {
         let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
         let tools: Vec<Value> = self.tools.iter().map(|name| match self.path {
             CHAT => json!({"type": "function", "function": {"name": name, "description": "d", "parameters": schema}}),
-            RESPONSES => json!({"type": "function", "name": name, "description": "d", "parameters": schema}),
+            RESPONSES => json!({
+                "type": "function", "name": name, "description": "d", "parameters": schema, "strict": false,
+            }),
             _ => json!({"name": name, "description": "d", "input_schema": schema}),
         }).collect();
         let mut body = match self.path {

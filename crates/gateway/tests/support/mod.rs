@@ -16,6 +16,7 @@ use toolwire_contract::{
     Block, CallError, CallOptions, Content, Message, ModelError, ModelEvent, ModelLimits, ModelRequest,
     ModelResponse, Role, StopReason, Tool, ToolResult, ToolServer, Toolbox, UnusableCall, Usage,
 };
+use toolwire_dialect::Dialect;
 use toolwire_gateway::{Gateway, GatewaySettings, ModelCatalog, ServedModel, UnknownModel};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
@@ -91,6 +92,12 @@ impl ModelCatalog for OneModel {
         if self.names().iter().any(|known| known == name) {
             let mut served = ServedModel::new(self.0.clone());
             served.dialect = name.starts_with("openai/").then_some(toolwire_dialect::Dialect::OpenAi);
+            return Ok(served);
+        }
+        if let Ok(dialect) = name.parse::<Dialect>() {
+            // The provider has this API, and requests do not go straight to it.
+            let mut served = ServedModel::new(self.0.clone());
+            served.dialect = Some(dialect);
             return Ok(served);
         }
         Err(UnknownModel { name: name.to_owned(), problem: "it is not configured".to_owned() })

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{RequestBuilder, Response, Url};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -29,25 +29,32 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) async fn send(
     endpoint: &Endpoint,
     body: Bytes,
+    headers: &[(&'static str, String)],
     deadline: Instant,
 ) -> Result<Response, AttemptError> {
-    send_to(endpoint, endpoint.settings.url.clone(), body, deadline).await
+    send_to(endpoint, endpoint.settings.url.clone(), body, headers, deadline).await
 }
 
 pub(crate) async fn send_to(
     endpoint: &Endpoint,
     url: Url,
     body: Bytes,
+    own_headers: &[(&'static str, String)],
     deadline: Instant,
 ) -> Result<Response, AttemptError> {
     let Endpoint { settings, client, clock, .. } = endpoint;
-    let headers = headers(settings, &body, clock.now()).map_err(|problem| {
+    let mut headers = headers(settings, &body, clock.now()).map_err(|problem| {
         let hint = Some(format!("check {}", settings.key_source));
         AttemptError {
             error: ModelError::Unusable { model: settings.name.clone(), problem, hint },
             failure: None,
         }
     })?;
+    for (name, value) in own_headers {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
     let request = with_login(client.post(url), settings).headers(headers).body(body).send();
     let sent =
         timeout_at(deadline, request).await.map_err(|_| timed_out(settings, WaitPhase::FirstToken, None))?;

@@ -12,27 +12,37 @@ use crate::{Dialect, Family};
 
 const DIALECT: Dialect = Dialect::Anthropic;
 
+/// The types of tools that Anthropic defines and the client runs, without their dates.
+const CLIENT_TOOLS: [&str; 4] = ["bash_", "text_editor_", "computer_", "memory_"];
+
 pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     let mut body = RequestFields::new("", body)?;
     let mut client = ClientRequest::begin(&mut body)?;
     let mut conversation = ConversationReader::new(DIALECT);
     conversation.add_instructions(joined_text(read_parts(&mut body, "system", read_part)?));
-    for (path, message) in body.required_list("messages")? {
+    for (position, (path, message)) in body.required_list("messages")?.into_iter().enumerate() {
+        conversation.begin_item(Some(position).filter(|_| !is_rewritten(&message)));
         read_message(&mut conversation, &path, message)?;
     }
-    conversation.finish(&mut client.request);
+    conversation.finish(&mut client);
     let mut tools = Vec::new();
     let mut toolsets = Vec::new();
-    for (path, tool) in body.list("tools")? {
+    for (position, (path, tool)) in body.list("tools")?.into_iter().enumerate() {
         let mut fields = RequestFields::new(&*path, tool)?;
         match fields.text("type")?.as_deref() {
-            None | Some("custom") => add_tool(&mut tools, &path, read_function(fields, "input_schema")?)?,
-            Some("mcp_toolset") => toolsets.push(fields),
-            Some(other) => {
-                let problem = format!("tools of the type `{other}` run only at Anthropic");
-                return Err(fields.unsupported("type", problem));
+            None | Some("custom") => {}
+            Some("mcp_toolset") => {
+                toolsets.push(fields);
+                continue;
             }
+            Some(known) if CLIENT_TOOLS.iter().any(|start| known.starts_with(start)) => {
+                client.native_tool = Some(fields.provider_tool(known, "Anthropic"));
+            }
+            Some(other) => return Err(fields.provider_tool(other, "Anthropic")),
         }
+        let tool = read_function(fields, "input_schema")?;
+        client.sources.tools.push((tool.name.clone(), position));
+        add_tool(&mut tools, &path, tool)?;
     }
     client.request.tools = tools.into();
     client.hosted_servers = read_hosted_toolsets(&mut body, toolsets)?;
@@ -40,6 +50,17 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     client.request.max_output_tokens = body.count("max_tokens")?;
     read_generation(&mut body, &mut client)?;
     client.finish(Family::Anthropic, body)
+}
+
+/// Whether a message is not sent as the client wrote it: calls that were made for the client are those of other tools
+/// for the provider, and it rejects thinking without a signature, which other models write.
+fn is_rewritten(message: &Value) -> bool {
+    let blocks = message.get("content").and_then(Value::as_array).into_iter().flatten();
+    blocks.into_iter().any(|block| match block.get("type").and_then(Value::as_str) {
+        Some("mcp_tool_use" | "mcp_tool_result") => true,
+        Some("thinking") => block.get("signature").and_then(Value::as_str).is_none_or(str::is_empty),
+        _ => false,
+    })
 }
 
 fn read_message(conversation: &mut ConversationReader, path: &str, message: Value) -> ReadRequest<()> {

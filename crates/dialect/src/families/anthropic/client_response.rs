@@ -145,6 +145,9 @@ impl ClientWriter for MessageWriter {
             ClientEvent::Thinking(fragment) if self.head.shows_thinking => self.append("thinking", fragment),
             ClientEvent::Thinking(_) => Vec::new(),
             ClientEvent::Call { id, name, arguments } => self.call(id, name, arguments),
+            ClientEvent::CustomCall { id, name, input } => {
+                self.call(id, name, &Map::from_iter([("input".to_owned(), json!(input))]))
+            }
             ClientEvent::ServerCall(call) if self.head.shows_server_calls => self.server_call(call),
             // This API has no form for them, and no approval.
             ClientEvent::ServerCall(_)

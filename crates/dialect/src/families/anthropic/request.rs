@@ -8,6 +8,7 @@ use crate::request::{
     last_user_messages,
 };
 use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, ResultTurn};
+use crate::verbatim::VerbatimBody;
 use crate::{Dialect, ReceivedCall, wire_id};
 
 pub(super) const LIMITS: ContentLimits = ContentLimits {
@@ -59,6 +60,19 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
         body.set("output_config", json!({"format": format}));
     }
     body
+}
+
+/// Adds a block after the client's: the first one may identify the client.
+pub(super) fn add_instructions(body: &mut VerbatimBody<'_>, text: &str) {
+    let text = json!({"type": "text", "text": text});
+    let client = body.take("system").unwrap_or_default();
+    let client = match client.strip_prefix('[').and_then(|blocks| blocks.strip_suffix(']')) {
+        Some(blocks) => blocks.trim().to_owned(),
+        None if client.starts_with('"') => format!(r#"{{"type":"text","text":{client}}}"#),
+        None => String::new(),
+    };
+    let separator = if client.is_empty() { "" } else { "," };
+    body.set("system", format!("[{client}{separator}{text}]"));
 }
 
 /// Marks the end of a prefix that the provider caches. A request can have four such marks: the tools, the

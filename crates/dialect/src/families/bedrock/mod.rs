@@ -26,4 +26,5 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     read_client_request: None,
     client_writer: None,
     write_results: request::write_results,
+    verbatim: None,
 };

@@ -26,10 +26,11 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
         }
     }
     let mut conversation = ConversationReader::new(DIALECT);
-    for (path, message) in body.required_list("messages")? {
+    for (position, (path, message)) in body.required_list("messages")?.into_iter().enumerate() {
+        conversation.begin_item(Some(position).filter(|_| !has_reasoning(&message)));
         read_message(&mut conversation, &path, message)?;
     }
-    conversation.finish(&mut client.request);
+    conversation.finish(&mut client);
     read_tools(&mut client, &mut body, true)?;
     let limits = [body.count("max_completion_tokens")?, body.count("max_tokens")?];
     client.request.max_output_tokens = limits.into_iter().flatten().min();
@@ -68,6 +69,11 @@ fn read_generation(body: &mut RequestFields, generation: &mut Generation) -> Rea
     generation.user = body.text("user")?;
     generation.effort = read_effort(body, "reasoning_effort")?;
     Ok(())
+}
+
+/// Whether a message has reasoning, which is not a part of OpenAI's API. Most servers reject it, so the writer decides.
+fn has_reasoning(message: &Value) -> bool {
+    ["reasoning_content", "reasoning", "reasoning_details"].iter().any(|key| message.get(key).is_some())
 }
 
 fn read_message(conversation: &mut ConversationReader, path: &str, message: Value) -> ReadRequest<()> {
@@ -116,6 +122,7 @@ fn read_part(path: &str, part: Value) -> ReadRequest<Option<Content>> {
             let mut file = fields.object("file")?.ok_or_else(|| fields.missing("file"))?;
             Some(read_file(DIALECT, &mut file, part)?)
         }
-        other => return Err(fields.invalid("type", format!("has the unknown value `{other}`"))),
+        // Parts of later versions can only be sent to the same API.
+        _ => Some(native(DIALECT, part)),
     })
 }

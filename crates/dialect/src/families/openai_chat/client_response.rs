@@ -53,6 +53,13 @@ impl ChatWriter {
         vec![StreamEvent::json(None, self.chunk(json!([choice])))]
     }
 
+    fn call(&mut self, call: Value) -> Vec<StreamEvent> {
+        let mut delta = call.clone();
+        delta["index"] = json!(self.calls.len());
+        self.calls.push(call);
+        self.delta(json!({"tool_calls": [delta]}))
+    }
+
     fn finish(&mut self, stop: &StopReason, usage: Option<Usage>) -> Vec<StreamEvent> {
         self.finish_reason = match stop {
             StopReason::Length => "length",
@@ -98,11 +105,10 @@ impl ClientWriter for ChatWriter {
             ClientEvent::Call { id, name, arguments } => {
                 let arguments = Value::Object(arguments.clone()).to_string();
                 let function = json!({"name": name, "arguments": arguments});
-                let call = json!({"id": id, "type": "function", "function": function});
-                let mut delta = call.clone();
-                delta["index"] = json!(self.calls.len());
-                self.calls.push(call);
-                self.delta(json!({"tool_calls": [delta]}))
+                self.call(json!({"id": id, "type": "function", "function": function}))
+            }
+            ClientEvent::CustomCall { id, name, input } => {
+                self.call(json!({"id": id, "type": "custom", "custom": {"name": name, "input": input}}))
             }
             ClientEvent::ServerCall(call) if self.head.shows_server_calls => {
                 let shown = json!({

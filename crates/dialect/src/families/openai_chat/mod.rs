@@ -7,7 +7,9 @@ mod response;
 mod results;
 
 use super::FamilyFormat;
+use crate::Dialect;
 use crate::request::FamilyRules;
+use crate::verbatim::VerbatimFormat;
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     rules: FamilyRules { has_done_marker: true, ..FamilyRules::DEFAULT },
@@ -21,4 +23,10 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     read_client_request: Some(client_request::read_request),
     client_writer: Some(|head| Box::new(client_response::ChatWriter::new(head))),
     write_results: results::write_results,
+    verbatim: Some(VerbatimFormat {
+        items: "messages",
+        // The other APIs of this family reject some fields of OpenAI's.
+        dialects: [Dialect::OpenAi, Dialect::OpenAiStrict],
+        add_instructions: request::add_instructions,
+    }),
 };

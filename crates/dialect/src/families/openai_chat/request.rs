@@ -11,6 +11,7 @@ use crate::request::{
     calls,
 };
 use crate::result::{ContentLimits, ContentPart, Media};
+use crate::verbatim::VerbatimBody;
 use crate::{Dialect, OutputLimit, ReceivedCall, RequestOptions};
 
 pub(super) fn user_limits(dialect: Dialect, options: &RequestOptions) -> ContentLimits {
@@ -119,6 +120,11 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
         }
     }
     body
+}
+
+/// Adds a message after the client's instructions.
+pub(super) fn add_instructions(body: &mut VerbatimBody<'_>, text: &str) {
+    body.items.push(json!({"role": "system", "content": text}).to_string().into());
 }
 
 fn response_format(output: OutputField<'_>) -> Value {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use toolwire_contract::{Block, Content, ToolCall, ToolResult};
 
+use super::request::is_encrypted;
 use crate::client::{
     ApprovalResponse, ClientRequest, ConversationReader, ReadRequest, RequestFields, expected, from_data_url,
     joined_text, native, read_audio, read_effort, read_file, read_output_format, read_parts, read_result,
@@ -19,12 +20,15 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     conversation.add_instructions(body.text("instructions")?.unwrap_or_default());
     match body.take("input") {
         None => {}
-        Some(Value::String(text)) => conversation.add_user(vec![Block::Content(Content::text(text))]),
+        Some(Value::String(text)) => {
+            conversation.begin_item(Some(0));
+            conversation.add_user(vec![Block::Content(Content::text(text))]);
+        }
         Some(Value::Array(items)) => read_items(&mut conversation, items)?,
         Some(other) => return Err(expected("input".to_owned(), "a string or an array", &other)),
     }
     (client.approvals, client.with_approvals) = conversation.take_approvals();
-    conversation.finish(&mut client.request);
+    conversation.finish(&mut client);
     if body.has("prompt") {
         return Err(body.unsupported("prompt", "prompt templates exist only at OpenAI"));
     }
@@ -55,10 +59,19 @@ fn read_items(conversation: &mut ConversationReader, items: Vec<Value>) -> ReadR
             conversation.forget_approvals();
         }
         if is_of_assistant(&item) {
+            // The provider cannot find reasoning that it did not store.
+            if item.get("type").and_then(Value::as_str) != Some("reasoning") || is_encrypted(&item) {
+                conversation.begin_item(Some(index));
+            }
             output.push(as_output_item(item));
             continue;
         }
         add_output(conversation, &path, &mut output)?;
+        match item.get("type").and_then(Value::as_str) {
+            Some("mcp_call") => conversation.begin_item(None),
+            Some(kind) if kind.starts_with("mcp_") => {}
+            _ => conversation.begin_item(Some(index)),
+        }
         read_item(conversation, &path, item)?;
     }
     add_output(conversation, "input", &mut output)
@@ -143,10 +156,11 @@ fn read_part(path: &str, part: Value) -> ReadRequest<Option<Content>> {
         }
         "input_image" => match fields.text("image_url")? {
             Some(url) => Some(from_data_url(&url, None).unwrap_or_else(|| native(DIALECT, part))),
-            None => return Err(fields.unsupported("file_id", "send the image as a data URL in `image_url`")),
+            None => Some(native(DIALECT, part)),
         },
         "input_file" => Some(read_file(DIALECT, &mut fields, part)?),
         "input_audio" => Some(read_audio(&mut fields)?),
-        other => return Err(fields.invalid("type", format!("has the unknown value `{other}`"))),
+        // Parts of later versions can only be sent to the same API.
+        _ => Some(native(DIALECT, part)),
     })
 }

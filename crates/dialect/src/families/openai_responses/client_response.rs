@@ -38,6 +38,33 @@ enum Status {
     Failed(ClientError),
 }
 
+/// The names of a call of one kind of tools.
+struct CallForm {
+    id_prefix: &'static str,
+    item_type: &'static str,
+    /// The key of the arguments.
+    key: &'static str,
+    delta: &'static str,
+    done: &'static str,
+}
+
+const FUNCTION: CallForm = CallForm {
+    id_prefix: "fc",
+    item_type: "function_call",
+    key: "arguments",
+    delta: "response.function_call_arguments.delta",
+    done: "response.function_call_arguments.done",
+};
+
+/// A call of a free-text tool.
+const CUSTOM: CallForm = CallForm {
+    id_prefix: "ctc",
+    item_type: "custom_tool_call",
+    key: "input",
+    delta: "response.custom_tool_call_input.delta",
+    done: "response.custom_tool_call_input.done",
+};
+
 impl OpenItem {
     /// Returns the type of the part, the key of its text, and the names of the events for a fragment and for the end.
     const fn names(self) -> (&'static str, &'static str, &'static str, &'static str) {
@@ -176,18 +203,17 @@ impl ItemWriter {
         self.event("response.output_item.done", json!({"output_index": index, "item": item}))
     }
 
-    fn call(&mut self, id: &str, name: &str, arguments: &Map<String, Value>) -> Vec<StreamEvent> {
+    fn call(&mut self, form: &CallForm, id: &str, name: &str, text: &str) -> Vec<StreamEvent> {
         let mut events = self.close();
-        let text = Value::Object(arguments.clone()).to_string();
-        let item_id = self.next_id("fc");
+        let item_id = self.next_id(form.id_prefix);
         let index = self.items.len();
-        let item = |status: &str, arguments: &str| {
+        let item = |status: &str, text: &str| {
             json!({
-                "id": item_id, "type": "function_call", "status": status, "call_id": id, "name": name,
-                "arguments": arguments,
+                "id": item_id, "type": form.item_type, "status": status, "call_id": id, "name": name,
+                form.key: text,
             })
         };
-        self.items.push(item("completed", &text));
+        self.items.push(item("completed", text));
         let added = json!({"output_index": index, "item": item("in_progress", "")});
         events.push(self.event("response.output_item.added", added));
         let position = json!({"item_id": item_id, "output_index": index});
@@ -196,10 +222,12 @@ impl ItemWriter {
             fields[key] = json!(value);
             fields
         };
-        events.push(self.event("response.function_call_arguments.delta", with("delta", &text)));
-        let mut done = with("arguments", &text);
-        done["name"] = json!(name);
-        events.push(self.event("response.function_call_arguments.done", done));
+        events.push(self.event(form.delta, with("delta", text)));
+        let mut done = with(form.key, text);
+        if form.item_type == FUNCTION.item_type {
+            done["name"] = json!(name);
+        }
+        events.push(self.event(form.done, done));
         events.push(self.item_done(index));
         events
     }
@@ -359,7 +387,10 @@ impl ClientWriter for ItemWriter {
                 self.append(OpenItem::Reasoning, fragment)
             }
             ClientEvent::Thinking(_) => Vec::new(),
-            ClientEvent::Call { id, name, arguments } => self.call(id, name, arguments),
+            ClientEvent::Call { id, name, arguments } => {
+                self.call(&FUNCTION, id, name, &Value::Object(arguments.clone()).to_string())
+            }
+            ClientEvent::CustomCall { id, name, input } => self.call(&CUSTOM, id, name, input),
             ClientEvent::ServerTools { server, tools } if self.head.shows_server_calls => {
                 self.server_tools(server, tools)
             }

@@ -9,6 +9,7 @@ use super::FamilyFormat;
 use crate::Dialect;
 use crate::output::{OutputMethod, OutputRules};
 use crate::request::{EffortFormat, FamilyRules, GenerationFormat, UserFormat};
+use crate::verbatim::VerbatimFormat;
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     rules: FamilyRules::DEFAULT,
@@ -32,4 +33,9 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     read_client_request: Some(client_request::read_request),
     client_writer: Some(|head| Box::new(client_response::ItemWriter::new(head))),
     write_results: request::write_results,
+    verbatim: Some(VerbatimFormat {
+        items: "input",
+        dialects: [Dialect::Responses, Dialect::ResponsesStrict],
+        add_instructions: request::add_instructions,
+    }),
 };

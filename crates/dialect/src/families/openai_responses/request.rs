@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::output::OutputField;
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn};
 use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, ResultTurn, error_text};
+use crate::verbatim::VerbatimBody;
 use crate::{CallKind, Dialect, ReceivedCall, wire_id};
 
 pub(super) const LIMITS: ContentLimits = ContentLimits {
@@ -63,6 +64,13 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     body
 }
 
+/// Adds a paragraph to the client's instructions.
+pub(super) fn add_instructions(body: &mut VerbatimBody<'_>, text: &str) {
+    let client = body.take("instructions").and_then(|raw| serde_json::from_str::<String>(&raw).ok());
+    let instructions = client.map_or_else(|| text.to_owned(), |client| format!("{client}\n\n{text}"));
+    body.set("instructions", json!(instructions));
+}
+
 /// Writes a part of a message, or of a result.
 fn input_part(part: &ContentPart) -> Value {
     match part {
@@ -106,7 +114,7 @@ fn assistant_item(dialect: Dialect, block: &AssistantBlock<'_>) -> Option<Value>
     }
 }
 
-fn is_encrypted(item: &Value) -> bool {
+pub(super) fn is_encrypted(item: &Value) -> bool {
     item.get("encrypted_content").is_some_and(|content| content.as_str().is_some_and(|text| !text.is_empty()))
 }
 

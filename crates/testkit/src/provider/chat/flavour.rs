@@ -53,7 +53,8 @@ impl ChatFlavour {
             key_header: KeyHeader::Bearer,
             rejects_unknown_fields: true,
             request_keys: &[],
-            assistant_keys: &[],
+            // OpenAI's SDKs send back the message of a response, with its annotations.
+            assistant_keys: &["annotations"],
             tool_keys: &[],
             prompt_keys: &[],
             max_tools: Some(128),

@@ -1,0 +1,72 @@
+//! Keeps the JSON text of a client's request, for endpoints that have the same API.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+use toolwire_contract::VerbatimRequest;
+
+use super::ClientRequest;
+use crate::Family;
+
+/// Fields that every request replaces.
+const REPLACED: [&str; 5] = ["model", "stream", "stream_options", "tools", "mcp_servers"];
+
+/// The positions in a body from which the parts of a request were read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Sources {
+    /// Items that contain instructions.
+    pub(crate) instruction_items: Vec<usize>,
+    /// The items of each message; `None` if the message is not what the client sent.
+    pub(crate) messages: Vec<Option<Vec<usize>>>,
+    /// The name of each tool, and its position.
+    pub(crate) tools: Vec<(String, usize)>,
+    /// Whether the choice restricts the client's tools, so that another one is sent.
+    pub(crate) restricts_tools: bool,
+}
+
+impl ClientRequest {
+    /// Returns the parts of the body that this request was read from. `None`: the body is not a request of this family.
+    pub fn verbatim(&self, family: Family, body: &str) -> Option<VerbatimRequest> {
+        let format = family.format().verbatim?;
+        let mut fields: BTreeMap<String, &RawValue> = serde_json::from_str(body).ok()?;
+        let items = fields.remove(format.items)?.get();
+        let items = match items.starts_with('"') {
+            true => vec![format!(r#"{{"role":"user","content":{items}}}"#)],
+            false => texts(items)?,
+        };
+        let tools = fields.get("tools").and_then(|tools| texts(tools.get())).unwrap_or_default();
+        let is_kept = |name: &str| {
+            !REPLACED.contains(&name) && !(name == "tool_choice" && self.sources.restricts_tools)
+        };
+        fields.retain(|name, _| is_kept(name));
+        let item = |position: &usize| items.get(*position).filter(|text| !is_reference(text));
+        let at = |positions: &[usize]| -> Option<Vec<String>> {
+            positions.iter().map(|position| item(position).cloned()).collect()
+        };
+        let messages = self.request.messages.iter().zip(&self.sources.messages);
+        let tool = |(name, position): &(String, usize)| Some((name.clone(), tools.get(*position)?.clone()));
+        Some(VerbatimRequest {
+            family: family.meta_key(),
+            fields: fields.into_iter().map(|(name, text)| (name, text.get().to_owned())).collect(),
+            instructions: self.request.instructions.clone(),
+            instruction_items: at(&self.sources.instruction_items)?,
+            messages: messages
+                .filter_map(|(message, source)| Some((message.clone(), at(source.as_deref()?)?)))
+                .collect(),
+            tools: self.sources.tools.iter().filter_map(tool).collect(),
+            tool_choice: self.request.tool_choice.clone(),
+            headers: Vec::new(),
+        })
+    }
+}
+
+/// Whether an item may be only a reference to the item that was read. It may have no type.
+fn is_reference(item: &str) -> bool {
+    item.contains("item_reference") || !(item.contains("\"type\"") || item.contains("\"role\""))
+}
+
+/// Returns the texts of the elements of an array.
+fn texts(array: &str) -> Option<Vec<String>> {
+    let elements: Vec<&RawValue> = serde_json::from_str(array).ok()?;
+    Some(elements.into_iter().map(|element| element.get().to_owned()).collect())
+}

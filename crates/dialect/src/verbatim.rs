@@ -1,0 +1,302 @@
+//! Writes requests of clients to an API that has the format of theirs.
+//!
+//! What the client sent stays as it was sent, and prepared texts are added: the definitions of tools, and messages that the
+//! client did not send. So nothing is lost that no type represents, and the bytes that prompt caches compare stay the same.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use toolwire_contract::{ModelRequest, ToolChoice, VerbatimRequest};
+
+use crate::output::has_native_output;
+use crate::request::{Choice, PreparedRequest, Turn, find_foreign_content, require_final_results};
+use crate::write::{history_reader, merge, write_request};
+use crate::{Dialect, RequestError, RequestOptions, Toolset, wire_id};
+
+/// The keys of the output limit. A request has at most one of them.
+const OUTPUT_LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+
+/// The mark at the end of a prefix that the provider caches.
+const CACHE_MARK: &str = r#","cache_control":{"type":"ephemeral"}}"#;
+
+/// The form of requests of one family that are sent as a client wrote them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VerbatimFormat {
+    /// The key of the messages.
+    pub(crate) items: &'static str,
+    /// The dialects that have exactly this API.
+    pub(crate) dialects: [Dialect; 2],
+    /// Adds instructions to those of the client.
+    pub(crate) add_instructions: fn(&mut VerbatimBody<'_>, &str),
+}
+
+/// A body of JSON texts that is being written.
+#[derive(Debug)]
+pub(crate) struct VerbatimBody<'a> {
+    fields: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    pub(crate) items: Vec<Cow<'a, str>>,
+}
+
+impl<'a> VerbatimBody<'a> {
+    /// Removes a field and returns its text.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Cow<'a, str>> {
+        let position = self.fields.iter().position(|(known, _)| *known == name)?;
+        Some(self.fields.remove(position).1)
+    }
+
+    pub(crate) fn set(&mut self, name: &'a str, text: impl ToString) {
+        self.fields.push((name.into(), text.to_string().into()));
+    }
+
+    fn finish(self, items_key: &str, tools: &[Cow<'_, str>]) -> String {
+        let mut text = String::from("{");
+        for (name, value) in &self.fields {
+            text.push_str(&format!("{}:{value},", Value::from(&**name)));
+        }
+        if !tools.is_empty() {
+            text.push_str(&format!("\"tools\":[{}],", tools.join(",")));
+        }
+        text.push_str(&format!("\"{items_key}\":[{}]}}", self.items.join(",")));
+        text
+    }
+}
+
+/// Returns the request of the client if `dialect` has its API, so that [`write_request_text`] keeps the client's parts.
+pub fn verbatim_request<'r>(
+    dialect: Dialect,
+    request: &'r ModelRequest,
+    options: &RequestOptions,
+) -> Option<&'r VerbatimRequest> {
+    let verbatim = request.verbatim.as_deref()?;
+    let has_api = dialect.has_api_of(dialect.family()) && verbatim.family == dialect.family().meta_key();
+    let has_choice = match request.tool_choice {
+        ToolChoice::Auto | ToolChoice::None => true,
+        ToolChoice::Required => options.forced_choice,
+        ToolChoice::Tool(_) => options.forced_choice && options.named_choice != Some(false),
+    };
+    let instructions = request.instructions.as_deref().unwrap_or_default();
+    let has_instructions =
+        verbatim.instructions.as_deref().is_none_or(|client| instructions.contains(client));
+    // Some APIs reject calls in the history if there are no tools, so the called tools are listed.
+    let has_tools =
+        || !request.tools.is_empty() || client_items(dialect, request, verbatim).iter().all(Option::is_some);
+    let is_possible = has_api
+        && has_choice
+        && has_instructions
+        && has_native_output(dialect, &request.output, options)
+        && has_tools();
+    is_possible.then_some(verbatim)
+}
+
+/// Writes the complete body of a request as JSON text: that of [`write_request`], or with the parts of a client's request, if
+/// there is one for this API ([`verbatim_request`]). In the second case, `tools` has only the tools that are not the client's.
+pub fn write_request_text(
+    dialect: Dialect,
+    request: &ModelRequest,
+    tools: &Toolset,
+    options: &RequestOptions,
+) -> Result<String, RequestError> {
+    let client = verbatim_request(dialect, request, options).zip(dialect.family().format().verbatim);
+    let Some((verbatim, format)) = client else {
+        return Ok(write_request(dialect, request, tools, options)?.to_string());
+    };
+    if tools.dialect() != dialect {
+        return Err(RequestError::OtherDialect { dialect, bound: tools.dialect() });
+    }
+    if request.messages.is_empty() {
+        return Err(RequestError::NoMessages);
+    }
+    // A request can have only a few marks, so a client that sets some sets all.
+    let prompt_cache = options.prompt_cache && !has_cache_marks(verbatim);
+    let options = RequestOptions { prompt_cache, ..options.clone() };
+    let writer = Writer { dialect, request, verbatim, tools, options: &options, format };
+    let definitions = writer.definitions();
+    let mut body = writer.fields(!definitions.is_empty());
+    if let Some(text) = added_instructions(request, verbatim) {
+        (format.add_instructions)(&mut body, &text);
+    }
+    writer.add_messages(&mut body)?;
+    Ok(body.finish(format.items, &definitions))
+}
+
+struct Writer<'a> {
+    dialect: Dialect,
+    request: &'a ModelRequest,
+    verbatim: &'a VerbatimRequest,
+    tools: &'a Toolset,
+    options: &'a RequestOptions,
+    format: VerbatimFormat,
+}
+
+impl<'a> Writer<'a> {
+    /// Returns a body with the client's fields and instructions, and with those fields that the client does not set.
+    fn fields(&self, has_tools: bool) -> VerbatimBody<'a> {
+        let verbatim = self.verbatim;
+        let mut own = self.write(Vec::new(), has_tools, self.options);
+        own.shift_remove(self.format.items);
+        own.shift_remove("tools");
+        if OUTPUT_LIMITS.iter().any(|name| verbatim.field(name).is_some()) {
+            own.retain(|name, _| !OUTPUT_LIMITS.contains(&name.as_str()));
+        }
+        let extra = &self.options.extra;
+        merge(&mut own, extra);
+        let mut client = Vec::new();
+        for (name, text) in &verbatim.fields {
+            match own.get_mut(name) {
+                _ if name == "tool_choice" && !self.keeps_choice() => {}
+                Some(Value::Object(fields)) if extra.contains_key(name) => {
+                    let mut sent: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+                    merge(&mut sent, fields);
+                    *fields = sent;
+                }
+                Some(_) if extra.contains_key(name) => {}
+                Some(Value::Array(values)) => {
+                    let mut sent: Vec<Value> = serde_json::from_str(text).unwrap_or_default();
+                    values.retain(|value| !sent.contains(value));
+                    sent.append(values);
+                    *values = sent;
+                }
+                _ => {
+                    own.shift_remove(name);
+                    client.push((Cow::from(name), Cow::from(text)));
+                }
+            }
+        }
+        let own = own.into_iter().map(|(name, value)| (Cow::from(name), Cow::from(value.to_string())));
+        VerbatimBody {
+            fields: own.chain(client).collect(),
+            items: verbatim.instruction_items.iter().map(Cow::from).collect(),
+        }
+    }
+
+    /// Whether the client's own choice of tools is sent: it applies to the first request, and can name a tool of the client only.
+    fn keeps_choice(&self) -> bool {
+        let has_same_name = match &self.request.tool_choice {
+            ToolChoice::Tool(name) => self.tools.wire_name(name).is_none_or(|wire| wire == name),
+            _ => true,
+        };
+        has_same_name && self.request.tool_choice == self.verbatim.tool_choice
+    }
+
+    /// Returns the definitions of the client and the prepared ones, in the order of the request.
+    fn definitions(&self) -> Vec<Cow<'a, str>> {
+        let (verbatim, tools) = (self.verbatim, self.tools);
+        let own = |name: &str| tools.definition_text(name);
+        let names = self.request.tools.iter().map(|tool| tool.name.as_str());
+        let mut texts: Vec<Cow<'a, str>> =
+            names.filter_map(|name| verbatim.tool(name).or_else(|| own(name))).map(Cow::from).collect();
+        let is_last_own = self.request.tools.last().is_some_and(|tool| own(&tool.name).is_some());
+        if let Some(last) = texts.last_mut().filter(|_| self.options.prompt_cache && is_last_own) {
+            *last = format!("{}{CACHE_MARK}", last.strip_suffix('}').unwrap_or(last)).into();
+        }
+        texts
+    }
+
+    /// Adds the messages. Those that are not the client's are written in sequences, which never separate a call and its result.
+    fn add_messages(&self, body: &mut VerbatimBody<'a>) -> Result<(), RequestError> {
+        let messages = &self.request.messages;
+        let family = self.dialect.family();
+        let client = client_items(self.dialect, self.request, self.verbatim);
+        let mut position = 0;
+        while position < messages.len() {
+            if let Some(items) = client[position] {
+                body.items.extend(items.iter().map(Cow::from));
+                position += 1;
+                continue;
+            }
+            let end = (position..messages.len()).find(|end| client[*end].is_some()).unwrap_or(messages.len());
+            let sequence = &messages[position..end];
+            if let Some(type_name) = find_foreign_content(sequence, family.meta_key()) {
+                return Err(RequestError::ForeignContent { dialect: self.dialect, type_name });
+            }
+            let mut turns = history_reader(self.dialect, self.tools, self.options).turns(sequence);
+            if messages.get(end).is_some_and(|next| next.results().next().is_some()) {
+                // The results follow as the client sent them.
+                turns.pop_if(|turn| matches!(turn, Turn::Results(_)));
+            }
+            require_final_results(&turns)?;
+            let prompt_cache = self.options.prompt_cache && end == messages.len();
+            let options = RequestOptions { prompt_cache, ..self.options.clone() };
+            if let Some(Value::Array(items)) =
+                self.write(turns, false, &options).shift_remove(self.format.items)
+            {
+                body.items.extend(items.iter().map(|item| Cow::from(item.to_string())));
+            }
+            position = end;
+        }
+        Ok(())
+    }
+
+    /// Writes a body in which the tools are only a placeholder.
+    fn write(&self, turns: Vec<Turn<'a>>, has_tools: bool, options: &RequestOptions) -> Map<String, Value> {
+        let family = self.dialect.family().format();
+        let has_parallel_calls = (family.generation)(self.dialect).has_parallel_calls;
+        let parallel_calls = self.request.generation.parallel_calls.filter(|_| has_parallel_calls);
+        (family.write_request)(&PreparedRequest {
+            dialect: self.dialect,
+            options,
+            instructions: None,
+            turns,
+            tools: has_tools.then_some(&Value::Null).into_iter().collect(),
+            choice: match &self.request.tool_choice {
+                ToolChoice::Auto => Choice::Auto,
+                ToolChoice::Required => Choice::Required,
+                ToolChoice::None => Choice::None,
+                ToolChoice::Tool(name) => Choice::Tool(self.tools.wire_name(name).unwrap_or(name)),
+            },
+            max_output_tokens: self.request.max_output_tokens,
+            temperature: self.request.temperature.filter(|temperature| temperature.is_finite()),
+            parallel_calls: parallel_calls.or(options.parallel_calls),
+            output: None,
+        })
+    }
+}
+
+/// Returns the client's items of each message; `None` for messages that must be written. A call and its result have the same
+/// id, so they are both written if the id changes, or if the result is not the client's.
+fn client_items<'a>(
+    dialect: Dialect,
+    request: &ModelRequest,
+    verbatim: &'a VerbatimRequest,
+) -> Vec<Option<&'a [String]>> {
+    let messages = &request.messages;
+    let mut rest = verbatim.messages.as_slice();
+    let mut items: Vec<Option<&[String]>> = Vec::with_capacity(messages.len());
+    for message in messages {
+        let found = rest.iter().position(|(known, _)| Arc::ptr_eq(known, message));
+        items.push(found.map(|position| rest[position].1.as_slice()));
+        rest = &rest[found.map_or(0, |position| position + 1)..];
+    }
+    for index in 1..messages.len() {
+        if messages[index].results().next().is_none() {
+            continue;
+        }
+        let keeps_ids = messages[index].results().all(|(id, _)| wire_id(dialect, id) == id);
+        match (items[index - 1], items[index]) {
+            (None, Some(_)) if !keeps_ids => items[index] = None,
+            (Some(_), None) => items[index - 1] = None,
+            _ => {}
+        }
+    }
+    items
+}
+
+/// Returns the instructions that are not the client's.
+fn added_instructions(request: &ModelRequest, verbatim: &VerbatimRequest) -> Option<String> {
+    let all = request.instructions.as_deref().unwrap_or_default();
+    let (before, after) =
+        verbatim.instructions.as_deref().and_then(|client| all.split_once(client)).unwrap_or((all, ""));
+    let added: Vec<&str> =
+        [before.trim(), after.trim()].into_iter().filter(|text| !text.is_empty()).collect();
+    (!added.is_empty()).then(|| added.join("\n\n"))
+}
+
+/// Whether the client marks prefixes for the provider's cache itself.
+fn has_cache_marks(verbatim: &VerbatimRequest) -> bool {
+    let mut fields = verbatim.fields.iter();
+    let items = verbatim.messages.iter().flat_map(|(_, items)| items);
+    let tools = verbatim.tools.iter().map(|(_, text)| text);
+    fields.any(|(name, text)| name == "cache_control" || text.contains("\"cache_control\""))
+        || items.chain(tools).any(|text| text.contains("\"cache_control\""))
+}

@@ -1,0 +1,51 @@
+//! Requests to a provider that has the client's own API: tools are added, and everything else reaches it as it was sent.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use serde_json::{Map, Value};
+use toolwire_contract::VerbatimRequest;
+use toolwire_dialect::{ClientError, ClientRequest, Family};
+
+use crate::catalog::ServedModel;
+use crate::forward::{Body, sent_headers};
+use crate::response::Failure;
+
+/// Keeps the client's own text with a request, if the provider has its API. Otherwise fails if the request needs that API.
+pub(crate) fn attach(
+    client: &mut ClientRequest,
+    family: Family,
+    served: &ServedModel,
+    headers: &HeaderMap,
+    body: &Body,
+) -> Result<(), Failure> {
+    // An API that cannot have both tools and a form of the response gets the form with the last request only.
+    let is_possible = client.request.output.is_text() || !served.model.limits().separate_output;
+    let mut verbatim = match served.has_api_of(family) && is_possible {
+        true => client.verbatim(family, body.text()),
+        false => None,
+    };
+    if let (None, Some(error)) = (&verbatim, &client.native_tool) {
+        return Err(ClientError::from(error).into());
+    }
+    if let Some(verbatim) = &mut verbatim {
+        remove_options(verbatim);
+        verbatim.headers = sent_headers(family, headers);
+    }
+    client.request.verbatim = verbatim.map(Arc::new);
+    Ok(())
+}
+
+/// Removes the options for the gateway itself.
+fn remove_options(verbatim: &mut VerbatimRequest) {
+    verbatim.fields.retain_mut(|(name, text)| match name.as_str() {
+        "toolwire" => false,
+        "metadata" if text.contains("toolwire") => {
+            let mut metadata: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+            metadata.shift_remove("toolwire");
+            *text = Value::Object(metadata).to_string();
+            *text != "{}"
+        }
+        _ => true,
+    });
+}

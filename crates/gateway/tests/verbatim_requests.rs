@@ -1,0 +1,154 @@
+//! Requests to a provider that has the client's own API: tools are added, and everything else stays as the client sent it.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use support::TestGateway;
+use toolwire_contract::{ModelRequest, Tool};
+use toolwire_dialect::{Dialect, Options, RequestOptions, Toolset, write_request_text};
+use toolwire_gateway::GatewaySettings;
+use toolwire_testkit::http_client;
+
+async fn post(gateway: &TestGateway, path: &str, body: String) -> (u16, Value) {
+    let request = http_client().post(gateway.url(path)).header("content-type", "application/json");
+    let request = request.header("anthropic-beta", "context-1m-2025-08-07").body(body);
+    let response = request.send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
+}
+
+/// Returns the body that an endpoint sends for a request of the gateway.
+fn body(dialect: Dialect, request: &ModelRequest) -> String {
+    let verbatim = request.verbatim.as_ref().expect("the client's own request");
+    let is_own = |tool: &&Tool| verbatim.tool(&tool.name).is_none();
+    let own: Vec<Tool> = request.tools.iter().filter(is_own).cloned().collect();
+    let toolset = Toolset::new(&own, dialect, &Options::default());
+    let options = RequestOptions { model: "m".to_owned(), stream: true, ..RequestOptions::default() };
+    write_request_text(dialect, request, &toolset, &options).unwrap()
+}
+
+fn elements(body: &str, key: &str) -> Vec<String> {
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_str(body).unwrap();
+    let elements: Vec<&RawValue> = serde_json::from_str(fields[key].get()).unwrap();
+    elements.into_iter().map(|element| element.get().to_owned()).collect()
+}
+
+const CASES: [(Dialect, &str, &str, &str); 3] = [
+    (
+        Dialect::OpenAi,
+        "/v1/chat/completions",
+        "messages",
+        r#"{"model": "openai", "later": 1.0, "metadata": {"team": "t", "toolwire": "{}"}, "top_k": 3, "messages": [
+            {"role": "system", "name": "ops", "content": [{"type": "text", "text": "Be\u0020brief."}]},
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}}]},
+            {"role": "assistant", "content": "A dot.", "annotations": []},
+            {"role": "user", "name": "ann", "content": "ours"}],
+          "tools": [{"type": "function", "function": {"name": "mine", "strict": true, "parameters": {"type": "object"}}}]}"#,
+    ),
+    (
+        Dialect::Responses,
+        "/v1/responses",
+        "input",
+        r#"{"model": "responses", "later": 1.0, "metadata": {"team": "t"}, "input": [
+            {"role": "user", "content": [{"type": "input_text", "text": "hi", "later": null}]},
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2VjcmV0"},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello.", "annotations": []}]},
+            {"role": "user", "content": "ours"}],
+          "tools": [{"type": "custom", "name": "mine", "format": {"type": "text"}}]}"#,
+    ),
+    (
+        Dialect::Anthropic,
+        "/v1/messages",
+        "messages",
+        r#"{"model": "anthropic", "later": 1.0, "metadata": {"user_id": "u"}, "max_tokens": 9,
+          "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}], "messages": [
+            {"role": "user", "content": [{"type": "document", "source": {"type": "url", "url": "u"}, "citations": {"enabled": true}}]},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}, {"type": "text", "text": "A\u0020text."}]},
+            {"role": "user", "content": [{"type": "text", "text": "ours", "cache_control": {"type": "ephemeral"}}]}],
+          "tools": [{"type": "bash_20250124", "name": "bash", "cache_control": {"type": "ephemeral"}}]}"#,
+    ),
+];
+
+#[tokio::test]
+async fn tools_are_added_and_the_rest_stays_as_it_was_sent() {
+    for (dialect, path, key, sent) in CASES {
+        let gateway = TestGateway::start().await;
+        for _ in 0..2 {
+            let (status, response) = post(&gateway, path, sent.to_owned()).await;
+            assert_eq!(status, 200, "{response}");
+            assert!(response.to_string().contains("value of a"), "{response}");
+        }
+        let requests = gateway.model.requests();
+        let bodies: Vec<String> = requests.iter().map(|request| body(dialect, request)).collect();
+        assert_eq!(
+            (bodies.len(), &bodies[0], &bodies[1]),
+            (4, &bodies[2], &bodies[3]),
+            "the same bytes again"
+        );
+        let client = elements(sent, key);
+        assert_eq!(elements(&bodies[0], key), client);
+        assert_eq!(elements(&bodies[1], key)[..client.len()], client, "the loop keeps the prefix");
+        assert!(elements(&bodies[1], key).len() > client.len());
+        let tools = elements(&bodies[0], "tools");
+        assert_eq!(tools, elements(&bodies[1], "tools"));
+        assert_eq!(tools[0], elements(sent, "tools")[0]);
+        assert_eq!(tools.len(), 6, "{tools:?}");
+        let (written, sent): (Value, Value) =
+            (serde_json::from_str(&bodies[0]).unwrap(), serde_json::from_str(sent).unwrap());
+        for name in ["later", "system", "top_k", "max_tokens"] {
+            assert_eq!(written.get(name), sent.get(name), "{name}");
+        }
+        let mut metadata = sent["metadata"].clone();
+        metadata.as_object_mut().unwrap().shift_remove("toolwire");
+        assert_eq!(written["metadata"], metadata);
+        let headers = &requests[0].verbatim.as_ref().unwrap().headers;
+        let is_anthropic = dialect == Dialect::Anthropic;
+        assert_eq!(headers.iter().any(|(name, _)| *name == "anthropic-beta"), is_anthropic);
+    }
+}
+
+/// The client's results keep everything but the id of the call, which is the provider's again.
+#[tokio::test]
+async fn results_of_the_client_s_own_calls_stay_as_they_were_sent() {
+    let gateway = TestGateway::start().await;
+    let tools = json!([{"name": "get_weather", "input_schema": {"type": "object"}}]);
+    let question = json!({"role": "user", "content": "client"});
+    let first = json!({"model": "anthropic", "max_tokens": 9, "messages": [question], "tools": tools});
+    let (_, response) = post(&gateway, "/v1/messages", first.to_string()).await;
+    let id = response["content"][1]["id"].as_str().unwrap();
+    assert!(id.starts_with("toolu_"), "{response}");
+    let result = json!({"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": id, "content": [{"type": "text", "text": "sunny"}], "cache_control": {"type": "ephemeral"}},
+    ]});
+    let answer = json!({"role": "assistant", "content": response["content"]});
+    let second = json!({"model": "anthropic", "max_tokens": 9, "messages": [question, answer, result], "tools": tools});
+    let (status, response) = post(&gateway, "/v1/messages", second.to_string()).await;
+    assert_eq!((status, &response["content"][0]["text"]), (200, &json!("Results: sunny.")), "{response}");
+    let items = elements(&body(Dialect::Anthropic, gateway.model.requests().last().unwrap()), "messages");
+    assert_eq!(items.len(), 3, "{items:?}");
+    assert_eq!(items[2], result.to_string().replace(id, "1"));
+}
+
+#[tokio::test]
+async fn tools_that_only_a_provider_has_are_refused_elsewhere() {
+    let gateway = TestGateway::with(GatewaySettings::default()).await;
+    let message = async |path: &str, body: Value| {
+        let (status, response) = post(&gateway, path, body.to_string()).await;
+        assert_eq!(status, 400, "{response}");
+        response["error"]["message"].as_str().unwrap().to_owned()
+    };
+    let hi = json!([{"role": "user", "content": "hi"}]);
+    let bash = json!([{"type": "bash_20250124", "name": "bash"}]);
+    let body = json!({"model": "openai", "max_tokens": 9, "messages": hi, "tools": bash});
+    assert!(message("/v1/messages", body).await.contains("`bash_20250124`"));
+    let body =
+        json!({"model": "azure", "messages": hi, "tools": [{"type": "custom", "custom": {"name": "sql"}}]});
+    assert!(message("/v1/chat/completions", body).await.contains("`custom`"));
+    let body = json!({"model": "responses", "input": "hi", "tools": [{"type": "web_search"}]});
+    let refused = message("/v1/responses", body).await;
+    assert!(refused.contains("`web_search`") && refused.contains("`x-toolwire-servers: none`"), "{refused}");
+}
