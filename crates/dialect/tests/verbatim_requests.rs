@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolwire_contract::{Block, Message, ModelRequest, Role, Tool, ToolCall, ToolResult, VerbatimRequest};
 use toolwire_dialect::{
-    Dialect, Family, Options, RequestOptions, Toolset, read_client_request, verbatim_request, write_request,
+    ClientEvent, Dialect, Family, Options, RequestOptions, ResponseHead, ResponseWriter, Toolset,
+    custom_call_input, read_client_request, read_response, verbatim_request, write_request,
     write_request_text,
 };
 
@@ -263,5 +264,44 @@ fn other_apis_get_the_same_request_as_before() {
             let expected = write_request(dialect, &plain, &toolset, &options()).map(|body| body.to_string());
             assert_eq!(write_request_text(dialect, &request, &toolset, &options()), expected, "{dialect}");
         }
+    }
+}
+
+/// A call of a free-text tool reaches the client in the form in which the provider sent it.
+#[test]
+fn calls_of_free_text_tools_are_passed_on() {
+    let item = json!({"type": "custom_tool_call", "call_id": "call_1", "name": "sql", "input": "SELECT 1"});
+    let call = json!({"id": "call_1", "type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}});
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    for (dialect, family, response, pointer) in [
+        (
+            Dialect::Responses,
+            Family::OpenAiResponses,
+            json!({"status": "completed", "output": [item]}),
+            "/output/0",
+        ),
+        (
+            Dialect::OpenAi,
+            Family::OpenAiChat,
+            json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}),
+            "/choices/0/message/tool_calls/0",
+        ),
+    ] {
+        let toolset = Toolset::new(&[], dialect, &Options::default());
+        let read = read_response(dialect, &response, &toolset, "").unwrap();
+        assert_eq!(read.unusable, []);
+        let (id, call) = read.message.calls().next().unwrap();
+        let input = custom_call_input(call).unwrap();
+        let event =
+            ClientEvent::CustomCall { id: id.to_owned(), name: call.name.clone(), input: input.to_owned() };
+        let mut writer = ResponseWriter::new(family, ResponseHead::default()).unwrap();
+        let events = writer.event(&event);
+        assert!(!events.is_empty());
+        let mut shown = writer.body().pointer(pointer).unwrap().clone();
+        if family == Family::OpenAiResponses {
+            assert_eq!(shown["status"], "completed");
+            shown.as_object_mut().unwrap().retain(|key, _| !matches!(key.as_str(), "id" | "status"));
+        }
+        assert_eq!(shown, *response.pointer(pointer).unwrap());
     }
 }

@@ -54,7 +54,7 @@ impl Items {
 
     /// Whether a body refers to one of the items.
     pub(crate) fn is_mentioned(&self, body: &[u8]) -> bool {
-        self.0.is_mentioned(body, &["msg_", "rs_", "fc_", "mcp_", "mcpl_", "mcpr_"])
+        self.0.is_mentioned(body, &["msg_", "rs_", "fc_", "ctc_", "mcp_", "mcpl_", "mcpr_"])
     }
 }
 

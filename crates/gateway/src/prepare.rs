@@ -73,11 +73,11 @@ impl Inner {
             hosted::filters(&client.hosted_servers, &*self.tools, &self.settings.server_urls, family)?;
         options.selection.allowed = allowed_tools(&client);
         verbatim::attach(&mut client, family, &served, headers, sent)?;
+        self.checked_tools.check(&served, &client.request)?;
         if client.request.verbatim.is_some() {
             let dropped = Vec::new();
             return Ok(Prepared { stores_items, client, options, head, served, dropped, listed_servers });
         }
-        self.checked_tools.check(&served, &client.request.tools)?;
         let mut dropped = client.ignored.clone();
         if let Some(dialect) = served.dialect {
             let lost = dropped_parameters(dialect, &client.request);

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
-use toolwire_contract::{CallError, CallOptions, Glob, MissingServer, Tool, ToolResult, ToolServer, Toolbox};
+use toolwire_contract::{
+    CallError, CallOptions, Glob, MissingServer, ModelRequest, Tool, ToolResult, ToolServer, Toolbox,
+};
 use toolwire_dialect::{Dialect, Options, Status, ToolReference, Toolset};
 
 use crate::catalog::ServedModel;
@@ -106,14 +108,16 @@ const MAX_CHECKED: usize = 16;
 
 impl CheckedTools {
     /// Checks that a model takes all tools of a client: one that is missing would change the meaning of the request.
-    pub(crate) fn check(&self, served: &ServedModel, tools: &Arc<[Tool]>) -> Result<(), Failure> {
-        let model = served.model.name();
+    /// A provider with the client's API gets their definitions as they are.
+    pub(crate) fn check(&self, served: &ServedModel, request: &ModelRequest) -> Result<(), Failure> {
+        let (model, tools) = (served.model.name(), &request.tools);
         if let Some(limit) = served.model.limits().tools.filter(|limit| tools.len() > *limit) {
             let message =
                 format!("`{model}` takes {limit} tools at most, and the request has {}", tools.len());
             return Err(Failure::invalid("tools", message));
         }
-        let Some(dialect) = served.dialect.filter(|_| !tools.is_empty()) else { return Ok(()) };
+        let is_converted = !tools.is_empty() && request.verbatim.is_none();
+        let Some(dialect) = served.dialect.filter(|_| is_converted) else { return Ok(()) };
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lock().iter().any(|(known, checked)| *known == dialect && checked == tools) {
             return Ok(());

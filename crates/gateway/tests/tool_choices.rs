@@ -87,12 +87,12 @@ async fn a_choice_can_require_a_tool_of_a_server() {
 #[tokio::test]
 async fn client_tools_that_a_provider_does_not_take_are_refused() {
     let gateway = TestGateway::start().await;
-    let function = json!({"name": "bad", "parameters": {"type": "object", "properties": {"a": false}, "required": ["a"]}});
-    let bad = json!([{"type": "function", "function": function}]);
-    let (status, error) = send(&gateway, CHAT, &json!({"model": "openai/scripted", "tools": bad})).await;
+    let schema = json!({"type": "object", "properties": {"a": false}, "required": ["a"]});
+    let bad = json!([{"name": "bad", "input_schema": schema}]);
+    let (status, error) = send(&gateway, MESSAGES, &json!({"model": "openai/scripted", "tools": bad})).await;
     let message = text(&error["error"]["message"]);
     assert_eq!(status, 400, "{error}");
-    assert!(message.contains("the tool `bad`") && error["error"]["param"] == "tools", "{error}");
+    assert!(message.contains("the tool `bad`") && error["type"] == "error", "{error}");
 
     let many = |count: usize| -> Vec<Value> {
         let tool = |number| json!({"name": format!("tool_{number}"), "input_schema": {"type": "object"}});

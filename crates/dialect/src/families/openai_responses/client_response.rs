@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use toolwire_contract::{StopReason, Tool, Usage};
 
+use super::item_names::{CUSTOM, CallForm, FUNCTION, OpenItem};
 use crate::client::{ClientError, ClientEvent, ClientWriter, ResponseHead, ServerCall, StreamEvent};
 use crate::request::SetFields;
 
@@ -21,14 +22,6 @@ pub(super) struct ItemWriter {
     usage: Option<Usage>,
 }
 
-/// The kind of the open item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OpenItem {
-    Text,
-    Refusal,
-    Reasoning,
-}
-
 #[derive(Clone, Debug, PartialEq)]
 enum Status {
     InProgress,
@@ -36,80 +29,6 @@ enum Status {
     /// The reason.
     Incomplete(&'static str),
     Failed(ClientError),
-}
-
-/// The names of a call of one kind of tools.
-struct CallForm {
-    id_prefix: &'static str,
-    item_type: &'static str,
-    /// The key of the arguments.
-    key: &'static str,
-    delta: &'static str,
-    done: &'static str,
-}
-
-const FUNCTION: CallForm = CallForm {
-    id_prefix: "fc",
-    item_type: "function_call",
-    key: "arguments",
-    delta: "response.function_call_arguments.delta",
-    done: "response.function_call_arguments.done",
-};
-
-/// A call of a free-text tool.
-const CUSTOM: CallForm = CallForm {
-    id_prefix: "ctc",
-    item_type: "custom_tool_call",
-    key: "input",
-    delta: "response.custom_tool_call_input.delta",
-    done: "response.custom_tool_call_input.done",
-};
-
-impl OpenItem {
-    /// Returns the type of the part, the key of its text, and the names of the events for a fragment and for the end.
-    const fn names(self) -> (&'static str, &'static str, &'static str, &'static str) {
-        match self {
-            OpenItem::Text => {
-                ("output_text", "text", "response.output_text.delta", "response.output_text.done")
-            }
-            OpenItem::Refusal => ("refusal", "refusal", "response.refusal.delta", "response.refusal.done"),
-            OpenItem::Reasoning => (
-                "summary_text",
-                "text",
-                "response.reasoning_summary_text.delta",
-                "response.reasoning_summary_text.done",
-            ),
-        }
-    }
-
-    fn part(self, text: &str) -> Value {
-        let (type_name, key, ..) = self.names();
-        let mut part = json!({"type": type_name, key: text});
-        if self == OpenItem::Text {
-            part["annotations"] = json!([]);
-            part["logprobs"] = json!([]);
-        }
-        part
-    }
-
-    const fn part_events(self) -> (&'static str, &'static str) {
-        match self {
-            OpenItem::Text | OpenItem::Refusal => {
-                ("response.content_part.added", "response.content_part.done")
-            }
-            OpenItem::Reasoning => {
-                ("response.reasoning_summary_part.added", "response.reasoning_summary_part.done")
-            }
-        }
-    }
-
-    /// Returns the key of the parts in the item, and of their position in events.
-    const fn keys(self) -> (&'static str, &'static str) {
-        match self {
-            OpenItem::Text | OpenItem::Refusal => ("content", "content_index"),
-            OpenItem::Reasoning => ("summary", "summary_index"),
-        }
-    }
 }
 
 impl ItemWriter {

@@ -2,6 +2,7 @@
 
 mod client_request;
 mod client_response;
+mod item_names;
 mod request;
 mod response;
 
