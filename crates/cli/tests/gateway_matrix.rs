@@ -4,84 +4,14 @@
 
 #[path = "../../gateway/tests/client/mod.rs"]
 mod client;
-
-use std::sync::Arc;
+mod served_gateway;
 
 use client::{CHAT, Client, MESSAGES, RESPONSES, Reply};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
-use toolwire_agent::Functions;
-use toolwire_contract::{Content, Tool, ToolResult};
-use toolwire_gateway::{Gateway, GatewaySettings, ModelCatalog, ServedModel, UnknownModel};
-use toolwire_llm::{Endpoint, EndpointConfig};
+use served_gateway::{answer, call, serve, serve_script};
 use toolwire_testkit::provider::{
-    API_KEY, Api, FakeProvider, FinishReason, ModelOutput, Script, ScriptedResponse, TokenCounts,
+    API_KEY, Api, FinishReason, ModelOutput, ReceivedRequest, Script, ScriptedResponse,
 };
-
-const PNG: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
-
-struct OneModel(Endpoint);
-
-impl ModelCatalog for OneModel {
-    fn names(&self) -> Vec<String> {
-        vec!["m".to_owned()]
-    }
-
-    fn find(&self, _name: &str) -> Result<ServedModel, UnknownModel> {
-        let mut served = ServedModel::new(Arc::new(self.0.clone()));
-        served.dialect = Some(self.0.dialect());
-        Ok(served)
-    }
-}
-
-fn tools() -> Functions {
-    let tool = |name: &str| {
-        let mut tool = Tool::new(name, json!({"type": "object", "properties": {"key": {"type": "string"}}}));
-        tool.description = Some(format!("The tool {name}"));
-        tool.annotations = json!({"readOnlyHint": true}).as_object().cloned();
-        tool
-    };
-    let image = Content::image(PNG.to_owned(), "image/png");
-    let picture = ToolResult { content: Some(vec![Content::text("a dot"), image]), ..ToolResult::default() };
-    Functions::new().with(tool("lookup"), |_| async { Ok::<_, String>("found") }).with(
-        tool("picture"),
-        move |_| {
-            let picture = picture.clone();
-            async move { Ok::<_, String>(picture) }
-        },
-    )
-}
-
-/// A gateway in front of the stand-in of a provider that plays these outputs.
-struct Served {
-    provider: FakeProvider,
-    url: String,
-    stop: CancellationToken,
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
-
-async fn serve(api: Api, outputs: Vec<ScriptedResponse>) -> Served {
-    let provider = FakeProvider::start(api, Script::new(outputs)).await;
-    let config = json!({
-        "baseUrl": provider.base_url(), "apiKey": API_KEY, "region": "us-east-1", "retries": 0, "contextTokens": 100_000,
-    });
-    let config: EndpointConfig = serde_json::from_value(config).unwrap();
-    let endpoint = Endpoint::new(&format!("{}/m", api.provider_name()), &config, |_| None).unwrap();
-    let gateway = Gateway::new(Arc::new(OneModel(endpoint)), Arc::new(tools()), GatewaySettings::default());
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    tokio::spawn(async move { gateway.serve(listener, stopped).await.unwrap() });
-    Served { provider, url, stop }
-}
 
 /// Runs a test with every API of a client, complete and streamed.
 async fn with_every_client(api: Api, outputs: &[ModelOutput], test: impl AsyncFn(&mut Client, &str)) {
@@ -97,14 +27,6 @@ async fn with_every_client(api: Api, outputs: &[ModelOutput], test: impl AsyncFn
             assert_eq!(served.provider.responses_left(), 0, "{label}");
         }
     }
-}
-
-fn call(name: &str) -> ModelOutput {
-    ModelOutput::text("Let me look.").call("call00001", name, r#"{"key":"a"}"#)
-}
-
-fn answer(text: &str) -> ModelOutput {
-    ModelOutput::text(text).usage(TokenCounts { input: 50, cached: 0, written: 0, output: 5, thinking: 0 })
 }
 
 fn check(reply: &Reply, text: &str, label: &str) {
@@ -253,5 +175,50 @@ async fn a_provider_with_the_client_s_api_gets_the_client_s_own_request() {
         assert_eq!(request.body["tools"], requests[0].body["tools"]);
         assert_eq!(request.body["tools"][0], mine);
         assert_eq!(request.body["tools"][1]["name"], "lookup");
+    }
+}
+
+/// Responds with JSON as text, or as arguments of a call if the API has no other way.
+fn structured_response(request: &ReceivedRequest) -> ScriptedResponse {
+    let body = request.body.to_string();
+    let value = json!({"city": "Paris", "note": "sunny"});
+    ScriptedResponse::Output(match body.contains("by calling `response` once") {
+        true => ModelOutput::default().call("call_0009", "response", &value.to_string()),
+        false => ModelOutput::text(&value.to_string()),
+    })
+}
+
+#[tokio::test]
+async fn structured_output() {
+    let schema = json!({
+        "type": "object", "properties": {"city": {"type": "string"}, "note": {"type": "string"}},
+        "required": ["city", "note"], "additionalProperties": false,
+    });
+    for api in Api::ALL {
+        for path in [CHAT, RESPONSES, MESSAGES] {
+            for stream in [false, true] {
+                let served = serve_script(api, Script::from_fn(structured_response)).await;
+                let mut client = Client::new(format!("{}{path}", served.url), path);
+                client.stream = stream;
+                client.tools.clear();
+                let format =
+                    json!({"type": "json_schema", "name": "place", "strict": true, "schema": schema});
+                client.extra = match path {
+                    CHAT => {
+                        let format = json!({"name": "place", "strict": true, "schema": schema});
+                        json!({"response_format": {"type": "json_schema", "json_schema": format}})
+                    }
+                    RESPONSES => json!({"text": {"format": format}}),
+                    _ => json!({"output_config": {"format": {"type": "json_schema", "schema": schema}}}),
+                };
+                let label = format!("{} behind {path}, stream: {stream}", api.provider_name());
+                for question in ["where", "and again"] {
+                    let reply = client.say(question).await;
+                    let parsed: Value = serde_json::from_str(&reply.text).unwrap_or_default();
+                    assert_eq!(parsed, json!({"city": "Paris", "note": "sunny"}), "{label}: {reply:?}");
+                }
+                assert_eq!(served.provider.rejections(), [], "{label}");
+            }
+        }
     }
 }

@@ -1,10 +1,16 @@
+use std::sync::LazyLock;
+
 /// Makes `ring` the cryptography of TLS in this process. HTTP clients cannot be created without one.
 pub fn install_tls_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// Returns a plain HTTP client.
+/// Returns a plain HTTP client. It is created once, which takes milliseconds, and keeps no connection, because each test has
+/// a runtime of its own.
 pub fn http_client() -> reqwest::Client {
-    install_tls_provider();
-    reqwest::Client::new()
+    static CLIENT: LazyLock<reqwest::Client> = LazyLock::new(|| {
+        install_tls_provider();
+        reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("TLS is available")
+    });
+    CLIENT.clone()
 }

@@ -19,6 +19,8 @@ pub(crate) struct Client {
     pub(crate) history: Vec<Value>,
     pub(crate) headers: Vec<(&'static str, &'static str)>,
     pub(crate) tools: Vec<&'static str>,
+    /// Further fields of every request.
+    pub(crate) extra: Value,
 }
 
 /// The visible part of a response: its text, and the ids and names of its calls.
@@ -42,6 +44,7 @@ impl Client {
             history: Vec::new(),
             headers: Vec::new(),
             tools,
+            extra: json!({}),
         }
     }
 
@@ -67,6 +70,9 @@ impl Client {
         }
         if !tools.is_empty() {
             body["tools"] = json!(tools);
+        }
+        for (name, value) in self.extra.as_object().unwrap() {
+            body[name] = value.clone();
         }
         body
     }
