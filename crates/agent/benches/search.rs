@@ -89,6 +89,7 @@ fn print_found(captured: &Captured, embedder: Option<&dyn Embedder>) {
         ("tuning", corpus::tuning_questions()),
         ("judging", corpus::judging_questions()),
         ("second judging", corpus::second_judging_questions()),
+        ("third judging", corpus::third_judging_questions()),
     ] {
         let questions = captured.answerable(questions);
         let forms: [(&str, QueryOf); 2] =

@@ -1,0 +1,77 @@
+//! The gateway as a process of its own, so that its CPU time and memory can be read.
+
+use std::error::Error;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+pub(crate) struct Gateway {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Gateway {
+    /// Starts the program of this build, or the one in `TOOLWIRE_BINARY`.
+    pub(crate) fn start(config: &Value) -> Result<Gateway, Box<dyn Error>> {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gateway-bench");
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("mcp.json"), config.to_string())?;
+        let program = std::env::var_os("TOOLWIRE_BINARY")
+            .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_toolwire")), PathBuf::from);
+        let mut child = Command::new(program)
+            .current_dir(&folder)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .env_remove("TOOLWIRE_CONFIG")
+            .env_remove("TOOLWIRE_KEY")
+            .env("XDG_DATA_HOME", folder.join("data"))
+            .env("XDG_CONFIG_HOME", folder.join("config"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let stderr = child.stderr.take().ok_or("no standard error")?;
+        let mut address = None;
+        let mut lines = BufReader::new(stderr).lines();
+        for line in lines.by_ref() {
+            let line = line?;
+            if let Some(url) = line.strip_prefix("listening on http://") {
+                address = Some(url.parse()?);
+            }
+            if line.starts_with("ready") {
+                break;
+            }
+        }
+        // The gateway must never wait for a reader of its log.
+        std::thread::spawn(move || lines.for_each(drop));
+        Ok(Gateway { child, address: address.ok_or("the gateway did not start")? })
+    }
+
+    /// Returns the CPU time of the process, without its MCP servers.
+    pub(crate) fn cpu_time(&self) -> Result<Duration, Box<dyn Error>> {
+        let mut nanoseconds = 0;
+        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let statistics = fs::read_to_string(task?.path().join("schedstat"))?;
+            let on_cpu = statistics.split(' ').next().ok_or("no CPU time")?;
+            nanoseconds += on_cpu.parse::<u64>()?;
+        }
+        Ok(Duration::from_nanos(nanoseconds))
+    }
+
+    /// Returns the resident memory in bytes.
+    pub(crate) fn memory(&self) -> Result<u64, Box<dyn Error>> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no memory")?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
