@@ -4,6 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use memchr::memchr_iter;
+
 use crate::keys::Principal;
 
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
@@ -56,13 +58,20 @@ impl<T> Recent<T> {
 
     /// Whether a JSON text contains one of the ids, as a string that starts with one of the prefixes.
     pub(crate) fn is_mentioned(&self, text: &[u8], prefixes: &[&str]) -> bool {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.by_id.is_empty() {
+        let entries = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries().by_id.is_empty() {
             return false;
         }
-        let has_prefix = |text: &&[u8]| prefixes.iter().any(|prefix| text.starts_with(prefix.as_bytes()));
-        let strings = text.split(|byte| *byte == b'"').filter(has_prefix);
-        strings.filter_map(|text| std::str::from_utf8(text).ok()).any(|text| entries.by_id.contains_key(text))
+        let mut start = 0;
+        let mut strings = memchr_iter(b'"', text).map(|end| {
+            let string = &text[start..end];
+            start = end + 1;
+            string
+        });
+        strings.any(|string| {
+            prefixes.iter().any(|prefix| string.starts_with(prefix.as_bytes()))
+                && str::from_utf8(string).is_ok_and(|id| entries().by_id.contains_key(id))
+        })
     }
 
     #[cfg(test)]

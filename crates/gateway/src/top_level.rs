@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use memchr::memchr2;
+
 /// Values that are nested more deeply are refused, as `serde_json` refuses them.
 const MAX_DEPTH: usize = 127;
 
@@ -119,12 +121,13 @@ impl<'b> Scanner<'b> {
         let bytes = self.text.as_bytes();
         let mut position = self.position + 1;
         loop {
-            match bytes.get(position) {
-                Some(b'"') => break,
-                Some(b'\\') => position += 2,
-                Some(_) => position += 1,
-                None => return Err(syntax("a string does not end")),
+            let rest = bytes.get(position..).unwrap_or_default();
+            let special = memchr2(b'"', b'\\', rest).ok_or_else(|| syntax("a string does not end"))?;
+            position += special;
+            if rest[special] == b'"' {
+                break;
             }
+            position += 2;
         }
         self.position = position + 1;
         Ok(())

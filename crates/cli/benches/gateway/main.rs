@@ -121,7 +121,7 @@ fn config(provider: SocketAddr, uses_tools: bool) -> Value {
         true => json!({"demo": {"command": program, "args": ["demo-server"]}}),
         false => json!({}),
     };
-    json!({"mcpServers": servers, "toolwire": {"model": "openai-text", "models": models}})
+    json!({"mcpServers": servers, "toolwire": {"model": "openai-text", "models": models, "gateway": {"limits": {"requests": 2 * OPEN_STREAMS}}}})
 }
 
 #[tokio::main(flavor = "current_thread")]
