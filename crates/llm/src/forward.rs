@@ -18,6 +18,9 @@ use crate::retry::{AttemptFailure, Attempts, RetryDecision};
 use crate::settings::EndpointSettings;
 use crate::stream::{AttemptError, WEB_PAGE, read_error_body, send_to};
 
+/// The maximum number of chunks that are passed on as one part.
+const MAX_JOINED_CHUNKS: usize = 64;
+
 /// A response of a provider, whose first part has arrived.
 #[non_exhaustive]
 pub struct RawResponse {
@@ -152,30 +155,37 @@ async fn read_success(
     }
 }
 
-/// Returns the parts of a body as they arrive. The last one may be an error.
+/// Returns the parts of a body as they arrive, those that are ready at the same time as one. The last one may be an error.
 fn parts(
     settings: Arc<EndpointSettings>,
     response: Response,
 ) -> BoxStream<'static, Result<Bytes, ModelError>> {
     let (idle, model) = (settings.idle_timeout, settings.name.clone());
     let first_deadline = Instant::now() + settings.first_token_timeout;
-    let state = Some((Box::pin(response.bytes_stream()), first_deadline, WaitPhase::FirstToken));
+    let chunks = Box::pin(response.bytes_stream().ready_chunks(MAX_JOINED_CHUNKS));
+    let state = Some((chunks, None, first_deadline, WaitPhase::FirstToken));
     stream::unfold(state, move |state| {
         let (settings, model) = (settings.clone(), model.clone());
         async move {
-            let (mut chunks, deadline, phase) = state?;
-            let error = match timeout_at(deadline, chunks.next()).await {
-                Ok(None) => return None,
-                Ok(Some(Ok(bytes))) => {
-                    let next = (chunks, Instant::now() + idle, WaitPhase::NextToken);
+            let (mut chunks, failed, deadline, phase) = state?;
+            let ready = match failed {
+                Some(error) => Ok((Bytes::new(), Some(error))),
+                None => match timeout_at(deadline, chunks.next()).await {
+                    Ok(ready) => Ok(join(ready?)),
+                    Err(elapsed) => Err(elapsed),
+                },
+            };
+            let error = match ready {
+                Ok((bytes, failed)) if failed.is_none() || !bytes.is_empty() => {
+                    let next = (chunks, failed, Instant::now() + idle, WaitPhase::NextToken);
                     return Some((Ok(bytes), Some(next)));
                 }
-                Ok(Some(Err(error))) if phase == WaitPhase::FirstToken => {
-                    let problem = error.without_url().to_string();
-                    ModelError::Unreachable { model, problem }
-                }
-                Ok(Some(Err(error))) => {
-                    ModelError::Broken { model, problem: error.without_url().to_string() }
+                Ok((_, failed)) => {
+                    let problem = failed.map_or_else(String::new, |error| error.without_url().to_string());
+                    match phase {
+                        WaitPhase::FirstToken => ModelError::Unreachable { model, problem },
+                        _ => ModelError::Broken { model, problem },
+                    }
                 }
                 Err(_) => {
                     let after =
@@ -187,4 +197,22 @@ fn parts(
         }
     })
     .boxed()
+}
+
+/// Joins the chunks before the first error.
+fn join<E>(chunks: Vec<Result<Bytes, E>>) -> (Bytes, Option<E>) {
+    let mut parts = Vec::with_capacity(chunks.len());
+    let mut failed = None;
+    for chunk in chunks {
+        match chunk {
+            Ok(bytes) => parts.push(bytes),
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+    }
+    // A single chunk needs no copy.
+    let joined = if parts.len() == 1 { parts.remove(0) } else { Bytes::from(parts.concat()) };
+    (joined, failed)
 }
