@@ -108,11 +108,20 @@ pub struct SearchSettings {
     pub hits: usize,
     /// The maximum number of found tools in a request; beyond it, the least recently used are removed.
     pub kept: usize,
+    /// The names of tools that are only found by a search, however many tools there are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deferred: Vec<String>,
+}
+
+impl SearchSettings {
+    pub(crate) fn is_deferred(&self, tool: &Tool) -> bool {
+        self.deferred.contains(&tool.name)
+    }
 }
 
 impl Default for SearchSettings {
     fn default() -> SearchSettings {
-        SearchSettings { tools: 40, percent_of_context: 20, hits: 5, kept: 40 }
+        SearchSettings { tools: 40, percent_of_context: 20, hits: 5, kept: 40, deferred: Vec::new() }
     }
 }
 

@@ -137,6 +137,8 @@ pub struct UnusableCall {
 pub enum StopReason {
     /// The model finished its response.
     End,
+    /// The response reached this stop sequence, where the provider names it.
+    Sequence(String),
     /// The model waits for the results of its calls.
     Calls,
     /// The output limit or the context limit was reached.

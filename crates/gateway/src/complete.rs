@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::HeaderValue;
 use toolwire_agent::{Agent, AgentSettings, Run};
-use toolwire_contract::{ModelRequest, Role, Tool, ToolChoice};
+use toolwire_contract::{Block, Content, Message, ModelRequest, Role, Tool, ToolChoice};
 use toolwire_dialect::{ErrorKind, Family, ResponseWriter, ToolReference};
 
 use crate::exchange::{Exchange, ExchangeContext};
@@ -80,18 +80,25 @@ impl Inner {
                 &filters,
                 &**agent.tools(),
             );
-            if client.hosted_servers.iter().all(|server| server.defer_loading) {
-                settings.search.tools = 0;
-            }
+            settings.search.deferred =
+                hosted::deferred_tools(&client.hosted_servers, &filters, &**agent.tools());
         }
         let mut verbatim = client.request.verbatim.take();
         let own_items = verbatim.as_mut().map(Arc::make_mut);
         let messages = self.hidden.restore(&caller.principal, client.request.messages, own_items);
         settings.verbatim = verbatim;
+        let parameter = if family == Family::OpenAiResponses { "input" } else { "messages" };
         match messages.last() {
             Some(last) if last.role == Role::User => {}
-            Some(_) => return Err(Failure::invalid("messages", "the last message must be one of the user")),
-            None => return Err(Failure::invalid("messages", "the request has no message to respond to")),
+            Some(_) => {
+                let message = "the last message must be one of the user; hint: a message of the assistant can be continued only \
+                               if the model's provider has this API and no tools are added (`x-toolwire-servers: none`)";
+                return Err(Failure::invalid(parameter, message));
+            }
+            None => return Err(Failure::invalid(parameter, "the request has no message to respond to")),
+        }
+        if served.dialect.is_some_and(|dialect| dialect.family() == Family::Anthropic) {
+            omit_thinking(&mut settings, &messages);
         }
         let run =
             Run::resume(settings, messages.iter().cloned(), agent.tools().tools(), agent.model().limits());
@@ -139,6 +146,30 @@ impl Inner {
             }
         }
         Ok(settings)
+    }
+}
+
+/// Turns thinking off if the model continues after calls whose thinking is gone: Claude requires it, with its signature.
+fn omit_thinking(settings: &mut AgentSettings, messages: &[Arc<Message>]) {
+    let generation = &mut settings.generation;
+    let mut responses = messages.iter().rev().filter(|message| message.role == Role::Assistant);
+    let continues = messages.last().is_some_and(|last| last.results().next().is_some());
+    let Some(response) = responses.next().filter(|_| continues && generation.thinking_tokens.is_some())
+    else {
+        return;
+    };
+    let is_signed = |block: &Block| match block {
+        Block::Content(Content::Other(other)) => other["type"] == "thinking" && other.get("_meta").is_some(),
+        _ => false,
+    };
+    if !response.content.iter().any(is_signed) {
+        generation.thinking_tokens = None;
+        if let Some(others) = &mut generation.family_fields {
+            others.fields.shift_remove("thinking");
+        }
+        if let Some(verbatim) = &mut settings.verbatim {
+            Arc::make_mut(verbatim).fields.retain(|(name, _)| name != "thinking");
+        }
     }
 }
 

@@ -311,6 +311,7 @@ impl Exchange {
     /// that have results do not run again.
     fn keep_approved(&mut self) {
         let Some(mut asked) = self.asked.take() else { return };
+        self.has_called = false;
         asked.messages = std::mem::take(&mut self.messages);
         // A text that was cut off.
         asked.messages.pop_if(|last| last.role == Role::Assistant && last.calls().next().is_none());

@@ -93,6 +93,27 @@ pub(crate) fn add_approvals(
     }
 }
 
+/// Returns the tools that a request wants to be found only by a search. If several entries select a tool, one that lists it is
+/// enough.
+pub(crate) fn deferred_tools(
+    servers: &[HostedServer],
+    filters: &[HostedFilter],
+    tools: &dyn Toolbox,
+) -> Vec<String> {
+    let is_deferred = |tool: &&Tool| {
+        let Some(server) = tools.server_of(&tool.name) else { return false };
+        let original = tools.original_name(&tool.name).unwrap_or_else(|| tool.name.clone());
+        let mut entries = servers
+            .iter()
+            .zip(filters)
+            .filter(|(_, filter)| filter.server == server.name && filter.selects(tool, &original))
+            .peekable();
+        let is_exception = |hosted: &HostedServer| hosted.defer_exceptions.contains(&original);
+        entries.peek().is_some() && entries.all(|(hosted, _)| hosted.defer_loading != is_exception(hosted))
+    };
+    tools.tools().iter().filter(is_deferred).map(|tool| tool.name.clone()).collect()
+}
+
 fn needs_approval(approval: &HostedApproval, tool: &Tool, original: &str) -> bool {
     let is_in = |filter: &Option<ToolFilter>| {
         let is_named = |names: &Vec<String>| names.iter().any(|name| name == original || *name == tool.name);

@@ -261,6 +261,30 @@ async fn a_request_selects_tools_of_its_servers() {
     }
 }
 
+/// Deferred tools are found by a search; each tool has its own setting, or that of its server.
+#[tokio::test]
+async fn tools_can_be_deferred() {
+    let gateway = TestGateway::start().await;
+    for (default, configs, expected) in [
+        (false, json!({}), "lookup fail picture delete wait"),
+        (true, json!({}), "search_tools"),
+        (true, json!({"fail": {"defer_loading": false}}), "search_tools fail"),
+        (
+            false,
+            json!({"wait": {"defer_loading": true}, "delete": {"enabled": false}}),
+            "search_tools lookup fail picture",
+        ),
+    ] {
+        let body = json!({
+            "model": MODEL, "max_tokens": 100, "messages": [user("say hi")],
+            "mcp_servers": [{"type": "url", "name": "demo", "url": "toolwire://demo"}],
+            "tools": [{"type": "mcp_toolset", "mcp_server_name": "demo", "default_config": {"defer_loading": default}, "configs": configs}],
+        });
+        let (status, response) = post(&gateway, "/v1/messages", &body).await;
+        assert_eq!((status, offered(&gateway).as_str()), (200, expected), "{response}");
+    }
+}
+
 /// A URL names the server that is configured with it. Items have the label of the client.
 #[tokio::test]
 async fn a_url_of_a_configured_server_names_it() {

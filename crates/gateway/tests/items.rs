@@ -1,4 +1,4 @@
-//! Items of the Responses API that a request only refers to, and refusals in each API.
+//! Items of the Responses API that a request only refers to, and the ends of responses in each API.
 
 #![allow(clippy::unwrap_used)]
 
@@ -103,5 +103,69 @@ async fn refusals_have_the_form_of_each_api() {
             stream.contains("response.refusal.delta") && stream.contains("response.refusal.done"),
             "{stream}"
         );
+    }
+}
+
+/// The stop sequence that ended a response is named where the API has a place for it.
+#[tokio::test]
+async fn a_stop_sequence_is_named() {
+    let gateway = TestGateway::start().await;
+    for stream in [false, true] {
+        let mut client = Client::new(gateway.url(MESSAGES), MESSAGES);
+        client.stream = stream;
+        assert_eq!(client.say("sequence").await.stop, "stop_sequence");
+        let mut client = Client::new(gateway.url(CHAT), CHAT);
+        client.stream = stream;
+        assert_eq!(client.say("sequence").await.stop, "stop");
+    }
+    let body =
+        json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "sequence"}]});
+    let response = http_client().post(gateway.url(MESSAGES)).json(&body).send().await.unwrap();
+    let message: Value = response.json().await.unwrap();
+    assert_eq!(message["stop_sequence"], "two", "{message}");
+}
+
+/// Only a provider can continue a message of the assistant.
+#[tokio::test]
+async fn a_message_of_the_assistant_at_the_end_is_refused() {
+    let gateway = TestGateway::start().await;
+    for path in [CHAT, RESPONSES, MESSAGES] {
+        let mut client = Client::new(gateway.url(path), path);
+        client.history =
+            vec![json!({"role": "user", "content": "say hi"}), json!({"role": "assistant", "content": "h"})];
+        let (status, error) = client.post(&client.body()).await;
+        let message = text(&error["error"]["message"]);
+        assert_eq!(status, 400, "{path}: {error}");
+        assert!(message.contains("the last message must be one of the user; hint: "), "{path}: {message}");
+    }
+}
+
+/// Claude requires the thinking before calls. If it is gone, the conversation continues without thinking.
+#[tokio::test]
+async fn a_conversation_continues_without_its_thinking() {
+    let gateway = TestGateway::start().await;
+    let question = json!({"role": "user", "content": "client"});
+    let call = json!({"type": "tool_use", "id": "toolu_gone", "name": "get_weather", "input": {}});
+    let calls = |blocks: Vec<Value>| {
+        let result = json!({"type": "tool_result", "tool_use_id": "toolu_gone", "content": "sunny"});
+        json!([question, {"role": "assistant", "content": blocks}, {"role": "user", "content": [result]}])
+    };
+    let unsigned = json!({"type": "thinking", "thinking": "hm", "signature": ""});
+    let signed = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+    for (messages, expected) in [
+        (json!([question]), Some(2_000)),
+        (calls(vec![call.clone()]), None),
+        (calls(vec![unsigned, call.clone()]), None),
+        (calls(vec![signed, call]), Some(2_000)),
+    ] {
+        let tool = json!({"name": "get_weather", "input_schema": {"type": "object"}});
+        let thinking = json!({"type": "enabled", "budget_tokens": 2_000});
+        let body = json!({
+            "model": "anthropic/scripted", "max_tokens": 4_000, "messages": messages, "thinking": thinking, "tools": [tool],
+        });
+        let response = http_client().post(gateway.url(MESSAGES)).json(&body).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        let requests = gateway.model.requests();
+        assert_eq!(requests.last().unwrap().generation.thinking_tokens, expected, "{messages}");
     }
 }

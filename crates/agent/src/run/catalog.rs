@@ -103,18 +103,30 @@ impl Catalog {
         })
     }
 
-    /// Whether there are too many tools to send all definitions.
+    /// Whether some tools are found only by a search.
     pub(super) fn needs_search(&self, settings: &AgentSettings) -> bool {
+        let is_listed = |name: &String| self.listed(name).is_some();
+        settings.search.deferred.iter().any(is_listed) || self.is_too_large(settings)
+    }
+
+    /// Whether there are too many tools to send all definitions, except for those that a search finds in any case.
+    pub(super) fn is_too_large(&self, settings: &AgentSettings) -> bool {
         let search = &settings.search;
+        let (mut own, mut tokens) = (self.0.tools.len(), self.0.tokens);
+        for tool in self.0.tools.iter().filter(|tool| !search.deferred.is_empty() && search.is_deferred(tool))
+        {
+            own -= 1;
+            tokens = tokens.saturating_sub(tool.estimated_tokens());
+        }
         let max_tools = self.0.limits.tools.map_or(search.tools, |limit| limit.min(search.tools));
         let window = settings.context.window(self.0.limits);
         let max_tokens =
             window.map(|window| window.saturating_mul(u64::from(search.percent_of_context)) / 100);
-        let count = (self.0.tools.len() + settings.client_tools.len()) as u64;
+        let count = (own + settings.client_tools.len()) as u64;
         // A search only helps if the search tool and the tools that it finds are smaller than all tools.
-        let found = SEARCH_TOOL_TOKENS + self.0.tokens * (search.hits as u64) / count.max(1);
+        let found = SEARCH_TOOL_TOKENS + tokens * (search.hits as u64) / count.max(1);
         count > max_tools as u64
-            || (self.0.tokens > found && max_tokens.is_some_and(|max_tokens| self.0.tokens > max_tokens))
+            || (tokens > found && max_tokens.is_some_and(|max_tokens| tokens > max_tokens))
     }
 }
 

@@ -65,7 +65,12 @@ impl OfferedTools {
             let name = free_search_name(catalog, settings);
             self.search_name = Some(name.to_owned());
             self.remove_least_recently_used(catalog, settings);
-            let in_use = self.in_use.iter().filter_map(|name| catalog.listed(name)).cloned();
+            // If only some tools are deferred, all others are listed.
+            let is_partial = !catalog.is_too_large(settings);
+            let is_listed = |tool: &&Tool| is_partial && !settings.search.is_deferred(tool);
+            let always = catalog.tools().iter().filter(is_listed);
+            let in_use = self.in_use.iter().filter_map(|name| catalog.listed(name));
+            let in_use = always.chain(in_use.filter(|tool| !is_listed(tool))).cloned();
             let max_tools = catalog.limits().tools.unwrap_or(usize::MAX);
             let search_tool = search_tool(name, catalog.tools().len());
             let in_use = in_use.filter(|tool| !settings.is_client_tool(&tool.name));

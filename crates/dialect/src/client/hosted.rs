@@ -23,6 +23,8 @@ pub struct HostedServer {
     pub approval: HostedApproval,
     /// Whether the tools are found only by a search.
     pub defer_loading: bool,
+    /// The tools for which it is the other way round.
+    pub defer_exceptions: Vec<String>,
 }
 
 /// Which calls of a hosted server need approval.
@@ -84,6 +86,7 @@ pub(crate) fn read_hosted_server(mut fields: RequestFields) -> ReadRequest<Hoste
         read_only: allowed.read_only,
         approval,
         defer_loading: fields.flag("defer_loading")?.unwrap_or(false),
+        defer_exceptions: Vec::new(),
         label,
     })
 }
@@ -126,6 +129,7 @@ pub(crate) fn read_hosted_toolsets(
             // This API has no approval: enabled tools run.
             approval: HostedApproval::Never,
             defer_loading: false,
+            defer_exceptions: Vec::new(),
             label,
         };
         // The older form, without toolsets.
@@ -169,6 +173,9 @@ fn read_toolset(toolset: &mut RequestFields, server: &mut HostedServer) -> ReadR
         let path = configs.own_path().to_owned();
         for (tool, config) in configs.rest() {
             let mut config = RequestFields::new(format!("{path}.{tool}"), config)?;
+            if config.flag("defer_loading")?.is_some_and(|is_deferred| is_deferred != server.defer_loading) {
+                server.defer_exceptions.push(tool.clone());
+            }
             match config.flag("enabled")?.unwrap_or(is_enabled) {
                 true => enabled.push(tool),
                 false => disabled.push(tool),

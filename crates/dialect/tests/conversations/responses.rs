@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Content, ModelEvent, ModelResponse, ToolCall};
+use toolwire_contract::{Block, Content, ModelEvent, ModelResponse, StopReason, ToolCall};
 use toolwire_dialect::{Dialect, ResponseError, ResponseStream, read_response};
 
 use crate::{check_file, fill_template, outcome, read, toolset};
@@ -207,5 +207,21 @@ fn arguments_that_are_nested_too_deeply_are_unusable_and_stored_as_text() {
             );
             assert_eq!(call.extra["_meta"]["toolwire/arguments"], arguments);
         }
+    }
+}
+
+/// Anthropic names the stop sequence that ended a response.
+#[test]
+fn a_stop_sequence_is_named() {
+    let toolset = toolset(Dialect::Anthropic);
+    for (sequence, expected) in
+        [(json!("END"), StopReason::Sequence("END".to_owned())), (Value::Null, StopReason::End)]
+    {
+        let body = json!({
+            "type": "message", "role": "assistant", "content": [{"type": "text", "text": "one"}],
+            "stop_reason": "stop_sequence", "stop_sequence": sequence,
+        });
+        let response = read_response(Dialect::Anthropic, &body, &toolset, "seed").unwrap();
+        assert_eq!(response.stop, expected);
     }
 }

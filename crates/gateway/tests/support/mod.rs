@@ -85,13 +85,17 @@ struct OneModel(Arc<ScriptedModel>);
 
 impl ModelCatalog for OneModel {
     fn names(&self) -> Vec<String> {
-        vec![MODEL.to_owned(), "vendor/scripted".to_owned(), "openai/scripted".to_owned()]
+        [MODEL, "vendor/scripted", "openai/scripted", "anthropic/scripted"].map(str::to_owned).into()
     }
 
     fn find(&self, name: &str) -> Result<ServedModel, UnknownModel> {
         if self.names().iter().any(|known| known == name) {
             let mut served = ServedModel::new(self.0.clone());
-            served.dialect = name.starts_with("openai/").then_some(toolwire_dialect::Dialect::OpenAi);
+            served.dialect = match name.split_once('/') {
+                Some(("openai", _)) => Some(Dialect::OpenAi),
+                Some(("anthropic", _)) => Some(Dialect::Anthropic),
+                _ => None,
+            };
             return Ok(served);
         }
         if let Ok(dialect) = name.parse::<Dialect>() {
@@ -249,6 +253,7 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
             turn
         }
         ("refusal", _) => ending("I cannot help.", StopReason::Refusal),
+        ("sequence", _) => ending("one", StopReason::Sequence("two".to_owned())),
         ("length", _) => ending("This is too", StopReason::Length),
         ("status", _) => ScriptedTurn::error(ModelError::Refused {
             model: MODEL.to_owned(),

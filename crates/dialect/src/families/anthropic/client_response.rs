@@ -14,6 +14,7 @@ pub(super) struct MessageWriter {
     is_open: bool,
     is_new_round: bool,
     stop_reason: &'static str,
+    stop_sequence: Option<String>,
     usage: Usage,
 }
 
@@ -25,6 +26,7 @@ impl MessageWriter {
             is_open: false,
             is_new_round: false,
             stop_reason: "end_turn",
+            stop_sequence: None,
             usage: Usage::default(),
         }
     }
@@ -104,11 +106,15 @@ impl MessageWriter {
             StopReason::Length => "max_tokens",
             _ if has_calls => "tool_use",
             StopReason::Refusal => "refusal",
+            StopReason::Sequence(sequence) => {
+                self.stop_sequence = Some(sequence.clone());
+                "stop_sequence"
+            }
             _ => "end_turn",
         };
         self.usage = usage.unwrap_or_default();
         let mut events: Vec<StreamEvent> = self.close().into_iter().collect();
-        let delta = json!({"stop_reason": self.stop_reason, "stop_sequence": null});
+        let delta = json!({"stop_reason": self.stop_reason, "stop_sequence": self.stop_sequence});
         events.push(event("message_delta", json!({"delta": delta, "usage": write_usage(&self.usage)})));
         events.push(event("message_stop", json!({})));
         events
@@ -122,7 +128,7 @@ impl MessageWriter {
             "model": self.head.model,
             "content": content,
             "stop_reason": stop_reason,
-            "stop_sequence": null,
+            "stop_sequence": self.stop_sequence,
             "usage": write_usage(&self.usage),
         })
     }

@@ -138,7 +138,11 @@ fn read_head(message: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResu
 fn read_stop(message: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
     let Some(reason) = message.string("stop_reason")? else { return Ok(()) };
     response.ending = Some(match reason {
-        "end_turn" | "stop_sequence" => Ending::Finished(StopReason::End),
+        "end_turn" => Ending::Finished(StopReason::End),
+        "stop_sequence" => Ending::Finished(match message.string("stop_sequence")? {
+            Some(sequence) => StopReason::Sequence(sequence.to_owned()),
+            None => StopReason::End,
+        }),
         "tool_use" => Ending::Finished(StopReason::Calls),
         "max_tokens" | "model_context_window_exceeded" => Ending::cut_off(StopReason::Length, reason),
         "refusal" => Ending::cut_off(StopReason::Refusal, reason),
