@@ -31,6 +31,7 @@ use crate::tools::{CheckedTools, ToolSelection, select};
 
 /// Agents are created again if there are more selections of tools than this.
 const MAX_AGENTS: usize = 256;
+const MAX_AGENT_BYTES: usize = 64 * 1024 * 1024;
 
 /// Headers that SDKs in browsers send.
 const CORS_HEADERS: &str = "authorization, content-type, x-api-key, anthropic-version, anthropic-beta, \
@@ -60,7 +61,7 @@ pub(crate) struct Inner {
     pub(crate) origins: OriginPolicy,
     admission: Admission,
     /// Agents by model and selection of tools, so that their catalogs are computed once.
-    agents: Mutex<BTreeMap<(String, ToolSelection), Agent>>,
+    agents: Mutex<BTreeMap<(String, ToolSelection), (Agent, usize)>>,
 }
 
 impl Gateway {
@@ -187,7 +188,7 @@ impl Inner {
     /// Returns an agent with a model and the selected tools.
     pub(crate) fn agent(&self, served: &ServedModel, selection: ToolSelection) -> Result<Agent, Failure> {
         let key = (served.model.name().to_owned(), selection);
-        if let Some(agent) = self.agents.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some((agent, _)) = self.agents.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(agent.clone());
         }
         let tools = select(&self.tools, key.1.clone());
@@ -195,11 +196,16 @@ impl Inner {
         let agent = Agent::builder().settings(self.settings.agent.clone()).model(served.model.clone());
         let agent = agent.unattended(unattended).tools(tools);
         let agent = agent.build().map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))?;
+        let bytes = key.1.bytes(&**agent.tools());
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
-        if agents.len() >= MAX_AGENTS {
+        let total: usize = agents.values().map(|(_, bytes)| bytes).sum();
+        if agents.len() >= MAX_AGENTS || total + bytes > MAX_AGENT_BYTES {
             agents.clear();
         }
-        agents.insert(key, agent.clone());
+        // A selection that takes more alone is not worth it.
+        if bytes <= MAX_AGENT_BYTES {
+            agents.insert(key, (agent.clone(), bytes));
+        }
         Ok(agent)
     }
 }

@@ -16,10 +16,17 @@ use crate::response::Failure;
 
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_RUNS: usize = 1_000;
+const MAX_BYTES: usize = 256 * 1024 * 1024;
 
 /// Runs that wait until the client approves calls, the oldest first.
 #[derive(Default)]
-pub(crate) struct PausedRuns(Mutex<VecDeque<PausedRun>>);
+pub(crate) struct PausedRuns(Mutex<VecDeque<StoredRun>>);
+
+/// A run and the size of its messages.
+struct StoredRun {
+    run: PausedRun,
+    bytes: usize,
+}
 
 pub(crate) struct PausedRun {
     pub(crate) principal: Principal,
@@ -46,6 +53,14 @@ pub(crate) struct Asked {
     pub(crate) settings: AgentSettings,
 }
 
+impl Asked {
+    /// Returns the size of the messages, as JSON.
+    fn bytes(&self) -> usize {
+        let bytes = |message: &Arc<Message>| serde_json::to_vec(message).map_or(0, |json| json.len());
+        self.history.iter().chain(&self.messages).map(bytes).sum()
+    }
+}
+
 /// A call that waits for approval.
 #[derive(Clone)]
 pub(crate) struct PausedCall {
@@ -58,10 +73,14 @@ pub(crate) struct PausedCall {
 
 impl PausedRuns {
     pub(crate) fn store(&self, run: PausedRun) {
+        let bytes = run.asked.bytes();
         let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.push_back(run);
-        while runs.len() > MAX_RUNS || runs.front().is_some_and(|run| run.paused_at.elapsed() >= LIFETIME) {
-            runs.pop_front();
+        runs.push_back(StoredRun { run, bytes });
+        let mut total: usize = runs.iter().map(|stored| stored.bytes).sum();
+        let is_old = |stored: &StoredRun| stored.run.paused_at.elapsed() >= LIFETIME;
+        while runs.len() > MAX_RUNS || total > MAX_BYTES || runs.front().is_some_and(is_old) {
+            let Some(removed) = runs.pop_front() else { break };
+            total -= removed.bytes;
         }
     }
 
@@ -108,7 +127,7 @@ impl PausedRuns {
         let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_decided =
             |call: &PausedCall| responses.iter().any(|response| response.request_id == call.request_id);
-        let position = runs.iter().position(|run| {
+        let position = runs.iter().position(|StoredRun { run, .. }| {
             run.principal == *principal
                 && run.paused_at.elapsed() < LIFETIME
                 && run.asked.approvals.iter().any(&is_decided)
@@ -120,12 +139,13 @@ impl PausedRuns {
                 format!("there is no open request for approval {}; each is valid once", ids.join(", "));
             Failure::invalid("input", message)
         })?;
-        if let Some(open) = runs[position].asked.approvals.iter().find(|call| !is_decided(call)) {
+        if let Some(open) = runs[position].run.asked.approvals.iter().find(|call| !is_decided(call)) {
             return Err(Failure::invalid(
                 "input",
                 format!("there is no approval response for `{}`", open.request_id),
             ));
         }
-        runs.remove(position).ok_or_else(|| Failure::new(ErrorKind::Internal, "the run is gone"))
+        let removed = runs.remove(position).map(|stored| stored.run);
+        removed.ok_or_else(|| Failure::new(ErrorKind::Internal, "the run is gone"))
     }
 }

@@ -65,6 +65,16 @@ impl ToolSelection {
         *self == ToolSelection { can_approve: self.can_approve, ..ToolSelection::default() }
     }
 
+    /// Estimates the memory of the selection, with its own list of tools.
+    pub(crate) fn bytes(&self, tools: &dyn Toolbox) -> usize {
+        let lists = self.servers.iter().chain(&self.tools).flatten().chain(&self.taken);
+        let names: usize = lists.map(|name| name.len() + size_of::<String>()).sum();
+        let is_own = !self.is_everything();
+        let tokens: u64 = tools.tools().iter().filter(|_| is_own).map(Tool::estimated_tokens).sum();
+        // About four bytes are a token, and a value takes several times the size of its text.
+        names + usize::try_from(tokens.saturating_mul(16)).unwrap_or(usize::MAX)
+    }
+
     fn selects_server(&self, name: Option<&str>) -> bool {
         let Some(patterns) = &self.servers else { return true };
         name.is_some_and(|name| matches_any(patterns, name))

@@ -173,3 +173,32 @@ impl Upstream for ModelUpstream {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_names_of_a_model_share_its_limits() {
+        let settings = json!({
+            "model": "up",
+            "models": {"up": {"provider": "vllm", "model": "m", "baseUrl": "http://127.0.0.1:1", "concurrentRequests": 1}},
+            "gateway": {"aliases": {"other": "up", "gpt-*": "up"}},
+        });
+        let settings = crate::settings::read(Some(&settings), "mcp.json").expect("settings");
+        let models = crate::assembly::models(&settings).expect("models");
+        let models = ConfiguredModels::new(&settings, models).expect("models");
+        let find = |name: &str| models.find(name).expect("a model").model;
+        let up = find("up");
+        for name in ["other", "gpt-1", "gpt-2", " up "] {
+            assert!(Arc::ptr_eq(&up, &find(name)), "{name}");
+        }
+        // Many other names do not make it forget the limit.
+        for number in 0..=MAX_NAMES {
+            let _ = models.find(&format!("vllm/{number}"));
+        }
+        assert!(Arc::ptr_eq(&up, &find("other")));
+    }
+}
