@@ -92,6 +92,7 @@ fn end_of_events(bytes: &[u8]) -> usize {
 }
 
 #[cfg(test)]
+#[allow(clippy::result_large_err)]
 mod tests {
     use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Limits: many requests, large bodies, clients that stop reading, the client's own timeout, and the errors of providers.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::result_large_err)]
 
 mod support;
 

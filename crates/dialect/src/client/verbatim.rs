@@ -36,7 +36,7 @@ impl ClientRequest {
         };
         let tools = fields.get("tools").and_then(|tools| texts(tools.get())).unwrap_or_default();
         let is_kept = |name: &str| {
-            !REPLACED.contains(&name) && !(name == "tool_choice" && self.sources.restricts_tools)
+            !(REPLACED.contains(&name) || name == "tool_choice" && self.sources.restricts_tools)
         };
         fields.retain(|name, _| is_kept(name));
         let item = |position: &usize| items.get(*position).filter(|text| !is_reference(text));
