@@ -35,9 +35,8 @@ impl ClientRequest {
             false => texts(items)?,
         };
         let tools = fields.get("tools").and_then(|tools| texts(tools.get())).unwrap_or_default();
-        let is_kept = |name: &str| {
-            !(REPLACED.contains(&name) || name == "tool_choice" && self.sources.restricts_tools)
-        };
+        let is_kept =
+            |name: &str| !(REPLACED.contains(&name) || name == "tool_choice" && self.sources.restricts_tools);
         fields.retain(|name, _| is_kept(name));
         let item = |position: &usize| items.get(*position).filter(|text| !is_reference(text));
         let at = |positions: &[usize]| -> Option<Vec<String>> {
