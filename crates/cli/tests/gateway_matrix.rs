@@ -115,6 +115,19 @@ async fn responses_that_are_cut_off() {
 }
 
 #[tokio::test]
+async fn refusals() {
+    for api in Api::ALL {
+        let refusal = ModelOutput::text("I cannot help.").finish(FinishReason::Refusal);
+        with_every_client(api, &[refusal, answer("Again.")], async |client, label| {
+            let reply = client.say("help").await;
+            assert_eq!((reply.text.as_str(), &reply.calls[..]), ("I cannot help.", &[][..]), "{label}");
+            check(&client.say("and again").await, "Again.", label);
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn reasoning() {
     for api in Api::ALL {
         let outputs = [answer("Done.").thinking("Let me think."), answer("Again.")];

@@ -6,8 +6,8 @@ use crate::{Message, ToolChoice};
 
 /// A request as a client sent it, in parts of its JSON text.
 ///
-/// An endpoint whose API has the same format sends these parts unchanged, so that nothing is lost that no type represents,
-/// and prompt caches work. All other endpoints ignore them: the fields of [`ModelRequest`](crate::ModelRequest) have the same content.
+/// An endpoint whose API has the same format sends these parts unchanged, so that fields that no type represents
+/// are kept, and prompt caches work. All other endpoints ignore them: the fields of [`ModelRequest`](crate::ModelRequest) have the same content.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VerbatimRequest {
     /// The key under which messages store data of the API's family, such as `toolwire/openai`.
@@ -15,6 +15,8 @@ pub struct VerbatimRequest {
     /// The fields of the body, as names and JSON texts. Those that every request replaces are not among them: the model, the
     /// messages and the tools.
     pub fields: Vec<(String, String)>,
+    /// The part of the request's instructions before the client's.
+    pub preceding_instructions: Option<String>,
     /// The part of the request's instructions that is the client's.
     pub instructions: Option<String>,
     /// The JSON texts of the messages before the conversation, which contain instructions.
@@ -34,6 +36,14 @@ impl VerbatimRequest {
     /// Returns the JSON text of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, text)| text.as_str())
+    }
+
+    /// Returns the size of all texts.
+    pub fn bytes(&self) -> usize {
+        let items = self.messages.iter().flat_map(|(_, items)| items).chain(&self.instruction_items);
+        let pairs = self.fields.iter().chain(&self.tools).map(|(name, text)| name.len() + text.len());
+        let instructions = self.instructions.iter().chain(&self.preceding_instructions);
+        items.chain(instructions).map(String::len).chain(pairs).sum()
     }
 
     /// Returns the definition of a tool of the client.

@@ -1,9 +1,10 @@
 //! Writes requests of clients to an API that has the format of theirs.
 //!
 //! What the client sent stays as it was sent, and prepared texts are added: the definitions of tools, and messages that the
-//! client did not send. So nothing is lost that no type represents, and the bytes that prompt caches compare stay the same.
+//! client did not send. So fields that no type represents are kept, and the bytes that prompt caches compare stay the same.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -107,7 +108,7 @@ pub fn write_request_text(
     if request.messages.is_empty() {
         return Err(RequestError::NoMessages);
     }
-    // A request can have only a few marks, so a client that sets some sets all.
+    // A request can have only a few marks, so if the client sets any, none is added.
     let prompt_cache = options.prompt_cache && !has_cache_marks(verbatim);
     let options = RequestOptions { prompt_cache, ..options.clone() };
     let writer = Writer { dialect, request, verbatim, tools, options: &options, format };
@@ -268,11 +269,17 @@ fn client_items<'a>(
         items.push(found.map(|position| rest[position].1.as_slice()));
         rest = &rest[found.map_or(0, |position| position + 1)..];
     }
+    // Some providers use an id again; such ids change when calls are written.
+    let mut calls: HashMap<&str, usize> = HashMap::new();
+    for (id, _) in messages.iter().flat_map(|message| message.calls()) {
+        *calls.entry(id).or_default() += 1;
+    }
+    let keeps_id = |id: &str| wire_id(dialect, id) == id && calls.get(id).is_none_or(|count| *count == 1);
     for index in 1..messages.len() {
         if messages[index].results().next().is_none() {
             continue;
         }
-        let keeps_ids = messages[index].results().all(|(id, _)| wire_id(dialect, id) == id);
+        let keeps_ids = messages[index].results().all(|(id, _)| keeps_id(id));
         match (items[index - 1], items[index]) {
             (None, Some(_)) if !keeps_ids => items[index] = None,
             (Some(_), None) => items[index - 1] = None,
@@ -285,8 +292,11 @@ fn client_items<'a>(
 /// Returns the instructions that are not the client's.
 fn added_instructions(request: &ModelRequest, verbatim: &VerbatimRequest) -> Option<String> {
     let all = request.instructions.as_deref().unwrap_or_default();
-    let (before, after) =
-        verbatim.instructions.as_deref().and_then(|client| all.split_once(client)).unwrap_or((all, ""));
+    let before = verbatim.preceding_instructions.as_deref().unwrap_or_default();
+    let client = verbatim.instructions.as_deref().unwrap_or_default();
+    let after = all.strip_prefix(before).and_then(|rest| rest.trim_start().strip_prefix(client.trim_start()));
+    // If the instructions are not what they were, none of them is lost.
+    let (before, after) = after.map_or((all, ""), |after| (before, after));
     let added: Vec<&str> =
         [before.trim(), after.trim()].into_iter().filter(|text| !text.is_empty()).collect();
     (!added.is_empty()).then(|| added.join("\n\n"))

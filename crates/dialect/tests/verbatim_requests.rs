@@ -208,9 +208,11 @@ fn a_message_that_changed_is_written_again_with_its_call() {
 #[test]
 fn instructions_are_added_after_the_client_s() {
     let added = |(dialect, family, sent): (Dialect, Family, &str)| -> Value {
-        let (mut request, verbatim) = read(family, sent);
-        let client = verbatim.instructions.unwrap();
+        let (mut request, mut verbatim) = read(family, sent);
+        let client = verbatim.instructions.clone().unwrap();
         request.instructions = Some(format!("Of the operator.\n\n{client}\n\nA note."));
+        verbatim.preceding_instructions = Some("Of the operator.".to_owned());
+        request.verbatim = Some(Arc::new(verbatim));
         serde_json::from_str(&write(dialect, &request, &options())).unwrap()
     };
     let text = "Of the operator.\n\nA note.";
@@ -304,4 +306,56 @@ fn calls_of_free_text_tools_are_passed_on() {
         }
         assert_eq!(shown, *response.pointer(pointer).unwrap());
     }
+}
+
+#[test]
+fn results_of_parallel_calls_stay_with_their_message() {
+    let chat = r#"{"model":"m","messages":[{"role":"user","content":"q"},
+        {"role":"assistant","content":null,"tool_calls":[
+            {"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},
+            {"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}]},
+        {"role":"tool","tool_call_id":"a","content":"1"},{"role":"tool","tool_call_id":"b","content":"2"},
+        {"role":"assistant","content":"Done."},{"role":"user","content":"Again."}]}"#;
+    let responses = r#"{"model":"m","input":[{"role":"user","content":"q"},
+        {"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
+        {"type":"function_call","call_id":"b","name":"f","arguments":"{}"},
+        {"type":"function_call_output","call_id":"a","output":"1"},{"type":"function_call_output","call_id":"b","output":"2"},
+        {"role":"assistant","content":"Done."},{"role":"user","content":"Again."}]}"#;
+    for (family, body, calls) in [(Family::OpenAiChat, chat, 1), (Family::OpenAiResponses, responses, 2)] {
+        let (request, verbatim) = read(family, body);
+        assert_eq!(request.messages.len(), 5);
+        let items: Vec<usize> = verbatim.messages.iter().map(|(_, items)| items.len()).collect();
+        assert_eq!(items, [1, calls, 2, 1, 1], "{family:?}");
+        assert!(verbatim.messages[2].1[1].contains('2'), "{family:?}");
+    }
+}
+
+#[test]
+fn tools_that_a_choice_removes_are_not_sent() {
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"q"}],
+        "tools":[{"type":"function","function":{"name":"one"}},{"type":"function","function":{"name":"two"}}],
+        "tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"two"}}]}}}"#;
+    let (request, verbatim) = read(Family::OpenAiChat, body);
+    let names: Vec<&str> = verbatim.tools.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((request.tools.len(), names), (1, vec!["two"]));
+    assert_eq!(verbatim.field("tool_choice"), None);
+    let body = r#"{"model":"m","input":"q","tool_choice":{"type":"mcp","server_label":"demo"}}"#;
+    assert_eq!(read(Family::OpenAiResponses, body).1.field("tool_choice"), None);
+}
+
+/// What a client writes cannot remove a part of the instructions before its own.
+#[test]
+fn instructions_of_others_stay_complete() {
+    let (dialect, family, _) = MESSAGES;
+    let body = r#"{"model":"m","max_tokens":9,"system":"never","messages":[{"role":"user","content":"q"}]}"#;
+    let (mut request, mut verbatim) = read(family, body);
+    request.instructions = Some("You must never tell it.\n\nnever\n\nA note.".to_owned());
+    verbatim.preceding_instructions = Some("You must never tell it.".to_owned());
+    request.verbatim = Some(Arc::new(verbatim));
+    let tools = Toolset::new(&[], dialect, &Options::default());
+    let text = write_request_text(dialect, &request, &tools, &options()).unwrap();
+    let sent: Value = serde_json::from_str(&text).unwrap();
+    let texts: Vec<&str> =
+        sent["system"].as_array().unwrap().iter().map(|block| block["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["never", "You must never tell it.\n\nA note."]);
 }

@@ -41,7 +41,7 @@ pub(crate) struct BodyRoom {
 
 impl Admission {
     pub(crate) fn new(limits: &GatewayLimits, has_several_keys: bool) -> Admission {
-        // Clients that share one key cannot be told apart.
+        // Clients that share one key cannot be distinguished.
         let per_key = if has_several_keys { GatewayLimits::REQUESTS_PER_KEY } else { usize::MAX };
         Admission {
             requests: Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS))),

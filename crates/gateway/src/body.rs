@@ -15,6 +15,9 @@ use crate::settings::GatewayLimits;
 /// Slower clients are disconnected, once the time for a body is over.
 const MIN_BYTES_PER_SECOND: usize = 1_024;
 
+/// The maximum time for a body, besides the one for its start: a client that stops must not keep its room.
+const MAX_EXTRA_SECONDS: usize = 300;
+
 /// Checks that the body is JSON without compression. A web page can send other types without asking first.
 pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Failure> {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
@@ -59,6 +62,7 @@ where
     loop {
         let length = read.len() + more.len();
         let extra = length.saturating_sub(30 * MIN_BYTES_PER_SECOND) / MIN_BYTES_PER_SECOND;
+        let extra = extra.min(MAX_EXTRA_SECONDS);
         let deadline = start + limits.body_timeout + Duration::from_secs(extra as u64);
         let frame = timeout_at(deadline, body.frame()).await.map_err(|_| {
             Failure::new(ErrorKind::InvalidRequest, "the body arrived too slowly")

@@ -19,7 +19,7 @@ pub(crate) struct BodyFacts {
 }
 
 /// Keys with a meaning.
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 23] = [
     "arguments",
     "audio",
     "container",
@@ -37,6 +37,7 @@ const KEYS: [&str; 22] = [
     "previous_response_id",
     "prompt",
     "response_format",
+    "role",
     "schema",
     "tools",
     "toolwire",
@@ -58,7 +59,10 @@ enum Place {
     Type {
         is_tool: bool,
     },
-    /// Messages, items and blocks.
+    /// The items of a request, and one of them.
+    Items,
+    Item,
+    /// Messages and blocks.
     Content,
     /// Text of the client, schemas and arguments.
     Other,
@@ -87,9 +91,10 @@ impl Place {
         match (self, key) {
             (Place::Other | Place::Metadata, _) => Place::Other,
             (Place::Reference(name), "id") => Place::Stored(name),
-            (Place::Root, "tools") => Place::Tools,
+            // Items may contain tools, too.
+            (Place::Root | Place::Item | Place::Content, "tools") => Place::Tools,
             (Place::Root, "metadata") => Place::Metadata,
-            (Place::Root, "input") => Place::Content,
+            (Place::Root, "input") => Place::Items,
             (Place::Root, "prompt") => Place::Reference(key),
             (Place::Root, "previous_response_id" | "conversation") => Place::Stored(key),
             (Place::Tool, "function") => Place::Other,
@@ -146,6 +151,7 @@ impl<'de> Visitor<'de> for Scan<'_> {
             place => place,
         };
         self.place = place;
+        let (mut has_id, mut has_kind) = (false, false);
         while let Some(key) = map.next_key_seed(KnownKey)? {
             if place == Place::Metadata && key == Some("toolwire") {
                 self.facts.has_options = true;
@@ -153,14 +159,19 @@ impl<'de> Visitor<'de> for Scan<'_> {
             if place == Place::Root && key == Some("mcp_servers") {
                 self.facts.names_servers = true;
             }
+            has_id |= key == Some("id");
+            has_kind |= matches!(key, Some("type" | "role"));
             map.next_value_seed(Scan { facts: &mut *self.facts, place: place.below(key) })?;
         }
+        // The type of a reference may be absent.
+        self.facts.has_item_references |= place == Place::Item && has_id && !has_kind;
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let place = match self.place {
             Place::Tools => Place::Tool,
+            Place::Items => Place::Item,
             place => place,
         };
         while list.next_element_seed(Scan { facts: &mut *self.facts, place })?.is_some() {}
@@ -202,6 +213,8 @@ impl<'de> Visitor<'de> for Scan<'_> {
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
+        // An item without a type may be a reference.
+        self.facts.has_item_references |= matches!(self.place, Place::Type { is_tool: false });
         Ok(())
     }
 }
@@ -307,6 +320,16 @@ mod tests {
         assert!(facts(r#"{"tools":[{"type":"\u006dcp","server_label":"a"}]}"#).names_servers);
         assert!(facts(r#"{"tools":[{"type":"mcp_toolset"}]}"#).names_servers);
         assert!(facts(r#"{"mcp_servers":[]}"#).names_servers);
+        let nested = r#"{"input":[{"type":"additional_tools","tools":[{"type":"mcp","server_url":"https://other.example"}]}]}"#;
+        assert!(facts(nested).names_servers);
+        for reference in [
+            r#"{"id":"msg_1"}"#,
+            r#"{"id":"msg_1","type":null}"#,
+            r#"{"type":"item_reference","id":"msg_1"}"#,
+        ] {
+            assert!(facts(&format!(r#"{{"input":[{reference}]}}"#)).has_item_references, "{reference}");
+        }
+        assert!(!facts(r#"{"input":[{"id":"msg_1","role":"user","content":"hi"}]}"#).has_item_references);
         assert!(facts(r#"{"input":[{"type":"item\u005freference","id":"msg_1"}]}"#).has_item_references);
         assert!(facts(r#"{"metadata":{"\u0074oolwire":"{}"}}"#).has_options);
         assert!(!facts(r#"{"messages":[{"type":"mcp","content":"\"mcp toolwire"}]}"#).names_servers);

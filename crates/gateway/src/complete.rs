@@ -43,7 +43,8 @@ impl Inner {
             .stores_items
             .then(|| ItemsOf { items: self.items.clone(), principal: caller.principal.clone() });
         let exchange = self.start(family, caller, prepared)?;
-        let response = Responding { exchange, writer, heartbeat: self.settings.limits.heartbeat, items };
+        let heartbeat = self.settings.limits.heartbeat;
+        let response = Responding { exchange, writer, heartbeat, items, unsent: Vec::new() };
         let mut response = match is_stream {
             true => response.stream().await?,
             false => response.whole(family).await?,

@@ -1,7 +1,7 @@
 //! The gateway: checks a request, finds its handler, and adds the headers that every response has.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use toolwire_dialect::{ClientError, ErrorKind};
 use crate::admission::Admission;
 use crate::body;
 use crate::catalog::{ModelCatalog, ServedModel};
+use crate::failed_keys::FailedKeys;
 use crate::hidden_rounds::HiddenRounds;
 use crate::ids::random_id;
 use crate::items::Items;
@@ -60,6 +61,7 @@ pub(crate) struct Inner {
     pub(crate) checked_tools: CheckedTools,
     pub(crate) origins: OriginPolicy,
     admission: Admission,
+    failed_keys: FailedKeys,
     /// Agents by model and selection of tools, so that their catalogs are computed once.
     agents: Mutex<BTreeMap<(String, ToolSelection), (Agent, usize)>>,
 }
@@ -75,6 +77,7 @@ impl Gateway {
             checked_tools: CheckedTools::default(),
             origins: OriginPolicy::new(&settings.hosts, &settings.origins),
             admission: Admission::new(&settings.limits, settings.keys.len() > 1),
+            failed_keys: FailedKeys::default(),
             agents: Mutex::default(),
             settings,
         }))
@@ -85,8 +88,13 @@ impl Gateway {
         routes::all()
     }
 
-    /// Handles one request that arrived at a local address.
-    pub(crate) async fn handle<B>(&self, request: Request<B>, local: SocketAddr) -> HttpResponse
+    /// Handles one request of a client that arrived at a local address.
+    pub(crate) async fn handle<B>(
+        &self,
+        request: Request<B>,
+        local: SocketAddr,
+        client: IpAddr,
+    ) -> HttpResponse
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -97,7 +105,7 @@ impl Gateway {
         let (response, origin) = match origin {
             Err(refused) => (Err(Failure::new(ErrorKind::Forbidden, refused.to_string())), None),
             Ok(Some(origin)) if request.method() == Method::OPTIONS => (Ok(preflight()), Some(origin)),
-            Ok(origin) => (self.0.respond(request, &request_id).await, origin),
+            Ok(origin) => (self.0.respond(request, &request_id, client).await, origin),
         };
         let mut response = response.unwrap_or_else(|failure| failure.respond(family, &request_id));
         add_headers(&mut response, &request_id, origin);
@@ -113,6 +121,7 @@ impl Inner {
         self: &Arc<Inner>,
         request: Request<B>,
         request_id: &str,
+        client: IpAddr,
     ) -> Result<HttpResponse, Failure>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -122,14 +131,14 @@ impl Inner {
             Ok(found) => found,
             // Without a key, all paths have the same response.
             Err(failure) => {
-                self.authenticate(&parts.headers)?;
+                self.authenticate(&parts.headers, client)?;
                 return Err(failure);
             }
         };
         if is_public {
             return Ok(self.status(&route));
         }
-        let principal = self.authenticate(&parts.headers)?;
+        let principal = self.authenticate(&parts.headers, client)?;
         if let Some(response) = self.model_list(&route, &parts)? {
             return Ok(response);
         }
@@ -157,9 +166,16 @@ impl Inner {
         response.map(|response| response.map(|body| body.holding((admitted, room))))
     }
 
-    fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Failure> {
+    fn authenticate(&self, headers: &HeaderMap, client: IpAddr) -> Result<Principal, Failure> {
         let principal = self.settings.keys.authenticate(headers);
-        principal.map_err(|error| Failure::new(ErrorKind::Unauthenticated, error.to_string()))
+        principal.map_err(|error| {
+            let has_key = ["authorization", "x-api-key"].iter().any(|name| headers.contains_key(*name));
+            let is_limited = has_key.then(|| self.failed_keys.record(client, std::time::Instant::now()));
+            match is_limited.flatten() {
+                Some(failure) => failure,
+                None => Failure::new(ErrorKind::Unauthenticated, error.to_string()),
+            }
+        })
     }
 
     fn status(&self, route: &Route) -> HttpResponse {
@@ -202,7 +218,7 @@ impl Inner {
         if agents.len() >= MAX_AGENTS || total + bytes > MAX_AGENT_BYTES {
             agents.clear();
         }
-        // A selection that takes more alone is not worth it.
+        // A larger selection is not kept.
         if bytes <= MAX_AGENT_BYTES {
             agents.insert(key, (agent.clone(), bytes));
         }

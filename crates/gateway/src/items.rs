@@ -1,5 +1,6 @@
-//! Output items of the Responses API. Clients that believe their responses stored send references to them.
+//! Output items of the Responses API. Clients send references to them, unless they set `store: false`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -36,8 +37,14 @@ impl Items {
         body: &mut Map<String, Value>,
     ) -> Result<(), Failure> {
         let Some(Value::Array(input)) = body.get_mut("input") else { return Ok(()) };
+        let mut known = HashSet::new();
         for (index, item) in input.iter_mut().enumerate() {
             let Some(id) = referenced(item) else { continue };
+            // Otherwise, a small request could become a very large one.
+            if !known.insert(id.to_owned()) {
+                let message = format!("item with id `{id}` is already in the input");
+                return Err(Failure::invalid(&format!("input[{index}].id"), message));
+            }
             let stored = self.0.find(principal, id);
             let found = stored.iter().flat_map(|items| items.iter()).find(|item| item["id"] == id);
             let Some(found) = found else {

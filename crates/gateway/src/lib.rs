@@ -4,6 +4,7 @@
 mod admission;
 mod body;
 mod body_scan;
+mod failed_keys;
 mod ids;
 mod keys;
 mod origin;

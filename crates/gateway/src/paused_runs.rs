@@ -54,10 +54,14 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Returns the size of the messages, as JSON.
+    /// Returns the size of the messages and of the settings that the client sent, as JSON.
     fn bytes(&self) -> usize {
         let bytes = |message: &Arc<Message>| serde_json::to_vec(message).map_or(0, |json| json.len());
-        self.history.iter().chain(&self.messages).map(bytes).sum()
+        let messages: usize = self.history.iter().chain(&self.messages).map(bytes).sum();
+        let settings = &self.settings;
+        let tools = serde_json::to_vec(&settings.client_tools).map_or(0, |json| json.len());
+        let verbatim = settings.verbatim.as_ref().map_or(0, |verbatim| verbatim.bytes());
+        messages + tools + verbatim + settings.instructions.as_ref().map_or(0, String::len)
     }
 }
 

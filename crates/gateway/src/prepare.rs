@@ -54,15 +54,13 @@ impl Inner {
         }
         let listed_servers = hosted::listed_servers(&body);
         let mut head = self.head(family, &body)?;
+        let max = self.settings.limits.tools;
+        if let Some(tools) = body.get("tools").and_then(Value::as_array).filter(|tools| tools.len() > max) {
+            let message = format!("the request has {} tools, and the maximum is {max}", tools.len());
+            return Err(Failure::invalid("tools", message));
+        }
         let mut client = read_request(family, body)?;
         let served = self.find_model(&client.model)?;
-        let (tools, max) = (client.request.tools.len(), self.settings.limits.tools);
-        if tools > max {
-            return Err(Failure::invalid(
-                "tools",
-                format!("the request has {tools} tools, and the maximum is {max}"),
-            ));
-        }
         options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
         head.model.clone_from(&client.model);
         head.stream_usage = client.stream_usage;
@@ -72,7 +70,8 @@ impl Inner {
         options.selection.hosted =
             hosted::filters(&client.hosted_servers, &*self.tools, &self.settings.server_urls, family)?;
         options.selection.allowed = allowed_tools(&client);
-        verbatim::attach(&mut client, family, &served, headers, sent)?;
+        let own_instructions = self.settings.agent.instructions.as_deref();
+        verbatim::attach(&mut client, family, &served, headers, sent, own_instructions)?;
         self.checked_tools.check(&served, &client.request)?;
         if client.request.verbatim.is_some() {
             let dropped = Vec::new();

@@ -1,9 +1,12 @@
 //! Writes the response to a client while the run goes on.
 
+use std::mem::take;
+
 use bytes::Bytes;
 use futures::{FutureExt, stream};
 use http::StatusCode;
 use serde_json::Value;
+use tokio::task::yield_now;
 use tokio::time::{Duration, Instant, interval_at, timeout};
 use toolwire_dialect::{ClientError, ClientEvent, Family, ResponseWriter, StreamEvent};
 
@@ -27,12 +30,14 @@ pub(crate) struct Responding {
     pub(crate) heartbeat: Duration,
     /// Where the items of the response are stored, if they are.
     pub(crate) items: Option<ItemsOf>,
+    /// The bytes of events that are not sent yet.
+    pub(crate) unsent: Vec<u8>,
 }
 
 impl Responding {
     /// Sends the events as they come. Nothing is read from the model while the client does not read.
     pub(crate) async fn stream(mut self) -> Result<HttpResponse, Failure> {
-        let mut chunk = Vec::new();
+        let mut chunk = take(&mut self.unsent);
         // The stream begins with the first event: until then, an error has its own status. The first heartbeat begins it too.
         match timeout(self.heartbeat, self.exchange.next()).await {
             Ok(Some(ClientEvent::Failed(error))) => return Err(self.failure(error)),
@@ -60,23 +65,33 @@ impl Responding {
         })))
     }
 
-    /// Returns the bytes of all events that are ready; `None` after the last one.
+    /// Returns the bytes of all events that are ready; `None` after the last one. It is safe to drop the future.
     async fn next_chunk(&mut self) -> Option<Vec<u8>> {
-        let mut chunk = Vec::new();
-        let mut event = self.exchange.next().await?;
-        loop {
-            self.write(&event, Some(&mut chunk));
-            if chunk.len() >= MAX_CHUNK_BYTES {
-                return Some(chunk);
-            }
+        while self.unsent.len() < MAX_CHUNK_BYTES {
             // An event may be invisible for the client; then, this chunk needs another one.
-            event = match (chunk.is_empty(), self.exchange.next().now_or_never()) {
-                (_, Some(Some(next))) => next,
-                (true, None) => self.exchange.next().await?,
-                (true, Some(None)) => return None,
-                (false, _) => return Some(chunk),
+            let event = match self.unsent.is_empty() {
+                true => self.exchange.next().await,
+                false => match self.next_ready().await {
+                    Some(event) => event,
+                    None => break,
+                },
             };
+            let Some(event) = event else { break };
+            let mut unsent = take(&mut self.unsent);
+            self.write(&event, Some(&mut unsent));
+            self.unsent = unsent;
         }
+        Some(take(&mut self.unsent)).filter(|chunk| !chunk.is_empty())
+    }
+
+    /// Returns the next event if it is ready, or after the tasks that are ready had a turn: they may have read more from the
+    /// provider.
+    async fn next_ready(&mut self) -> Option<Option<ClientEvent>> {
+        if let Some(event) = self.exchange.next().now_or_never() {
+            return Some(event);
+        }
+        yield_now().await;
+        self.exchange.next().now_or_never()
     }
 
     /// Returns the response when it is complete.

@@ -77,7 +77,7 @@ impl Gateway {
             };
             let (gateway, closing) = (self.clone(), closing.clone());
             tasks.spawn(async move {
-                gateway.serve_connection(stream, closing).await;
+                gateway.serve_connection(stream, address, closing).await;
                 drop((permit, counted));
             });
         }
@@ -89,14 +89,16 @@ impl Gateway {
         Ok(())
     }
 
-    async fn serve_connection(&self, stream: TcpStream, closing: CancellationToken) {
+    async fn serve_connection(&self, stream: TcpStream, client: IpAddr, closing: CancellationToken) {
         let Ok(local) = stream.local_addr() else { return };
         // Small events leave at once.
         let _ = stream.set_nodelay(true);
         let limits = &self.0.settings.limits;
         let io = TokioIo::new(WriteLimited { stream, limit: limits.write_timeout, waiting: None });
         let service =
-            service_fn(|request| async move { Ok::<_, Infallible>(self.handle(request, local).await) });
+            service_fn(
+                |request| async move { Ok::<_, Infallible>(self.handle(request, local, client).await) },
+            );
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_timeout)

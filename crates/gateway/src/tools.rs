@@ -69,10 +69,11 @@ impl ToolSelection {
     pub(crate) fn bytes(&self, tools: &dyn Toolbox) -> usize {
         let lists = self.servers.iter().chain(&self.tools).flatten().chain(&self.taken);
         let names: usize = lists.map(|name| name.len() + size_of::<String>()).sum();
+        let filters = format!("{:?}{:?}", self.hosted, self.allowed).len();
         let is_own = !self.is_everything();
         let tokens: u64 = tools.tools().iter().filter(|_| is_own).map(Tool::estimated_tokens).sum();
         // About four bytes are a token, and a value takes several times the size of its text.
-        names + usize::try_from(tokens.saturating_mul(16)).unwrap_or(usize::MAX)
+        names + 2 * filters + usize::try_from(tokens.saturating_mul(16)).unwrap_or(usize::MAX)
     }
 
     fn selects_server(&self, name: Option<&str>) -> bool {

@@ -3,6 +3,7 @@
 //! A body that is forwarded as it is must have one meaning for every parser, so keys must be unique, also if case is
 //! ignored, and written without escapes.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use memchr::memchr2;
@@ -41,13 +42,14 @@ impl TopLevel {
             });
         }
         let mut fields: Vec<(String, Range<usize>)> = Vec::new();
+        let mut known = HashSet::new();
         scanner.position += 1;
         if scanner.next_token() == Some(b'}') {
             scanner.position += 1;
         } else {
             loop {
                 let key = scanner.key()?;
-                if fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(key)) {
+                if !known.insert(key.to_ascii_lowercase()) {
                     return Err(InvalidBody::DuplicateKey(key.to_owned()));
                 }
                 let value = scanner.value()?;

@@ -18,6 +18,7 @@ pub(crate) fn attach(
     served: &ServedModel,
     headers: &HeaderMap,
     body: &Body,
+    own_instructions: Option<&str>,
 ) -> Result<(), Failure> {
     // An API that cannot have both tools and a form of the response gets the form with the last request only.
     let is_possible = client.request.output.is_text() || !served.model.limits().separate_output;
@@ -31,6 +32,7 @@ pub(crate) fn attach(
     if let Some(verbatim) = &mut verbatim {
         remove_options(verbatim);
         verbatim.headers = sent_headers(family, headers);
+        verbatim.preceding_instructions = own_instructions.map(str::to_owned);
     }
     client.request.verbatim = verbatim.map(Arc::new);
     Ok(())

@@ -103,7 +103,9 @@ impl Balanced {
                 Ok(response) => is_status_worth_another(response.status),
                 Err(error) => is_worth_another(error),
             };
-            member.record(!has_failed);
+            // The client may have caused these, so they do not count.
+            let is_of_client = matches!(&response, Ok(response) if matches!(response.status, 404 | 409));
+            member.record(!has_failed || is_of_client);
             if !has_failed || position == last {
                 return response.map(|response| hold(response, permit));
             }

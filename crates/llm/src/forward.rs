@@ -1,13 +1,15 @@
 //! Sends requests that are already in the format of the provider, and returns the responses as they arrive.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt, poll};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Response, Url};
 use serde_json::Value;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{ModelError, WaitPhase};
 
@@ -162,7 +164,7 @@ fn parts(
 ) -> BoxStream<'static, Result<Bytes, ModelError>> {
     let (idle, model) = (settings.idle_timeout, settings.name.clone());
     let first_deadline = Instant::now() + settings.first_token_timeout;
-    let chunks = Box::pin(response.bytes_stream().ready_chunks(MAX_JOINED_CHUNKS));
+    let chunks = Box::pin(response.bytes_stream().fuse());
     let state = Some((chunks, None, first_deadline, WaitPhase::FirstToken));
     stream::unfold(state, move |state| {
         let (settings, model) = (settings.clone(), model.clone());
@@ -171,7 +173,7 @@ fn parts(
             let ready = match failed {
                 Some(error) => Ok((Bytes::new(), Some(error))),
                 None => match timeout_at(deadline, chunks.next()).await {
-                    Ok(ready) => Ok(join(ready?)),
+                    Ok(first) => Ok(join_ready(first?, &mut chunks).await),
                     Err(elapsed) => Err(elapsed),
                 },
             };
@@ -199,20 +201,32 @@ fn parts(
     .boxed()
 }
 
-/// Joins the chunks before the first error.
-fn join<E>(chunks: Vec<Result<Bytes, E>>) -> (Bytes, Option<E>) {
-    let mut parts = Vec::with_capacity(chunks.len());
-    let mut failed = None;
-    for chunk in chunks {
-        match chunk {
-            Ok(bytes) => parts.push(bytes),
-            Err(error) => {
+/// Joins a chunk with those that follow at once, until the first error. The connection hands over one chunk at a time, so it gets
+/// a turn after each; otherwise each event of a stream would be sent to the client by itself.
+async fn join_ready<E>(
+    first: Result<Bytes, E>,
+    chunks: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
+) -> (Bytes, Option<E>) {
+    let (mut joined, mut failed) = match first {
+        Ok(first) => (vec![first], None),
+        Err(error) => return (Bytes::new(), Some(error)),
+    };
+    while joined.len() < MAX_JOINED_CHUNKS {
+        let mut next = poll!(chunks.next());
+        if next.is_pending() {
+            yield_now().await;
+            next = poll!(chunks.next());
+        }
+        match next {
+            Poll::Ready(Some(Ok(chunk))) => joined.push(chunk),
+            Poll::Ready(Some(Err(error))) => {
                 failed = Some(error);
                 break;
             }
+            Poll::Ready(None) | Poll::Pending => break,
         }
     }
     // A single chunk needs no copy.
-    let joined = if parts.len() == 1 { parts.remove(0) } else { Bytes::from(parts.concat()) };
+    let joined = if joined.len() == 1 { joined.remove(0) } else { Bytes::from(joined.concat()) };
     (joined, failed)
 }

@@ -186,7 +186,7 @@ fn print_welcome(loaded: &LoadedConfig, local: SocketAddr, model: &str, needs_ke
             ));
         }
     }
-    // `0.0.0.0` is no address to connect to.
+    // Clients cannot connect to `0.0.0.0`.
     let host = match local.ip() {
         ip if !ip.is_unspecified() => local,
         IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, local.port())),

@@ -60,7 +60,7 @@ fn text(body: &Value) -> &str {
 
 /// 54: a server that dies, floods, sends garbage or a huge result gives the model a result, and others are served.
 #[tokio::test]
-async fn servers_that_misbehave_disturb_nobody() {
+async fn servers_that_misbehave_do_not_affect_others() {
     for (behaviour, arguments) in [
         ("exits-mid-call", &[][..]),
         ("exits-mid-response", &[]),
@@ -83,7 +83,7 @@ async fn servers_that_misbehave_disturb_nobody() {
 
 /// 54: a call that never ends does not keep others waiting, and ends with its client.
 #[tokio::test]
-async fn a_server_that_hangs_keeps_nobody_waiting() {
+async fn a_server_that_hangs_does_not_delay_others() {
     let log = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("serve-never-responds.log");
     let _ = fs::remove_file(&log);
     let (_provider, served) = start("never-responds", &["--file", log.to_str().unwrap()]).await;

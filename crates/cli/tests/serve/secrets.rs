@@ -26,7 +26,7 @@ fn check(text: &str, place: &str) {
 
 /// A provider that repeats everything it received in its errors.
 fn telling(request: &ReceivedRequest) -> ScriptedResponse {
-    let told = format!("you sent {:?} {API_KEY} {HEADER} {PASSWORD}", request.headers);
+    let echoed = format!("you sent {:?} {API_KEY} {HEADER} {PASSWORD}", request.headers);
     let text = String::from_utf8_lossy(&request.bytes).into_owned();
     let words = text.split("fail ").nth(1).unwrap_or("400 json").split('"').next().unwrap_or_default();
     let (status, kind) = words.split_once(' ').unwrap_or(("400", "json"));
@@ -37,10 +37,10 @@ fn telling(request: &ReceivedRequest) -> ScriptedResponse {
     let status = status.parse().unwrap();
     let body = match kind {
         "json" => {
-            json!({"type": "error", "error": {"message": told, "type": told, "code": told, "param": told, "extra": [told]}})
+            json!({"type": "error", "error": {"message": echoed, "type": echoed, "code": echoed, "param": echoed, "extra": [echoed]}})
         }
-        "detail" => json!({"detail": told}),
-        _ => json!(told),
+        "detail" => json!({"detail": echoed}),
+        _ => json!(echoed),
     };
     ScriptedResponse::Error { status, headers, body }
 }

@@ -1,5 +1,6 @@
 //! The content of messages in requests of clients.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -15,6 +16,8 @@ pub(crate) struct ConversationReader {
     /// Names and arguments of calls in the history stay as the client sent them.
     no_tools: Toolset,
     messages: Vec<Message>,
+    /// The last message with a call of each id, and the number of its calls without a result.
+    calls: HashMap<String, (usize, usize)>,
     instructions: Vec<String>,
     approvals: Vec<ApprovalResponse>,
     /// The place of the last request for approval: the number of messages, and of blocks of the last message.
@@ -33,6 +36,7 @@ impl ConversationReader {
             dialect,
             no_tools,
             messages: Vec::new(),
+            calls: HashMap::new(),
             instructions: Vec::new(),
             approvals: Vec::new(),
             asked_at: None,
@@ -70,19 +74,28 @@ impl ConversationReader {
 
     /// Adds the result of a call, after the message of the call: clients may send it later.
     pub(crate) fn add_result(&mut self, path: &str, id: String, result: ToolResult) -> ReadRequest<()> {
-        let count = |message: &Message| message.calls().filter(|(known, _)| *known == id).count();
-        let Some(position) = self.messages.iter().rposition(|message| count(message) > 0) else {
-            let problem = format!("is the result of the call `{id}`, which no earlier message has");
-            return Err(InvalidRequest { parameter: path.to_owned(), problem: Problem::Invalid(problem) });
+        let invalid = |problem: String| InvalidRequest {
+            parameter: path.to_owned(),
+            problem: Problem::Invalid(problem),
         };
-        let results = self.messages.get(position + 1).into_iter().flat_map(|message| message.results());
-        if results.filter(|(known, _)| *known == id).count() >= count(&self.messages[position]) {
-            let problem = format!("is a second result of the call `{id}`");
-            return Err(InvalidRequest { parameter: path.to_owned(), problem: Problem::Invalid(problem) });
-        }
+        let position = match self.calls.get_mut(&id) {
+            Some((position, open)) if *open > 0 => {
+                *open -= 1;
+                *position
+            }
+            Some(_) => return Err(invalid(format!("is a second result of the call `{id}`"))),
+            None => {
+                return Err(invalid(format!(
+                    "is the result of the call `{id}`, which no earlier message has"
+                )));
+            }
+        };
         let block = Block::Result { id, result };
         match self.messages.get_mut(position + 1) {
-            Some(next) => next.content.push(block),
+            Some(next) => {
+                next.content.push(block);
+                self.assign_items(position + 1);
+            }
             None => self.add_user(vec![block]),
         }
         Ok(())
@@ -103,6 +116,7 @@ impl ConversationReader {
     /// Adds a call that was made for the client, and its result.
     pub(crate) fn add_server_call(&mut self, id: String, call: ToolCall, result: ToolResult) {
         self.add(Message::new(Role::Assistant, vec![Block::Call { id: id.clone(), call }]));
+        self.calls.remove(&id);
         self.add_user(vec![Block::Result { id, result }]);
     }
 
@@ -144,20 +158,26 @@ impl ConversationReader {
         if message.content.is_empty() {
             return;
         }
-        match self.messages.last_mut() {
-            Some(last) if last.role == message.role => last.content.extend(message.content),
-            _ => {
+        let is_new = self.messages.last().is_none_or(|last| last.role != message.role);
+        let position = self.messages.len() - usize::from(!is_new);
+        for (id, _) in message.calls() {
+            let call = self.calls.entry(id.to_owned()).or_insert((position, 0));
+            *call = if call.0 == position { (position, call.1 + 1) } else { (position, 1) };
+        }
+        match self.messages.last_mut().filter(|_| !is_new) {
+            Some(last) => last.content.extend(message.content),
+            None => {
                 self.messages.push(message);
                 self.sources.messages.push(Some(Vec::new()));
             }
         }
-        self.assign_items();
+        self.assign_items(position);
     }
 
-    /// Assigns the items that belong to no message yet to the last one.
-    fn assign_items(&mut self) {
+    /// Assigns the items that belong to no message yet to this one.
+    fn assign_items(&mut self, message: usize) {
         let items = std::mem::take(&mut self.items);
-        match self.sources.messages.last_mut() {
+        match self.sources.messages.get_mut(message) {
             Some(source) if self.is_rewritten => *source = None,
             Some(Some(known)) => known.extend(items),
             _ => {}
@@ -167,7 +187,7 @@ impl ConversationReader {
     /// Adds the instructions and the messages to a request.
     pub(crate) fn finish(mut self, client: &mut ClientRequest) {
         self.is_rewritten = false;
-        self.assign_items();
+        self.assign_items(self.messages.len().saturating_sub(1));
         let request = &mut client.request;
         request.instructions = (!self.instructions.is_empty()).then(|| self.instructions.join("\n\n"));
         request.messages = self.messages.into_iter().map(Arc::new).collect();

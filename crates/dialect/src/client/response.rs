@@ -1,8 +1,8 @@
 //! Responses to clients: the events of a run, in the format of the client's API.
 
+use core::time::Duration;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 use toolwire_contract::{Content, StopReason, Tool, ToolResult, Usage};

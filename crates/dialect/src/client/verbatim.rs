@@ -1,6 +1,6 @@
 //! Keeps the JSON text of a client's request, for endpoints that have the same API.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::value::RawValue;
 use toolwire_contract::VerbatimRequest;
@@ -35,18 +35,24 @@ impl ClientRequest {
             false => texts(items)?,
         };
         let tools = fields.get("tools").and_then(|tools| texts(tools.get())).unwrap_or_default();
-        let is_kept =
-            |name: &str| !(REPLACED.contains(&name) || name == "tool_choice" && self.sources.restricts_tools);
+        let names_servers = self.sources.restricts_tools || self.required_tool.is_some();
+        let is_kept = |name: &str| !(REPLACED.contains(&name) || name == "tool_choice" && names_servers);
         fields.retain(|name, _| is_kept(name));
         let item = |position: &usize| items.get(*position).filter(|text| !is_reference(text));
         let at = |positions: &[usize]| -> Option<Vec<String>> {
             positions.iter().map(|position| item(position).cloned()).collect()
         };
         let messages = self.request.messages.iter().zip(&self.sources.messages);
-        let tool = |(name, position): &(String, usize)| Some((name.clone(), tools.get(*position)?.clone()));
+        // A choice may have removed tools of the client, whose names tools of servers then have.
+        let offered: HashSet<&str> = self.request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let tool = |(name, position): &(String, usize)| {
+            offered.contains(name.as_str()).then_some(())?;
+            Some((name.clone(), tools.get(*position)?.clone()))
+        };
         Some(VerbatimRequest {
             family: family.meta_key(),
             fields: fields.into_iter().map(|(name, text)| (name, text.get().to_owned())).collect(),
+            preceding_instructions: None,
             instructions: self.request.instructions.clone(),
             instruction_items: at(&self.sources.instruction_items)?,
             messages: messages

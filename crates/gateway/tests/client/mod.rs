@@ -105,7 +105,7 @@ impl Client {
         match self.path {
             CHAT => {
                 let choice = &response["choices"][0];
-                reply.text = choice["message"]["content"].as_str().unwrap_or_default().to_owned();
+                reply.text = text(&choice["message"]["content"]) + &text(&choice["message"]["refusal"]);
                 for call in choice["message"]["tool_calls"].as_array().into_iter().flatten() {
                     reply.calls.push((text(&call["id"]), text(&call["function"]["name"])));
                 }
@@ -116,7 +116,10 @@ impl Client {
             RESPONSES => {
                 for item in response["output"].as_array().unwrap() {
                     match item["type"].as_str().unwrap() {
-                        "message" => reply.text.push_str(item["content"][0]["text"].as_str().unwrap()),
+                        "message" => {
+                            let part = &item["content"][0];
+                            reply.text.push_str(part["text"].as_str().or(part["refusal"].as_str()).unwrap());
+                        }
                         "function_call" => reply.calls.push((text(&item["call_id"]), text(&item["name"]))),
                         other => panic!("unexpected item {other}"),
                     }
@@ -184,7 +187,7 @@ pub(crate) fn text(value: &Value) -> String {
 
 fn assemble_chat(events: &[Value]) -> Value {
     let mut message = json!({"role": "assistant", "content": null});
-    let (mut content, mut calls) = (String::new(), Vec::new());
+    let (mut content, mut refusal, mut calls) = (String::new(), String::new(), Vec::new());
     let mut response = json!({"choices": [{"index": 0}]});
     for event in events {
         if event["usage"].is_object() {
@@ -192,6 +195,7 @@ fn assemble_chat(events: &[Value]) -> Value {
         }
         let Some(choice) = event["choices"].get(0) else { continue };
         content.push_str(choice["delta"]["content"].as_str().unwrap_or_default());
+        refusal.push_str(choice["delta"]["refusal"].as_str().unwrap_or_default());
         calls.extend(choice["delta"]["tool_calls"].as_array().into_iter().flatten().cloned());
         if choice["finish_reason"].is_string() {
             response["choices"][0]["finish_reason"] = choice["finish_reason"].clone();
@@ -199,6 +203,9 @@ fn assemble_chat(events: &[Value]) -> Value {
     }
     if !content.is_empty() {
         message["content"] = json!(content);
+    }
+    if !refusal.is_empty() {
+        message["refusal"] = json!(refusal);
     }
     if !calls.is_empty() {
         calls.iter_mut().for_each(|call| drop(call.as_object_mut().unwrap().remove("index")));

@@ -85,11 +85,11 @@ struct OneModel(Arc<ScriptedModel>);
 
 impl ModelCatalog for OneModel {
     fn names(&self) -> Vec<String> {
-        [MODEL, "vendor/scripted", "openai/scripted", "anthropic/scripted"].map(str::to_owned).into()
+        [MODEL, "vendor/scripted"].map(str::to_owned).into()
     }
 
     fn find(&self, name: &str) -> Result<ServedModel, UnknownModel> {
-        if self.names().iter().any(|known| known == name) {
+        if [MODEL, "vendor/scripted", "openai/scripted", "anthropic/scripted"].contains(&name) {
             let mut served = ServedModel::new(self.0.clone());
             served.dialect = match name.split_once('/') {
                 Some(("openai", _)) => Some(Dialect::OpenAi),

@@ -51,8 +51,13 @@ pub(crate) async fn send_to(
         }
     })?;
     for (name, value) in own_headers {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            headers.insert(HeaderName::from_static(name), value);
+        let name = HeaderName::from_static(name);
+        // Several features are one list.
+        let configured =
+            headers.get(&name).filter(|_| name == "anthropic-beta").and_then(|known| known.to_str().ok());
+        let joined = configured.map_or_else(|| value.clone(), |known| format!("{known},{value}"));
+        if let Ok(value) = HeaderValue::from_str(&joined) {
+            headers.insert(name, value);
         }
     }
     let request = with_login(client.post(url), settings).headers(headers).body(body).send();

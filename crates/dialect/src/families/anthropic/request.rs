@@ -68,11 +68,18 @@ pub(super) fn add_instructions(body: &mut VerbatimBody<'_>, text: &str) {
     let client = body.take("system").unwrap_or_default();
     let client = match client.strip_prefix('[').and_then(|blocks| blocks.strip_suffix(']')) {
         Some(blocks) => blocks.trim().to_owned(),
-        None if client.starts_with('"') => format!(r#"{{"type":"text","text":{client}}}"#),
+        None if client.starts_with('"') && !is_blank(&client) => {
+            format!(r#"{{"type":"text","text":{client}}}"#)
+        }
         None => String::new(),
     };
     let separator = if client.is_empty() { "" } else { "," };
     body.set("system", format!("[{client}{separator}{text}]"));
+}
+
+/// Whether the JSON text of a string has no visible character. The API refuses such text.
+fn is_blank(json: &str) -> bool {
+    serde_json::from_str::<String>(json).is_ok_and(|text| text.trim().is_empty())
 }
 
 /// Marks the end of a prefix that the provider caches. A request can have four such marks: the tools, the

@@ -142,6 +142,10 @@ fn read_item(conversation: &mut ConversationReader, path: &str, item: Value) -> 
             reason: fields.text("reason")?,
         }),
         Some("mcp_approval_request") => conversation.add_approval_request(),
+        // The gateway would not see calls of these tools.
+        Some(kind) if !kind.starts_with("mcp_") && fields.take("tools").is_some() => {
+            return Err(fields.unsupported("type", format!("the item `{kind}` with tools")));
+        }
         // Items of tools that ran elsewhere: a model can continue without them.
         Some(_) => {}
     }
