@@ -152,7 +152,7 @@ impl Exchange {
                 self.arguments.insert(id, arguments);
             }
             AgentEvent::CallFinished { id, name, result, .. } => self.show_call(&id, &name, result),
-            // By then the client is gone, without knowing why. Later it gets heartbeats, and waits.
+            // The client has disconnected by then. If the response has begun, heartbeats keep it waiting.
             AgentEvent::Retrying { after, error, .. }
                 if self.messages.is_empty()
                     && self.context.patience.is_some_and(|end| Instant::now() + after >= end) =>

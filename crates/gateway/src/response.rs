@@ -60,7 +60,7 @@ impl Body for ResponseBody {
 }
 
 impl ResponseBody {
-    /// Keeps a value until the end of a stream. A complete body needs nothing any more.
+    /// Keeps a value until the end of a stream. A complete body does not need it.
     pub(crate) fn holding(self, value: impl Send + 'static) -> ResponseBody {
         match self {
             ResponseBody::Stream(stream) => {
@@ -166,7 +166,7 @@ impl From<Infallible> for Interrupted {
 pub(crate) fn run_error(failure: &RunFailure) -> ClientError {
     match failure.cause.as_deref() {
         Some(RunError::Model(error)) => model_error(error),
-        // The model's response is as useless as none.
+        // The response of the model cannot be used.
         Some(RunError::InvalidOutput { .. }) => {
             ClientError::new(ErrorKind::Unreachable, failure.message.clone())
         }

@@ -135,7 +135,7 @@ impl BalancedInner {
         let now = Instant::now();
         let (mut order, paused): (Vec<usize>, Vec<usize>) =
             (0..self.members.len()).partition(|index| !self.members[*index].is_paused(now));
-        // As floats: the sum of large weights exceeds every integer that holds one of them.
+        // As floats, because the sum of large weights exceeds their own type.
         let total: f64 = order.iter().map(|index| f64::from(self.members[*index].weight)).sum();
         let mut rest = total * random;
         let chosen = order.iter().position(|index| {

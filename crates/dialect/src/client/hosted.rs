@@ -23,7 +23,7 @@ pub struct HostedServer {
     pub approval: HostedApproval,
     /// Whether the tools are found only by a search.
     pub defer_loading: bool,
-    /// The tools for which it is the other way round.
+    /// The tools for which `defer_loading` has the opposite value.
     pub defer_exceptions: Vec<String>,
 }
 
