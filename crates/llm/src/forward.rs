@@ -55,7 +55,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// If there is no response, or if it cannot be one of this API: a web page, for example, or nothing.
+    /// If there is no response, or if the response cannot be one of this API, such as a web page or an empty body.
     pub async fn forward(
         &self,
         path: Option<&str>,
