@@ -1,4 +1,4 @@
-//! Limits the requests that are handled at the same time, the bytes of their bodies, and the share of one client.
+//! Limits the number of concurrent requests, the total size of their bodies, and the number of requests per key.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,7 +16,7 @@ use crate::settings::GatewayLimits;
 /// Bodies are counted in units of this size.
 const UNIT_BYTES: usize = 1_024;
 
-/// The time after which a client may try again.
+/// The value of `retry-after` in the response to a rejected request.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Decides whether a request is handled now.
@@ -27,13 +27,13 @@ pub(crate) struct Admission {
     by_key: Arc<Counts<Principal>>,
 }
 
-/// The right of a request to be handled, until it is dropped.
+/// Counts a request against the limits until it is dropped.
 pub(crate) struct Admitted {
     _request: OwnedSemaphorePermit,
     _key: Option<Counted<Principal>>,
 }
 
-/// The room that a body takes, until it is dropped.
+/// The part of the memory for bodies that one body uses. Dropping it releases the memory.
 pub(crate) struct BodyRoom {
     bodies: Arc<Semaphore>,
     taken: Option<OwnedSemaphorePermit>,
@@ -41,7 +41,7 @@ pub(crate) struct BodyRoom {
 
 impl Admission {
     pub(crate) fn new(limits: &GatewayLimits, has_several_keys: bool) -> Admission {
-        // Clients that share one key cannot be distinguished.
+        // With a single key, all clients share it, so a limit per key would restrict all of them together.
         let per_key = if has_several_keys { GatewayLimits::REQUESTS_PER_KEY } else { usize::MAX };
         Admission {
             requests: Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS))),
@@ -51,7 +51,7 @@ impl Admission {
         }
     }
 
-    /// Admits a request whose body has been read: a slow client does not keep others out.
+    /// Admits a request. It is called after the body was read, so that slow uploads do not count as requests.
     pub(crate) fn enter(&self, principal: &Principal) -> Result<Admitted, Failure> {
         let key = match principal.has_key() {
             false => None,
@@ -73,7 +73,7 @@ impl Admission {
 }
 
 impl BodyRoom {
-    /// Takes room for a body that has this size so far.
+    /// Reserves memory for a body that has this size so far.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), Failure> {
         let taken = self.taken.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let missing = bytes.div_ceil(UNIT_BYTES).saturating_sub(taken);
@@ -99,10 +99,10 @@ fn later(kind: ErrorKind, message: String) -> Failure {
     failure
 }
 
-/// Counts what each key has at the moment. A key that has nothing takes no memory.
+/// Counts the current requests or connections of each key. A key with a count of zero is removed.
 pub(crate) struct Counts<K>(Mutex<HashMap<K, usize>>);
 
-/// One of the things that a key has, until it is dropped.
+/// One counted request or connection. Dropping it decreases the count.
 pub(crate) struct Counted<K: Eq + Hash> {
     counts: Arc<Counts<K>>,
     key: K,
@@ -115,7 +115,7 @@ impl<K> Default for Counts<K> {
 }
 
 impl<K: Eq + Hash + Clone> Counts<K> {
-    /// Adds one; `None` if the key has the maximum already.
+    /// Increases the count of a key; returns `None` if it is at the maximum.
     pub(crate) fn enter(self: &Arc<Self>, key: K, max: usize) -> Option<Counted<K>> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.get(&key).copied().unwrap_or(0);
@@ -137,7 +137,8 @@ impl<K: Eq + Hash> Drop for Counted<K> {
     }
 }
 
-/// Returns the part of an address that one client has: in IPv6, a network of 64 bits.
+/// Returns the network of an address: IPv4 addresses are counted one by one, IPv6 addresses by their /64 network,
+/// because one client usually has all addresses of such a network.
 pub(crate) fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::from((u128::from(address) & (u128::MAX << 64)).to_be_bytes()),

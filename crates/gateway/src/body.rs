@@ -12,13 +12,14 @@ use crate::admission::BodyRoom;
 use crate::response::Failure;
 use crate::settings::GatewayLimits;
 
-/// Slower clients are disconnected, once the time for a body is over.
+/// The minimum rate of a body after `body_timeout`. A slower request is rejected.
 const MIN_BYTES_PER_SECOND: usize = 1_024;
 
-/// The maximum time for a body, besides the one for its start: a client that stops must not keep its room.
+/// The maximum time for a body in addition to `body_timeout`, so that a slow client does not occupy memory for long.
 const MAX_EXTRA_SECONDS: usize = 300;
 
-/// Checks that the body is JSON without compression. A web page can send other types without asking first.
+/// Checks that the body is JSON without compression. Browsers send other content types without a CORS preflight, so
+/// they are rejected.
 pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Failure> {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let content_type = types.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -38,7 +39,7 @@ fn unsupported_type(message: &str) -> Failure {
     Failure::new(ErrorKind::InvalidRequest, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
-/// Reads a body, and takes room for it as it arrives.
+/// Reads a body, and reserves memory for it as it arrives.
 pub(crate) async fn read<B>(
     headers: &HeaderMap,
     mut body: B,
@@ -77,7 +78,7 @@ where
         }
         room.grow_to(length + data.len())?;
         if read.is_empty() && more.is_empty() {
-            // Most bodies are one part, which needs no copy.
+            // Most bodies arrive in one part, which is not copied.
             read = data;
         } else {
             if more.is_empty() {

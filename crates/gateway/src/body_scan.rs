@@ -1,11 +1,11 @@
-//! Finds in a body what decides who can handle it. Keys and values are compared as parsers see them, so that no
-//! other spelling has another effect.
+//! Searches a body for parts that decide how it is handled: references to stored data, MCP servers, and options of
+//! the gateway. Keys and values are compared after parsing, so that escapes such as `\u0074` cannot hide them.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The parts of a body that more than the provider must know about.
+/// The parts of a body that matter to the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BodyFacts {
     /// The name of a key that refers to something that the provider has stored.
@@ -18,7 +18,7 @@ pub(crate) struct BodyFacts {
     pub(crate) has_options: bool,
 }
 
-/// Keys with a meaning.
+/// The keys that the search compares, sorted.
 const KEYS: [&str; 23] = [
     "arguments",
     "audio",
@@ -64,7 +64,7 @@ enum Place {
     Item,
     /// Messages and blocks.
     Content,
-    /// Text of the client, schemas and arguments.
+    /// Schemas, arguments and other data of the client, which are not searched.
     Other,
 }
 
@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for Scan<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        // Containers and lists of files may be empty.
+        // A conversation or a container may be an object with an `id`. Without one, it does not refer to stored data.
         let place = match self.place {
             Place::Stored("conversation") => Place::Reference("conversation"),
             Place::Stored("container") => Place::Reference("container"),
@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for Scan<'_> {
             has_kind |= matches!(key, Some("type" | "role"));
             map.next_value_seed(Scan { facts: &mut *self.facts, place: place.below(key) })?;
         }
-        // The type of a reference may be absent.
+        // A reference may have no `type`.
         self.facts.has_item_references |= place == Place::Item && has_id && !has_kind;
         Ok(())
     }
@@ -213,13 +213,13 @@ impl<'de> Visitor<'de> for Scan<'_> {
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
-        // An item without a type may be a reference.
+        // An item whose `type` is null may be a reference.
         self.facts.has_item_references |= matches!(self.place, Place::Type { is_tool: false });
         Ok(())
     }
 }
 
-/// A key, if it has a meaning.
+/// Reads a key; `None` if it is not one of [`KEYS`].
 struct KnownKey;
 
 impl<'de> DeserializeSeed<'de> for KnownKey {

@@ -24,7 +24,7 @@ pub struct ServedModel {
     pub model: Arc<dyn Model>,
     /// The dialect of the requests to the provider; `None` if there is no provider.
     pub dialect: Option<Dialect>,
-    /// Takes requests in the format of the provider.
+    /// Sends requests that are already in the provider's format.
     pub upstream: Option<Arc<dyn Upstream>>,
 }
 
@@ -43,7 +43,7 @@ impl ServedModel {
 
 /// The API of a provider, for requests that need nothing from the gateway.
 pub trait Upstream: Send + Sync {
-    /// Returns the provider's name of the model.
+    /// Returns the name that the provider uses for the model.
     fn model_id(&self) -> &str;
 
     /// Sends a request and returns the response, whatever its status is.
@@ -54,7 +54,7 @@ pub trait Upstream: Send + Sync {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ForwardedRequest {
-    /// A path of OpenAI below `/v1`, such as `embeddings`; `None` is the path of the model's own API.
+    /// A path of OpenAI's API below `/v1`, such as `embeddings`; `None` for the path of the model's own API.
     pub path: Option<&'static str>,
     pub body: Bytes,
     /// Headers of the client that the provider understands.
@@ -84,7 +84,7 @@ impl ForwardedResponse {
     }
 }
 
-/// There is no model with the name that a client uses.
+/// The error for a name that is not the name of a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown model `{name}`: {problem}")]
 pub struct UnknownModel {

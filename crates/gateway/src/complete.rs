@@ -1,4 +1,4 @@
-//! Runs a request to a model.
+//! Handles a request to a model: forwards it, or runs the tool loop.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::response::{Failure, HttpResponse};
 use crate::tools::ToolSelection;
 
 impl Inner {
-    /// Runs a request to a model.
+    /// Handles a request to a model.
     pub(crate) async fn complete(
         self: &Arc<Inner>,
         family: Family,
@@ -92,7 +92,7 @@ impl Inner {
         match messages.last() {
             Some(last) if last.role == Role::User => {}
             Some(_) => {
-                let message = "the last message must be one of the user; hint: a message of the assistant can be continued only \
+                let message = "the last message must be a user message; hint: an assistant message can be continued only \
                                if the model's provider has this API and no tools are added (`x-toolwire-servers: none`)";
                 return Err(Failure::invalid(parameter, message));
             }
@@ -150,7 +150,8 @@ impl Inner {
     }
 }
 
-/// Turns thinking off if the model continues after calls whose thinking is gone: Claude requires it, with its signature.
+/// Turns thinking off if the last calls have no signed thinking. With thinking on, Anthropic's API requires the signed
+/// thinking before calls, and it is lost after a restart, for example.
 fn omit_thinking(settings: &mut AgentSettings, messages: &[Arc<Message>]) {
     let generation = &mut settings.generation;
     let mut responses = messages.iter().rev().filter(|message| message.role == Role::Assistant);
@@ -191,7 +192,7 @@ fn bounded_list(names: &[String]) -> String {
     list
 }
 
-/// Requires a call of a server's tool. If the choice names only the server, no other tools are offered.
+/// Requires a call of a server's tool. If the choice names only the server, the client's tools are not offered.
 fn require_tool(
     settings: &mut AgentSettings,
     agent: &Agent,
@@ -206,7 +207,7 @@ fn require_tool(
     Ok(())
 }
 
-/// Checks that the tools of a choice exist.
+/// Checks that the tools in `allowed_tools` exist.
 fn check_allowed(
     allowed: &[ToolReference],
     agent: &Agent,
@@ -223,7 +224,7 @@ fn check_allowed(
     allowed.iter().find(is_unknown).map_or(Ok(()), |reference| Err(unknown_tool(reference)))
 }
 
-/// Returns the name of the first tool of a server that a choice means.
+/// Returns the name of the first tool of a server that matches a choice.
 fn find_tool(agent: &Agent, selection: &ToolSelection, reference: &ToolReference) -> Option<String> {
     let tools = agent.tools();
     let server = reference.server.as_deref().map(|label| selection.server_of(label));
@@ -242,7 +243,7 @@ fn find_tool(agent: &Agent, selection: &ToolSelection, reference: &ToolReference
 fn unknown_tool(reference: &ToolReference) -> Failure {
     let message = match (&reference.server, &reference.name) {
         (Some(server), Some(name)) => format!("the server `{server}` has no tool named `{name}`"),
-        (Some(server), None) => format!("there are no tools of a server `{server}`"),
+        (Some(server), None) => format!("there is no server `{server}` with tools"),
         (None, name) => format!("there is no tool named `{}`", name.as_deref().unwrap_or_default()),
     };
     Failure::invalid("tool_choice", message)

@@ -24,7 +24,7 @@ pub(crate) struct ExchangeContext {
     pub(crate) hidden: Arc<HiddenRounds>,
     pub(crate) paused: Arc<PausedRuns>,
     pub(crate) deadline: Instant,
-    /// The end of the time that the client waits for a response, if it says so.
+    /// The end of the client's timeout, if the request states one.
     pub(crate) patience: Option<Instant>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct ExchangeContext {
 pub(crate) struct Exchange {
     agent: Agent,
     run: Option<RunStream>,
-    /// Events that were read and not yet returned.
+    /// Events that are ready but not yet returned.
     ready: VecDeque<ClientEvent>,
     context: ExchangeContext,
     /// The client's labels of servers.
@@ -43,9 +43,9 @@ pub(crate) struct Exchange {
     messages: Vec<Arc<Message>>,
     /// The arguments of running calls, by id.
     arguments: HashMap<String, Map<String, Value>>,
-    /// The requests for approval that the client has decided about, if it has.
+    /// The requests for approval that this request decides; `None` for other requests.
     asked: Option<Asked>,
-    /// Calls that the client must be shown again if this response fails.
+    /// Events of calls to send again if this response fails.
     shown: Vec<ClientEvent>,
     /// The usage of this response.
     usage: Usage,
@@ -95,7 +95,7 @@ impl Exchange {
         exchange
     }
 
-    /// Shows servers by the client's own labels, and lists the tools of those that it does not know yet.
+    /// Uses the client's labels for servers, and lists the tools of the servers that the history does not list yet.
     pub(crate) fn with_servers(mut self, servers: Vec<HostedFilter>, listed: &[String]) -> Exchange {
         let tools = self.agent.tools();
         for HostedFilter { server, label, .. } in servers {
@@ -152,7 +152,7 @@ impl Exchange {
                 self.arguments.insert(id, arguments);
             }
             AgentEvent::CallFinished { id, name, result, .. } => self.show_call(&id, &name, result),
-            // The client has disconnected by then. If the response has begun, heartbeats keep it waiting.
+            // The client would time out before the retry. Once the response has begun, heartbeats prevent that.
             AgentEvent::Retrying { after, error, .. }
                 if self.messages.is_empty()
                     && self.context.patience.is_some_and(|end| Instant::now() + after >= end) =>
@@ -189,8 +189,8 @@ impl Exchange {
         }
     }
 
-    /// After a limit is reached, every call has a result that says so. Asks for a response without tools, so that the client
-    /// does not get half a conversation.
+    /// Asks for a final response without tools after a limit is reached, so that the client gets an answer instead of
+    /// unfinished calls. Every call already has a result that states the limit.
     fn ask_once_more(&mut self, run: Run) {
         let mut settings = run.settings().clone();
         (settings.max_steps, settings.token_budget) = (1, None);
@@ -227,19 +227,19 @@ impl Exchange {
         self.labels.get(&server).cloned().unwrap_or(server)
     }
 
-    /// Ends the response with calls for the client, and stores what it does not see.
+    /// Ends the response with calls for the client, and stores the messages that the client does not see.
     fn hand_over(&mut self, calls: Vec<(String, ToolCall)>) {
         let Some(ids) = self.show_client_calls(calls) else { return };
         let ids = ids.into_iter().map(|(shown, original)| (shown, Some(original)));
-        // The messages of this response begin with those before the approval, which have their results.
+        // After an approval, the messages begin with those before it. Calls in them already have their results.
         let earlier = self.asked.take().into_iter().flat_map(|asked| asked.client_calls);
         let ids = ids.chain(earlier.map(|(shown, _)| (shown, None))).collect();
         self.context.hidden.store(&self.context.principal, std::mem::take(&mut self.messages), ids);
         self.done(StopReason::Calls);
     }
 
-    /// Shows calls of the client's tools. Returns the id that it is sent and the original one, for each; `None` if the response
-    /// has failed.
+    /// Shows calls of the client's tools. Returns for each call the id that the client gets and the original id; `None` if
+    /// the response has failed.
     fn show_client_calls(&mut self, calls: Vec<(String, ToolCall)>) -> Option<Vec<(String, String)>> {
         let prefix = if self.context.family == Family::Anthropic { "toolu_" } else { "call_" };
         let mut ids = Vec::new();
@@ -313,7 +313,7 @@ impl Exchange {
         let Some(mut asked) = self.asked.take() else { return };
         self.has_called = false;
         asked.messages = std::mem::take(&mut self.messages);
-        // A text that was cut off.
+        // The last text may be incomplete; the model writes it again.
         asked.messages.pop_if(|last| last.role == Role::Assistant && last.calls().next().is_none());
         let messages = asked.history.iter().chain(&asked.messages).cloned();
         let settings = asked.settings.clone();
@@ -335,7 +335,7 @@ impl Exchange {
     }
 }
 
-/// The client may be gone before its response is complete.
+/// Keeps approved calls if the client disconnects before its response is complete.
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.keep_approved();

@@ -1,4 +1,4 @@
-//! Limits how often a client may try keys.
+//! Limits the number of requests with a wrong key.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,11 +10,11 @@ use toolwire_dialect::ErrorKind;
 use crate::admission::client_network;
 use crate::response::Failure;
 
-/// A client with this many wrong keys in a period is refused until its end.
+/// The number of wrong keys in one period after which further wrong keys get status 429 until the period ends.
 const MAX_FAILURES: u32 = 20;
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Periods that have ended are forgotten when there are more clients than this.
+/// The maximum number of clients that are counted. Above it, periods that have ended are removed.
 const MAX_CLIENTS: usize = 10_000;
 
 /// The wrong keys of each client: the start of the period, and their number.
@@ -22,9 +22,9 @@ const MAX_CLIENTS: usize = 10_000;
 pub(crate) struct FailedKeys(Mutex<HashMap<IpAddr, (Instant, u32)>>);
 
 impl FailedKeys {
-    /// Counts a wrong key, and returns the refusal of a client that sent too many. Right keys are never refused: many clients
-    /// may have the same address, and a key is too long to be found by trying. For the same reason, addresses of this
-    /// machine are not counted.
+    /// Counts a wrong key, and returns an error if the client sent too many. Valid keys are never rejected, because many
+    /// clients may share one address, and a key is too long to be guessed. Loopback addresses are not counted, because a
+    /// proxy on this machine may serve many clients.
     pub(crate) fn record(&self, client: IpAddr, now: Instant) -> Option<Failure> {
         if client.to_canonical().is_loopback() {
             return None;
@@ -35,7 +35,7 @@ impl FailedKeys {
             failures.retain(|_, (start, _)| !is_over(*start));
         }
         if failures.len() >= MAX_CLIENTS {
-            // The memory must not grow, even with so many clients.
+            // Limits the memory if very many clients are active at once.
             failures.clear();
         }
         let (start, count) = failures.entry(client_network(client)).or_insert((now, 0));

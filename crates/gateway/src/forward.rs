@@ -1,5 +1,5 @@
-//! Requests that need nothing from the gateway: their bytes reach the provider as the client wrote them, and so does the
-//! response.
+//! Requests that need nothing from the gateway. The provider gets the client's bytes unchanged except for the name of the
+//! model, and the client gets the provider's response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::top_level::{InvalidBody, TopLevel};
 /// Headers of Anthropic's clients that the provider gets.
 const SENT: [&str; 2] = ["anthropic-version", "anthropic-beta"];
 
-/// Headers of the provider that the client gets, besides those for its limits.
+/// Response headers of the provider that the client gets, in addition to those for rate limits.
 const RECEIVED: [&str; 6] = [
     "content-type",
     "retry-after",
@@ -36,7 +36,7 @@ const RECEIVED: [&str; 6] = [
 ];
 const RECEIVED_PREFIXES: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimit-"];
 
-/// A body whose top-level fields are known.
+/// A body, and the positions of its top-level fields.
 pub(crate) struct Body {
     bytes: Bytes,
     fields: TopLevel,
@@ -72,7 +72,7 @@ impl Body {
         serde_json::from_slice(self.raw("model")?).ok()
     }
 
-    /// Returns the body with the provider's name of the model. All other bytes stay as they are.
+    /// Returns the body with the name that the provider uses for the model. All other bytes are unchanged.
     fn with_model(&self, id: &str) -> Bytes {
         let name = Value::from(id).to_string();
         match self.fields.get("model") {
@@ -117,7 +117,7 @@ impl Inner {
             return Ok(None);
         }
         let Some(upstream) = served.upstream.clone() else { return Ok(None) };
-        // The provider's parser must not find anything that this one does not.
+        // The scan of the top level compares bytes. This one parses the whole body, so it finds escaped and nested keys too.
         let facts = body.facts()?;
         if facts.names_servers || facts.has_options {
             return Ok(None);
@@ -134,7 +134,7 @@ impl Inner {
         Ok(Some(forward.send(upstream, request).boxed()))
     }
 
-    /// Sends a request to a path that only providers have.
+    /// Sends a request to a path that the gateway does not implement, such as `embeddings`.
     pub(crate) async fn pass_through(
         &self,
         path: &'static str,
@@ -161,7 +161,7 @@ impl Inner {
         forward.send(upstream, request).await
     }
 
-    /// Refuses references to data at the provider, if clients with different keys use the same account.
+    /// Rejects references to data that the provider has stored, if clients with different keys share one account.
     pub(crate) fn check_provider_state(&self, body: &Body) -> Result<(), Failure> {
         if self.settings.allows_provider_state() {
             return Ok(());
@@ -180,7 +180,7 @@ impl Inner {
     }
 }
 
-/// Returns the headers of a client that a provider with the same API gets.
+/// Returns the client's headers that are sent to a provider with the same API.
 pub(crate) fn sent_headers(family: Family, headers: &HeaderMap) -> Vec<(&'static str, String)> {
     let sent = |name: &'static str| Some((name, headers.get(name)?.to_str().ok()?.to_owned()));
     SENT.into_iter().filter(|_| family == Family::Anthropic).filter_map(sent).collect()
@@ -241,7 +241,7 @@ impl Forward {
         response
     }
 
-    /// Passes an error of the provider on, in the format of the client's API.
+    /// Passes on an error of the provider, in the format of the client's API.
     fn refused(
         self,
         status: StatusCode,

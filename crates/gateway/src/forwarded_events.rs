@@ -1,4 +1,4 @@
-//! The events of a provider, for a client with the same API.
+//! Passes the event stream of a provider on to a client with the same API.
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
@@ -9,16 +9,16 @@ use toolwire_dialect::{ClientError, ErrorKind, Family};
 
 use crate::response::{Interrupted, model_error};
 
-/// A longer event is passed on in parts.
+/// The maximum size of an event that is held back until it is complete. A longer event is passed on in parts.
 const MAX_HELD_BYTES: usize = 1024 * 1024;
 
-/// The error of a response that takes longer than it may.
+/// The error for a response that exceeds `runTimeout`.
 pub(crate) fn took_too_long() -> ClientError {
     ClientError::new(ErrorKind::TimedOut, "the response took too long")
 }
 
-/// Passes on what arrives until `deadline`. If the provider fails, events end with an error in the format of the API; other
-/// bodies have no form for it.
+/// Passes on what arrives until `deadline`. If the provider fails, a stream of events ends with an error event of the
+/// API. Other bodies cannot express an error, so the connection is closed.
 pub(crate) fn pass_on(
     parts: BoxStream<'static, Result<Bytes, ModelError>>,
     deadline: Instant,
@@ -51,7 +51,8 @@ pub(crate) fn pass_on(
     })
 }
 
-/// The beginning of an event that is not complete. Clients cannot read half an event, and an error could not follow it.
+/// The beginning of an event whose end has not arrived. It is held back, because an error event cannot follow half an
+/// event.
 #[derive(Default)]
 struct Held {
     bytes: BytesMut,

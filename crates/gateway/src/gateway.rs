@@ -1,4 +1,4 @@
-//! The gateway: checks a request, finds its handler, and adds the headers that every response has.
+//! The entry point of a request: checks its origin and its key, calls its handler, and adds the common headers.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -30,7 +30,7 @@ use crate::routes::{self, Route, RouteInfo};
 use crate::settings::GatewaySettings;
 use crate::tools::{CheckedTools, ToolSelection, select};
 
-/// Agents are created again if there are more selections of tools than this.
+/// The maximum number of cached agents, one per model and selection of tools. Above it, the cache is emptied.
 const MAX_AGENTS: usize = 256;
 const MAX_AGENT_BYTES: usize = 64 * 1024 * 1024;
 
@@ -42,7 +42,7 @@ const CORS_HEADERS: &str = "authorization, content-type, x-api-key, anthropic-ve
     x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout, x-stainless-read-timeout, \
     x-stainless-helper-method";
 
-/// Headers that web pages may read, besides the plain ones.
+/// Response headers that web pages may read, in addition to those that browsers always allow.
 const EXPOSED_HEADERS: &str = "x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, x-toolwire-dropped, \
     x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, \
     x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
@@ -129,7 +129,7 @@ impl Inner {
         let (parts, body) = request.into_parts();
         let (route, is_public) = match routes::find(&parts.method, parts.uri.path()) {
             Ok(found) => found,
-            // Without a key, all paths have the same response.
+            // Clients without a key get the same error for unknown paths, so they cannot find out which paths exist.
             Err(failure) => {
                 self.authenticate(&parts.headers, client)?;
                 return Err(failure);
@@ -162,7 +162,7 @@ impl Inner {
                 Err(Failure::new(ErrorKind::NotFound, "unknown path"))
             }
         };
-        // A stream counts until its end.
+        // A stream counts against the limits until its end.
         response.map(|response| response.map(|body| body.holding((admitted, room))))
     }
 
@@ -182,7 +182,8 @@ impl Inner {
         match route {
             Route::Ready => {
                 let missing = self.tools.missing_servers();
-                // A server that fails does not keep the gateway from serving the others. Reasons may be secret.
+                // The gateway is ready even if a server failed, because it serves the others. This path needs no key,
+                // so it does not list names or reasons.
                 let (status, text) = match missing.iter().any(|server| server.is_starting) {
                     true => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
                     false => (StatusCode::OK, "ready"),
@@ -218,7 +219,7 @@ impl Inner {
         if agents.len() >= MAX_AGENTS || total + bytes > MAX_AGENT_BYTES {
             agents.clear();
         }
-        // A larger selection is not kept.
+        // A selection that exceeds the limit alone is not cached.
         if bytes <= MAX_AGENT_BYTES {
             agents.insert(key, (agent.clone(), bytes));
         }
@@ -226,24 +227,24 @@ impl Inner {
     }
 }
 
-/// The client of a request, and what the request's headers say about it.
+/// The client of a request, and the deadlines of the request.
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
     pub(crate) request_id: String,
-    /// The end of the time that the gateway gives to the request.
+    /// The end of the gateway's `runTimeout` for the request.
     pub(crate) deadline: Instant,
-    /// The end of the time that the client waits for a response, if it says so.
+    /// The end of the client's timeout, if the request states one.
     pub(crate) patience: Option<Instant>,
 }
 
-/// Returns the time that a client waits. The SDKs of OpenAI and Anthropic state it, in seconds.
+/// Returns the client's timeout. The SDKs of OpenAI and Anthropic send it, in seconds.
 fn client_timeout(headers: &HeaderMap) -> Option<Duration> {
     let seconds = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse().ok();
     let seconds = seconds("x-stainless-timeout").or_else(|| seconds("x-stainless-read-timeout"))?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Answers a browser that asks whether a configured web page may send a request.
+/// Responds to the CORS preflight of a browser for a configured web page.
 fn preflight() -> HttpResponse {
     let mut response = http::Response::new(ResponseBody::Whole(Bytes::new()));
     *response.status_mut() = StatusCode::NO_CONTENT;

@@ -1,7 +1,9 @@
-//! What clients do not see of a response: calls of the servers' tools, their results, and the provider's own data.
+//! Stores the parts of a response that the client does not get: calls of servers' tools, their results, and data of the
+//! provider such as signed thinking.
 //!
-//! A client returns only what it was sent. The rest is stored under the ids of the calls that it was sent, because every
-//! client returns those unchanged. If it is gone, the conversation continues without it.
+//! The history in the client's next request contains only what the client got. The rest is stored under the ids of the
+//! client's calls, because every client returns these ids unchanged. If the stored messages are no longer available, the
+//! conversation continues without them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +23,7 @@ struct Round {
     ids: Vec<ShownId>,
 }
 
-/// The id of a call that the client was sent, and the id in the messages; `None` if the messages have its result already.
+/// The id of a call that the client got, and the id in the messages; `None` if the messages already have its result.
 pub(crate) type ShownId = (String, Option<String>);
 
 impl HiddenRounds {
@@ -32,10 +34,10 @@ impl HiddenRounds {
         self.0.store(principal, shown, Round { messages, ids }, bytes);
     }
 
-    /// Returns the messages that a client sent, with all that it was not sent. Every call has a result afterwards.
+    /// Returns the client's messages together with the stored ones. Every call in the returned messages has a result.
     ///
-    /// Calls of one response may come in several messages, each with its result: the complete response takes the place of the
-    /// last one. In the client's own items, the ids of the calls become the original ones.
+    /// A client may send the calls of one response in several messages, each with its result. The complete response then
+    /// replaces the last of these messages. In `verbatim`, the ids of the calls are replaced by the original ones.
     pub(crate) fn restore(
         &self,
         principal: &Principal,
@@ -63,7 +65,7 @@ impl HiddenRounds {
         let results: HashMap<&str, &ToolResult> =
             all_results.filter(|(id, _)| original_ids.contains_key(id)).collect();
         let is_known = |block: &Block| matches!(block, Block::Call { id, .. } | Block::Result { id, .. } if original_ids.contains_key(id.as_str()));
-        // Whether a message has only results of the responses right before it, so that it stays one message.
+        // Whether a message has only results for the response directly before it. It then stays one message.
         let follows = |index: usize| {
             let ids = rounds.iter().filter(|(_, last)| last + 1 == index).flat_map(|(round, _)| &round.ids);
             let ids: Vec<&str> =
@@ -116,7 +118,7 @@ impl HiddenRounds {
         complete_results(restored)
     }
 
-    /// Whether a body contains the id of a call whose response was not complete for the client.
+    /// Whether a body contains the id of a call whose response is stored here.
     pub(crate) fn is_mentioned(&self, body: &[u8]) -> bool {
         self.0.is_mentioned(body, &["call_", "toolu_"])
     }
@@ -138,7 +140,7 @@ fn rename_results(message: &Message, original_ids: &HashMap<&str, &Option<String
     message
 }
 
-/// Replaces the ids in the items of a message that was renamed. The ids are random, so they are found as text.
+/// Replaces the ids in the JSON texts of a message. The ids are random, so a text search finds only them.
 fn rename_items(verbatim: &mut VerbatimRequest, message: &Arc<Message>, renamed: &Arc<Message>) {
     let known = verbatim.messages.iter_mut().find(|(known, _)| Arc::ptr_eq(known, message));
     let Some((known, items)) = known else { return };
@@ -151,8 +153,8 @@ fn rename_items(verbatim: &mut VerbatimRequest, message: &Arc<Message>, renamed:
     }
 }
 
-/// Removes the visible part of a response, because the complete one replaces it: texts of the model, and calls that were made for
-/// the client.
+/// Removes the part of a response that the client sent back, because the complete response replaces it: texts of the
+/// model, and the results of servers' calls that the client was shown.
 fn remove_shown_calls(messages: &mut Vec<Arc<Message>>) {
     let is_shown = |block: &Block| matches!(block, Block::Result { id, .. } if id.starts_with("mcp_") || id.starts_with("mcptoolu_"));
     while messages
@@ -163,8 +165,8 @@ fn remove_shown_calls(messages: &mut Vec<Arc<Message>>) {
     }
 }
 
-/// Adds a result to each call that has none. Models require one, and a call in the history is never run, because the
-/// client wrote it.
+/// Adds a result to each call that has none, because models require one. A call in the history is never run, because
+/// the client could have invented it.
 fn complete_results(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
     let mut completed: Vec<Arc<Message>> = Vec::with_capacity(messages.len());
     let mut messages = messages.into_iter().peekable();

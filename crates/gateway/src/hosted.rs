@@ -1,4 +1,4 @@
-//! MCP servers that a request names, in OpenAI's or Anthropic's form. They are servers of the configuration.
+//! MCP servers that a request names in the format of OpenAI or Anthropic. Only configured servers can be named.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use toolwire_dialect::{ErrorKind, Family, HostedApproval, HostedServer, ToolFilt
 use crate::response::Failure;
 use crate::tools::HostedFilter;
 
-/// The form of a URL that names a server of the configuration.
+/// The start of a URL that refers to a configured server by its name.
 const OWN_SCHEME: &str = "toolwire://";
 
 /// Returns the tools that a request selects by naming servers.
@@ -60,20 +60,20 @@ fn server_name<'a>(hosted: &'a HostedServer, urls: &'a BTreeMap<String, String>)
         return Ok(name);
     }
     let is_same = |name: &&String| urls.get(*name).is_some_and(|known| known.trim_end_matches('/') == url);
-    // Several servers may have the same URL, with other credentials.
+    // Several servers may have the same URL with different credentials, so a server with the client's label is preferred.
     if let Some(name) = Some(&hosted.label).filter(is_same).or_else(|| urls.keys().find(is_same)) {
         return Ok(name);
     }
     let message = format!(
-        "no configured server has the URL of `{}`, and other URLs are not connected to; hint: configure the server, and \
-         use its URL or `{OWN_SCHEME}NAME`",
+        "no configured server has the URL of `{}`, and the gateway connects only to configured servers; hint: \
+         configure the server, and use its URL or `{OWN_SCHEME}NAME`",
         hosted.label
     );
     Err(Failure::new(ErrorKind::Forbidden, message))
 }
 
-/// Adds the approvals of a request to a policy. A request can only require more approvals than the configuration. If several
-/// entries select a tool, one that requires approval is enough.
+/// Adds the approvals that a request requires to a policy. A request can only require more approvals than the
+/// configuration. If several entries select a tool, it needs approval if one of them requires it.
 pub(crate) fn add_approvals(
     policy: &mut ApprovalPolicy,
     servers: &[HostedServer],
@@ -93,8 +93,8 @@ pub(crate) fn add_approvals(
     }
 }
 
-/// Returns the tools that a request wants to be found only by a search. If several entries select a tool, one that lists it is
-/// enough.
+/// Returns the tools that the model finds only by a search (`defer_loading`). If several entries select a tool, it is
+/// deferred only if all of them defer it.
 pub(crate) fn deferred_tools(
     servers: &[HostedServer],
     filters: &[HostedFilter],
@@ -129,7 +129,7 @@ fn needs_approval(approval: &HostedApproval, tool: &Tool, original: &str) -> boo
     }
 }
 
-/// Returns the labels of the servers whose tools the history lists already.
+/// Returns the labels of the servers whose tools the history already lists.
 pub(crate) fn listed_servers(body: &Map<String, Value>) -> Vec<String> {
     let items = body.get("input").and_then(Value::as_array).into_iter().flatten();
     let lists = items.filter(|item| item.get("type").and_then(Value::as_str) == Some("mcp_list_tools"));

@@ -18,7 +18,7 @@ pub(crate) fn random_id(prefix: &str) -> Result<String, NoRandomness> {
     while id.len() < prefix.len() + LENGTH {
         getrandom::fill(&mut bytes).map_err(|_| NoRandomness)?;
         let missing = prefix.len() + LENGTH - id.len();
-        // Larger values are skipped: with them, some letters would be more frequent than others.
+        // The values 62 and 63 are skipped. Mapping them to letters would make these letters more frequent.
         let letters = bytes.iter().filter_map(|byte| LETTERS.get(usize::from(byte & 63)));
         id.extend(letters.take(missing).map(|letter| char::from(*letter)));
     }

@@ -1,4 +1,4 @@
-//! Output items of the Responses API. Clients send references to them, unless they set `store: false`.
+//! Stores the output items of the Responses API, because clients may send references to them in later requests.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::response::Failure;
 #[derive(Default)]
 pub(crate) struct Items(Recent<Vec<Value>>);
 
-/// The place where the items of one response are stored.
+/// Stores the items of one response for its client.
 pub(crate) struct ItemsOf {
     pub(crate) items: Arc<Items>,
     pub(crate) principal: Principal,
@@ -40,7 +40,7 @@ impl Items {
         let mut known = HashSet::new();
         for (index, item) in input.iter_mut().enumerate() {
             let Some(id) = referenced(item) else { continue };
-            // Otherwise, a small request could become a very large one.
+            // A small request with many references to one item could otherwise become very large.
             if !known.insert(id.to_owned()) {
                 let message = format!("item with id `{id}` is already in the input");
                 return Err(Failure::invalid(&format!("input[{index}].id"), message));
@@ -49,8 +49,8 @@ impl Items {
             let found = stored.iter().flat_map(|items| items.iter()).find(|item| item["id"] == id);
             let Some(found) = found else {
                 let message = format!(
-                    "item with id `{id}` not found: items are in memory for a day; hint: send the complete items, as \
-                     clients do with `store: false`"
+                    "item with id `{id}` not found: items are kept in memory for up to 24 hours; hint: send the complete \
+                     items, as clients do with `store: false`"
                 );
                 return Err(Failure::invalid(&format!("input[{index}].id"), message));
             };
@@ -65,7 +65,7 @@ impl Items {
     }
 }
 
-/// Returns the id of an item that is a reference. Its type may be absent.
+/// Returns the id of an item that is a reference. A reference may have no `type`.
 fn referenced(item: &Value) -> Option<&str> {
     let fields = item.as_object()?;
     let is_reference = match fields.get("type") {

@@ -36,12 +36,12 @@ struct Key {
     length: usize,
 }
 
-/// A hash of a key. It has no `==`, which would reveal by its duration how many bytes are equal.
+/// A hash of a key. It does not implement `PartialEq`: the duration of such a comparison would reveal how many bytes match.
 #[derive(Clone)]
 struct Digest([u8; 32]);
 
-/// The request has no key, a wrong one, or two different ones. All of them have the same message, which does
-/// not reveal the cause.
+/// The request has no key, a wrong key, or two different keys. The message is the same in all cases, so that it does not
+/// help to guess keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a valid key is required: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
 pub(crate) struct Unauthenticated;
@@ -85,7 +85,7 @@ impl Keys {
         }
         let digest = Digest::of(first);
         let mut found = None;
-        // Compares with all keys, so that the duration does not depend on which one it is.
+        // The loop does not stop at the matching key, so that its duration does not reveal which key matched.
         for key in &self.0 {
             if bool::from(key.digest.0.ct_eq(&digest.0)) {
                 found = Some(key.name.clone());

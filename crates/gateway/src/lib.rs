@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-// Who may use the gateway, and which requests it accepts.
+// Access control, limits, and reading of requests.
 mod admission;
 mod body;
 mod body_scan;
@@ -13,7 +13,7 @@ mod routes;
 mod settings;
 mod top_level;
 
-// Responses.
+// Models, tools, runs and responses.
 mod catalog;
 mod complete;
 mod exchange;

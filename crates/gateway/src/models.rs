@@ -1,4 +1,4 @@
-//! The list of models, and the size of requests.
+//! The list of models, and the estimate of a request's tokens.
 
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
@@ -30,12 +30,12 @@ impl Inner {
         Ok(Some(json_response(StatusCode::OK, &body)))
     }
 
-    /// Estimates the size of a request, with the tools that the gateway adds. Nothing is sent to the provider: clients ask
-    /// often.
+    /// Estimates the tokens of a request, with the tools that the gateway adds. Clients ask often, so nothing is sent to
+    /// the provider.
     pub(crate) fn count_tokens(&self, headers: &HeaderMap, body: &[u8]) -> Result<HttpResponse, Failure> {
         let mut body = Body::read(body.to_vec().into())?.to_object()?;
         let mut options = RequestOptions::take(headers, &mut body)?;
-        // The reader requires it, and it does not count.
+        // `read_request` requires `max_tokens`, but requests to count tokens do not have it.
         body.entry("max_tokens").or_insert(json!(1));
         let client = read_request(Family::Anthropic, body)?;
         let served = self.find_model(&client.model)?;
@@ -49,7 +49,7 @@ impl Inner {
     }
 }
 
-/// Returns one body for the SDKs of OpenAI and Anthropic.
+/// Returns a list with the fields of both OpenAI's and Anthropic's format.
 fn list(names: &[String], query: &str) -> Value {
     let parameter =
         |name: &str| {

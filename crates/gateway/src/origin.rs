@@ -1,5 +1,5 @@
-//! Checks where a request comes from: a web page can send requests to this machine, and a name of its own can resolve to
-//! this machine's address.
+//! Checks the headers `Host` and `Origin`. They protect a gateway on this machine from web pages that the user visits:
+//! a page can send requests to local addresses, and its own domain can resolve to a local address (DNS rebinding).
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The names under which the gateway may be reached, and the web pages that may use it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OriginPolicy {
-    /// Names of this server, with or without a port, in lower case.
+    /// Host names of this gateway, with or without a port, in lower case.
     hosts: Vec<String>,
     /// Origins of web pages, such as `https://chat.example`.
     origins: Vec<String>,
@@ -23,11 +23,11 @@ pub(crate) struct OriginPolicy {
 pub(crate) enum RefusedOrigin {
     #[error("the request needs exactly one valid `Host` header")]
     NoHost,
-    #[error("`{0}` is not a name of this server; add it to `toolwire.gateway.hosts`")]
+    #[error("`{0}` is not a known host name of this gateway; add it to `toolwire.gateway.hosts`")]
     Host(String),
-    #[error("web pages of `{0}` may not use this server; add it to `toolwire.gateway.origins`")]
+    #[error("web pages of `{0}` may not use this gateway; add it to `toolwire.gateway.origins`")]
     Origin(String),
-    #[error("web pages of other sites may not use this server")]
+    #[error("web pages of other sites may not use this gateway")]
     OtherSite,
 }
 
@@ -60,7 +60,7 @@ impl OriginPolicy {
         }
     }
 
-    /// Checks that each name and each origin can match a request.
+    /// Checks the syntax of each host name and each origin. An invalid one would never match a request.
     pub(crate) fn check_settings(&self) -> Result<(), OriginError> {
         if let Some(host) = self.hosts.iter().find(|host| !is_host(host)) {
             return Err(OriginError::Host(host.clone()));
@@ -105,8 +105,8 @@ impl OriginPolicy {
         Ok(configured)
     }
 
-    /// Allows the address at which the request arrived, names of the loopback interface if it arrived there, and
-    /// configured names. A literal address needs no name, so that no other site can have it.
+    /// Allows configured names, the address at which the request arrived, and `localhost` if that is a loopback address.
+    /// A literal address is safe, because it is not resolved by DNS.
     fn allows_host(&self, host: &Authority, local: SocketAddr) -> bool {
         let name = host.host().to_ascii_lowercase();
         let with_port = |port: u16| format!("{name}:{port}");
@@ -148,7 +148,7 @@ fn is_host(text: &str) -> bool {
     })
 }
 
-/// Returns the only host that the request names.
+/// Returns the host of a request, which must have exactly one `Host` header.
 fn single_host(uri: &Uri, headers: &HeaderMap) -> Result<Authority, RefusedOrigin> {
     let mut values = headers.get_all(HOST).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return Err(RefusedOrigin::NoHost) };

@@ -1,7 +1,8 @@
 //! Runs that wait until the client approves calls.
 //!
-//! An approval is valid once, for the client that was asked, and for the call as it was shown: the stored arguments run, and only
-//! if the tool is still the same. If the response to it fails, the client can send it again: the calls do not run again.
+//! An approval is valid once, and only for the client that was asked. The call runs with the stored arguments, and only
+//! if the tool's definition has not changed. If the response to an approval fails, the client can send the same request
+//! again. Calls that already ran do not run again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,7 +34,7 @@ pub(crate) struct PausedRun {
     pub(crate) agent: Agent,
     pub(crate) run: Run,
     pub(crate) asked: Asked,
-    /// Events that the client did not get, because the response to its decisions failed; `None` before it decides.
+    /// Events that the client did not get, because the response to its decisions failed; `None` before it has decided.
     pub(crate) undelivered: Option<Vec<ClientEvent>>,
     pub(crate) paused_at: Instant,
 }
@@ -42,7 +43,7 @@ pub(crate) struct PausedRun {
 #[derive(Clone, Default)]
 pub(crate) struct Asked {
     pub(crate) approvals: Vec<PausedCall>,
-    /// Calls of the client's tools in the same step: the id that it was sent, and the original one.
+    /// Calls of the client's tools in the same step: the id that the client got, and the original one.
     pub(crate) client_calls: Vec<(String, String)>,
     /// The messages before the response, and those of the response.
     pub(crate) history: Vec<Arc<Message>>,
@@ -88,8 +89,8 @@ impl PausedRuns {
         }
     }
 
-    /// Returns the run that waits for the decisions of a request, with these decisions. It is returned once, unless it is
-    /// stored again because the response fails; then, the decisions are made.
+    /// Removes and returns the run that waits for the decisions in a request, and applies them. If the response fails, the
+    /// run is stored again; a repeated request then finds the decisions already applied.
     pub(crate) fn resume(&self, principal: &Principal, client: &ClientRequest) -> Result<PausedRun, Failure> {
         let mut paused = self.take(principal, &client.approvals)?;
         if paused.undelivered.is_some() {
@@ -126,7 +127,8 @@ impl PausedRuns {
         Ok(paused)
     }
 
-    /// Removes the run of these requests for approval. Decisions must be complete, so that no call is forgotten.
+    /// Removes and returns the run that waits for these responses. Every request for approval of the run needs a
+    /// response, so that no call stays undecided.
     fn take(&self, principal: &Principal, responses: &[ApprovalResponse]) -> Result<PausedRun, Failure> {
         let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_decided =

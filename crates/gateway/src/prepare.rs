@@ -1,4 +1,4 @@
-//! Reads a request to a model: its options, its conversation, and the facts that the response repeats.
+//! Reads a request to a model: its options, its conversation, and the fields that the response repeats.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,7 +19,7 @@ use crate::request_options::RequestOptions;
 use crate::response::Failure;
 use crate::verbatim;
 
-/// Parameters whose loss changes the meaning of the response.
+/// Parameters that change the meaning of the response. The request fails if the model's API does not have them.
 const ESSENTIAL: [&str; 6] =
     ["logprobs", "top_logprobs", "modalities", "audio", "web_search_options", "prediction"];
 
@@ -30,7 +30,7 @@ pub(crate) struct Prepared {
     pub(crate) head: ResponseHead,
     pub(crate) served: ServedModel,
     pub(crate) dropped: Vec<String>,
-    /// The servers whose tools the history lists already.
+    /// The servers whose tools the history already lists.
     pub(crate) listed_servers: Vec<String>,
     /// Whether a later request may refer to the items of the response.
     pub(crate) stores_items: bool,
@@ -93,7 +93,7 @@ impl Inner {
         Ok(Prepared { stores_items, client, options, head, served, dropped, listed_servers })
     }
 
-    /// Returns the facts about the response that the request determines.
+    /// Returns the parts of the response that are known before the model responds.
     fn head(&self, family: Family, body: &Map<String, Value>) -> Result<ResponseHead, Failure> {
         let prefix = match family {
             Family::Anthropic => "msg_",
@@ -122,7 +122,7 @@ impl Inner {
     }
 }
 
-/// Returns the only tools that may be called. A choice of a server's tools allows nothing else.
+/// Returns the only tools that may be called; `None` if all may. A choice that names a server allows only its tools.
 fn allowed_tools(client: &ClientRequest) -> Option<Vec<ToolReference>> {
     match &client.required_tool {
         Some(required) if required.name.is_none() => Some(vec![required.clone()]),
@@ -130,7 +130,7 @@ fn allowed_tools(client: &ClientRequest) -> Option<Vec<ToolReference>> {
     }
 }
 
-/// Refuses parameters that need stored responses.
+/// Rejects parameters that need stored responses.
 fn reject_state(family: Family, body: &Map<String, Value>) -> Result<(), Failure> {
     const STATE: [&str; 3] = ["previous_response_id", "conversation", "background"];
     let is_set =
@@ -157,7 +157,7 @@ pub(crate) fn read_request(family: Family, body: Map<String, Value>) -> Result<C
         Some(Err(error)) => {
             let mut refused = ClientError::from(&error);
             if matches!(error.problem, Problem::ProviderTool { .. }) {
-                let hint = "with the header `x-toolwire-servers: none`, a provider with this API gets the request unchanged";
+                let hint = "hint: with the header `x-toolwire-servers: none`, a provider with this API gets the request unchanged";
                 refused.message = format!("{}; {hint}", refused.message);
             }
             Err(refused.into())
@@ -166,7 +166,7 @@ pub(crate) fn read_request(family: Family, body: Map<String, Value>) -> Result<C
     }
 }
 
-/// Returns the fields of a request that a response of the Responses API repeats. Credentials of MCP servers are secret.
+/// Returns the fields of a request that a response of the Responses API repeats, without the credentials of MCP servers.
 fn echo(body: &Map<String, Value>) -> Map<String, Value> {
     const REPEATED: [&str; 16] = [
         "instructions",

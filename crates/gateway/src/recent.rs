@@ -1,4 +1,4 @@
-//! Values that later requests refer to by an id that the client was sent, in memory.
+//! Keeps recent values in memory. Later requests refer to them by ids that the client got.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) const MAX_ENTRIES: usize = 20_000;
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
-/// The most recent values, each with its ids. Only the client that caused a value finds it.
+/// The most recent values, each with its ids. A value is found only with the key of the client that it was stored for.
 pub(crate) struct Recent<T>(Mutex<Entries<T>>);
 
 struct Entries<T> {

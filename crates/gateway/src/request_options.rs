@@ -11,7 +11,7 @@ use crate::tools::ToolSelection;
 pub(crate) struct RequestOptions {
     pub(crate) selection: ToolSelection,
     pub(crate) max_steps: Option<u32>,
-    /// Chat Completions: whether the response lists the executed calls under `toolwire`.
+    /// Whether the response shows the calls of servers' tools.
     pub(crate) show_calls: bool,
 }
 
@@ -73,7 +73,7 @@ impl RequestOptions {
     }
 }
 
-/// OpenAI's `metadata` has only strings, so an object may be JSON text.
+/// Reads an object, or a string with its JSON: values in OpenAI's `metadata` can only be strings.
 fn read_object(name: &str, value: Value) -> Result<Map<String, Value>, Failure> {
     let value = match value {
         Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::Null),
@@ -109,7 +109,7 @@ fn text_of(value: &Value) -> String {
 fn steps(name: &str, text: &str) -> Result<u32, Failure> {
     let number = text.trim().parse::<u64>().ok().filter(|number| *number > 0);
     let number =
-        number.ok_or_else(|| Failure::invalid(name, format!("`{name}` must be a number from 1 on")))?;
+        number.ok_or_else(|| Failure::invalid(name, format!("`{name}` must be a positive integer")))?;
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
@@ -157,9 +157,9 @@ mod tests {
             (
                 &[("x-toolwire-max-steps", "0")][..],
                 json!({}),
-                "`x-toolwire-max-steps` must be a number from 1 on",
+                "`x-toolwire-max-steps` must be a positive integer",
             ),
-            (&[], json!({"toolwire": {"max_steps": -1}}), "`toolwire.max_steps` must be a number from 1 on"),
+            (&[], json!({"toolwire": {"max_steps": -1}}), "`toolwire.max_steps` must be a positive integer"),
             (&[], json!({"toolwire": {"api_base": "x"}}), "unknown key `toolwire.api_base`"),
             (&[], json!({"toolwire": 1}), "`toolwire` must be an object"),
             (

@@ -1,4 +1,4 @@
-//! Writes the response to a client while the run goes on.
+//! Writes the response to a client while the run continues.
 
 use std::mem::take;
 
@@ -14,13 +14,14 @@ use crate::exchange::Exchange;
 use crate::items::ItemsOf;
 use crate::response::{Failure, HttpResponse, Interrupted, ResponseBody, events, json as json_response};
 
-/// A complete response begins with white space after this time, so that the client does not give up.
+/// The time after which a response that is not streamed begins with white space, so that the connection is not idle and
+/// the client does not time out.
 const PADDING_DELAY: Duration = Duration::from_secs(30);
 
 /// Events that are ready at the same time are sent together, up to this size.
 const MAX_CHUNK_BYTES: usize = 16 * 1024;
 
-/// A comment, which all clients ignore.
+/// A comment in an event stream, which clients ignore.
 const HEARTBEAT: &[u8] = b": keep-alive\n\n";
 
 /// A response that is being written.
@@ -28,17 +29,17 @@ pub(crate) struct Responding {
     pub(crate) exchange: Exchange,
     pub(crate) writer: ResponseWriter,
     pub(crate) heartbeat: Duration,
-    /// Where the items of the response are stored, if they are.
+    /// Stores the items of the response; `None` if they are not stored.
     pub(crate) items: Option<ItemsOf>,
-    /// The bytes of events that are not sent yet.
+    /// The bytes of events that were not sent yet.
     pub(crate) unsent: Vec<u8>,
 }
 
 impl Responding {
-    /// Sends the events as they come. Nothing is read from the model while the client does not read.
+    /// Sends the events as they arrive. The model's response is read only as fast as the client reads.
     pub(crate) async fn stream(mut self) -> Result<HttpResponse, Failure> {
         let mut chunk = take(&mut self.unsent);
-        // The stream begins with the first event: until then, an error has its own status. The first heartbeat begins it too.
+        // The stream begins with the first event or heartbeat. An error before that gets its own HTTP status.
         match timeout(self.heartbeat, self.exchange.next()).await {
             Ok(Some(ClientEvent::Failed(error))) => return Err(self.failure(error)),
             Ok(Some(event)) => {
@@ -68,7 +69,7 @@ impl Responding {
     /// Returns the bytes of all events that are ready; `None` after the last one. It is safe to drop the future.
     async fn next_chunk(&mut self) -> Option<Vec<u8>> {
         while self.unsent.len() < MAX_CHUNK_BYTES {
-            // An event may be invisible for the client; then, this chunk needs another one.
+            // Some events write no bytes, so the chunk may still be empty after one.
             let event = match self.unsent.is_empty() {
                 true => self.exchange.next().await,
                 false => match self.next_ready().await {
@@ -84,8 +85,8 @@ impl Responding {
         Some(take(&mut self.unsent)).filter(|chunk| !chunk.is_empty())
     }
 
-    /// Returns the next event if it is ready, or after the tasks that are ready had a turn: they may have read more from the
-    /// provider.
+    /// Returns the next event if it is ready. If not, it yields once, because another task may be about to read more from
+    /// the provider, and tries again.
     async fn next_ready(&mut self) -> Option<Option<ClientEvent>> {
         if let Some(event) = self.exchange.next().now_or_never() {
             return Some(event);
@@ -114,8 +115,8 @@ impl Responding {
         None
     }
 
-    /// Sends white space until the response is complete. An error cannot have its status any more: Responses have a form for it,
-    /// and for the other APIs the connection is closed.
+    /// Sends white space until the response is complete. The status was already sent, so an error cannot change it: a body
+    /// of the Responses API can contain the error; with the other APIs, the connection is closed.
     fn padded(self, family: Family) -> HttpResponse {
         let ticks = interval_at(Instant::now(), self.heartbeat);
         let state = Some((self, ticks));
@@ -136,7 +137,7 @@ impl Responding {
         response
     }
 
-    /// Writes an event. The items are stored before the client knows the last one.
+    /// Writes an event. The items are stored before the last event is sent, so that the next request finds them.
     fn write(&mut self, event: &ClientEvent, chunk: Option<&mut Vec<u8>>) {
         let events = self.writer.event(event);
         if let (Some(items), ClientEvent::Done { .. }) = (&self.items, event) {

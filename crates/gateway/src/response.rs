@@ -23,7 +23,7 @@ pub(crate) enum ResponseBody {
     Stream(BoxStream<'static, Result<Bytes, Interrupted>>),
 }
 
-/// The body ends before it is complete, because of an error that the format cannot express. The connection is closed.
+/// An error inside a body that the body's format cannot express. The connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the response was interrupted")]
 pub(crate) struct Interrupted;
@@ -60,7 +60,7 @@ impl Body for ResponseBody {
 }
 
 impl ResponseBody {
-    /// Keeps a value until the end of a stream. A complete body does not need it.
+    /// Keeps a value until the end of a stream. For a complete body, it is dropped at once.
     pub(crate) fn holding(self, value: impl Send + 'static) -> ResponseBody {
         match self {
             ResponseBody::Stream(stream) => {
@@ -106,7 +106,7 @@ pub(crate) fn events(
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) error: ClientError,
-    /// Overrides the status of the error's kind.
+    /// Replaces the default status of the error's kind.
     pub(crate) status: Option<StatusCode>,
     /// Whether a client may repeat the request; `None` leaves it to the status.
     pub(crate) should_retry: Option<bool>,
@@ -176,8 +176,8 @@ pub(crate) fn run_error(failure: &RunFailure) -> ClientError {
 
 /// Converts the error of a model to an error for the client.
 ///
-/// A provider that refuses the gateway's key does not make the client's key wrong; its message may contain a part of the
-/// key.
+/// If the provider rejects the gateway's key, the client gets status 502, because its own key is valid. The provider's
+/// message is not passed on, because it may contain a part of the gateway's key.
 pub(crate) fn model_error(error: &ModelError) -> ClientError {
     let kind = match error {
         ModelError::Unusable { .. } => ErrorKind::InvalidRequest,
@@ -217,7 +217,7 @@ pub(crate) fn model_error(error: &ModelError) -> ClientError {
     client_error
 }
 
-/// Returns a text of the error in a provider's body.
+/// Returns a string field of `error` in a provider's body.
 fn error_text<'b>(body: &'b Value, key: &str) -> Option<&'b str> {
     body.get("error")?.get(key)?.as_str()
 }

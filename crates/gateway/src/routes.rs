@@ -1,4 +1,4 @@
-//! The paths of the gateway: a fixed table.
+//! The table of the gateway's paths.
 
 use http::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
@@ -15,7 +15,7 @@ pub(crate) enum Route {
     Models,
     /// The model with this name.
     Model(String),
-    /// A request that only the provider understands, below `/v1`.
+    /// A path of OpenAI's API below `/v1` that the gateway does not implement. The request is sent to the provider.
     PassThrough(&'static str),
     Health,
     Ready,
@@ -43,7 +43,7 @@ const ROUTES: [(RouteInfo, NewRoute); 13] = [
     get("/v1/models/{model}", false, |rest| {
         Route::Model(percent_decode_str(rest).decode_utf8_lossy().into_owned())
     }),
-    // Paths of OpenAI that have no state.
+    // Paths of OpenAI's API that do not refer to stored data.
     post("/v1/embeddings", |_| Route::PassThrough("embeddings")),
     post("/v1/completions", |_| Route::PassThrough("completions")),
     post("/v1/moderations", |_| Route::PassThrough("moderations")),
@@ -66,7 +66,7 @@ pub(crate) fn all() -> impl Iterator<Item = RouteInfo> {
     ROUTES.iter().map(|(info, _)| *info)
 }
 
-/// Finds the handler of a path, and whether it needs no key. The path is compared as it was sent.
+/// Finds the handler of a path, and whether it needs no key. The path is compared as sent, without normalization.
 pub(crate) fn find(method: &Method, path: &str) -> Result<(Route, bool), Failure> {
     let mut allowed = None;
     for (info, route) in &ROUTES {
@@ -90,7 +90,7 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(Route, bool), Failure
     })
 }
 
-/// Returns a message that explains the usual mistakes.
+/// Returns a message that explains common mistakes in a base URL.
 fn unknown_path(path: &str) -> String {
     let exists = |path: &str| ROUTES.iter().any(|(info, _)| info.path == path);
     if let Some(rest) = path.strip_prefix("/v1/v1/").filter(|rest| exists(&format!("/v1/{rest}"))) {
@@ -108,7 +108,7 @@ fn unknown_path(path: &str) -> String {
     format!("unknown path `{path}`")
 }
 
-/// Returns the API in whose format errors are written, if the path does not determine it.
+/// Returns the API whose format is used for errors. If the path does not determine it, the headers do.
 pub(crate) fn family_of(path: &str, headers: &HeaderMap) -> Family {
     let is_below =
         |start: &str| path.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));

@@ -1,4 +1,4 @@
-//! Accepts connections, within limits, until the gateway stops.
+//! Accepts connections within limits until the gateway stops.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,10 +25,10 @@ use crate::{Gateway, OriginError};
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 const MAX_HEADERS: usize = 64;
 
-/// The wait after the system has no more files or memory for a connection.
+/// The delay after a connection could not be accepted, for example because too many files are open.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 
-/// The reason why a gateway does not start.
+/// The reason why a gateway cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -43,7 +43,7 @@ pub enum StartError {
 }
 
 impl Gateway {
-    /// Serves clients until `stop` is cancelled, and then until running requests are finished or their time is over.
+    /// Serves clients until `stop` is cancelled. Running requests then have `drain` to finish.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Gateway {
                 accepted = accept(&listener, &connections) => accepted,
             };
             let Some((stream, address, permit)) = accepted else { continue };
-            // A client with too many connections is disconnected.
+            // The new connection of a client that has too many is closed.
             let Some(counted) = addresses.enter(client_network(address), connections_of(address, limits))
             else {
                 continue;
@@ -84,14 +84,14 @@ impl Gateway {
         drop(listener);
         closing.cancel();
         tasks.close();
-        // Connections that are still open afterwards end with the process.
+        // Connections that are still open after this are closed when the process ends.
         let _ = tokio::time::timeout(limits.drain, tasks.wait()).await;
         Ok(())
     }
 
     async fn serve_connection(&self, stream: TcpStream, client: IpAddr, closing: CancellationToken) {
         let Ok(local) = stream.local_addr() else { return };
-        // Small events leave at once.
+        // Sends small events without the delay of Nagle's algorithm.
         let _ = stream.set_nodelay(true);
         let limits = &self.0.settings.limits;
         let io = TokioIo::new(WriteLimited { stream, limit: limits.write_timeout, waiting: None });
@@ -119,14 +119,15 @@ impl Gateway {
     }
 }
 
-/// Returns the maximum number of connections of an address. Many clients may be behind a proxy on this machine.
+/// Returns the maximum number of connections of an address. This machine has no limit by default, because many clients
+/// may connect through a proxy on it.
 fn connections_of(address: IpAddr, limits: &GatewayLimits) -> usize {
     let is_local = address.to_canonical().is_loopback();
     let default = if is_local { usize::MAX } else { GatewayLimits::CONNECTIONS_PER_ADDRESS };
     limits.connections_per_address.unwrap_or(default)
 }
 
-/// Waits for a connection, and for room for it.
+/// Waits until the number of connections is below its limit, and then for a connection.
 async fn accept(
     listener: &TcpListener,
     connections: &Arc<Semaphore>,
@@ -142,7 +143,7 @@ async fn accept(
     }
 }
 
-/// A connection that ends if its client does not read for some time.
+/// A connection that fails if its client does not read for `limit`.
 struct WriteLimited {
     stream: TcpStream,
     limit: Duration,

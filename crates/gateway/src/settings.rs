@@ -17,7 +17,7 @@ use crate::Keys;
 #[non_exhaustive]
 pub struct GatewaySettings {
     pub keys: Keys,
-    /// Names under which clients reach the gateway, in addition to its address: `gateway.example`, or with a port.
+    /// Host names that clients may use for the gateway, in addition to its address: `gateway.example`, or with a port.
     pub hosts: Vec<String>,
     /// Origins of web pages that may use the gateway: `https://chat.example`.
     pub origins: Vec<String>,
@@ -53,7 +53,7 @@ pub struct GatewayLimits {
     /// The time to read the headers of a request.
     #[serde(deserialize_with = "duration")]
     pub header_timeout: Duration,
-    /// The time to read a body, for its first 30 KB; then, 1 KB per second is enough.
+    /// The time to read the first 30 KB of a body. Each further KB adds one second, up to 300 seconds.
     #[serde(deserialize_with = "duration")]
     pub body_timeout: Duration,
     /// The time until a client that does not read is disconnected.
@@ -76,7 +76,7 @@ pub struct GatewayLimits {
     /// The maximum duration of a run.
     #[serde(deserialize_with = "duration")]
     pub run_timeout: Duration,
-    /// The interval of heartbeats in responses that wait for the model or for a tool.
+    /// The interval of heartbeats while a response waits for the model or for a tool.
     #[serde(deserialize_with = "duration")]
     pub heartbeat: Duration,
     /// The time that running requests have to finish when the gateway stops.

@@ -14,12 +14,12 @@ use toolwire_dialect::{Dialect, Options, Status, ToolReference, Toolset};
 use crate::catalog::ServedModel;
 use crate::response::Failure;
 
-/// The tools that a request selects, by patterns.
+/// The tools of servers that a request selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ToolSelection {
-    /// Names of servers; `None` selects all.
+    /// Names or patterns of servers; `None` selects all.
     pub(crate) servers: Option<Vec<String>>,
-    /// Names of tools; `None` selects all.
+    /// Names or patterns of tools; `None` selects all.
     pub(crate) tools: Option<Vec<String>>,
     /// Servers that the request names itself; if there are any, only their tools are selected.
     pub(crate) hosted: Vec<HostedFilter>,
@@ -35,7 +35,7 @@ pub(crate) struct ToolSelection {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HostedFilter {
     pub(crate) server: String,
-    /// The client's name of the server.
+    /// The client's name for the server.
     pub(crate) label: String,
     pub(crate) allowed: Option<Vec<String>>,
     pub(crate) denied: Vec<String>,
@@ -43,7 +43,7 @@ pub(crate) struct HostedFilter {
 }
 
 impl HostedFilter {
-    /// Whether a tool is selected. `original` is the server's name of the tool.
+    /// Whether a tool is selected. `original` is the tool's name on its server.
     pub(crate) fn selects(&self, tool: &Tool, original: &str) -> bool {
         let is_in = |names: &Vec<String>| names.iter().any(|name| name == original || *name == tool.name);
         self.allowed.as_ref().is_none_or(is_in)
@@ -65,14 +65,14 @@ impl ToolSelection {
         *self == ToolSelection { can_approve: self.can_approve, ..ToolSelection::default() }
     }
 
-    /// Estimates the memory of the selection, with its own list of tools.
+    /// Estimates the memory that a cached agent with this selection uses: the selection and its list of tools.
     pub(crate) fn bytes(&self, tools: &dyn Toolbox) -> usize {
         let lists = self.servers.iter().chain(&self.tools).flatten().chain(&self.taken);
         let names: usize = lists.map(|name| name.len() + size_of::<String>()).sum();
         let filters = format!("{:?}{:?}", self.hosted, self.allowed).len();
         let is_own = !self.is_everything();
         let tokens: u64 = tools.tools().iter().filter(|_| is_own).map(Tool::estimated_tokens).sum();
-        // About four bytes are a token, and a value takes several times the size of its text.
+        // A token has about four bytes of text, and a parsed value takes about four times the memory of its text.
         names + 2 * filters + usize::try_from(tokens.saturating_mul(16)).unwrap_or(usize::MAX)
     }
 
@@ -85,13 +85,13 @@ impl ToolSelection {
         self.tools.as_ref().is_none_or(|patterns| matches_any(patterns, name))
     }
 
-    /// Whether the choice of the request allows a tool of a server. `original` is the server's name of the tool.
+    /// Whether the request's tool choice allows a tool of a server. `original` is the tool's name on its server.
     fn allows(&self, tool: &Tool, original: &str, server: Option<&str>) -> bool {
         let is_same = |allowed: &ToolReference| {
             let is_server =
                 allowed.server.as_deref().is_none_or(|label| server == Some(self.server_of(label)));
             let is_name = allowed.name.as_ref().is_none_or(|name| *name == tool.name || name == original);
-            // A name alone is that of the client's own tool if it has one.
+            // A name without a server means the client's tool of this name, if there is one.
             let is_taken = allowed.server.is_none()
                 && allowed.name.as_ref().is_some_and(|name| self.taken.contains(name));
             is_server && is_name && !is_taken
@@ -99,7 +99,7 @@ impl ToolSelection {
         self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(is_same))
     }
 
-    /// Returns the name of the server that the request labels so.
+    /// Returns the name of the server with a label of the request.
     pub(crate) fn server_of<'a>(&'a self, label: &'a str) -> &'a str {
         let found = self.hosted.iter().find(|hosted| hosted.label == label);
         found.map_or(label, |hosted| &hosted.server)
@@ -110,21 +110,21 @@ fn matches_any(patterns: &[String], name: &str) -> bool {
     patterns.iter().any(|pattern| Glob::new(pattern.as_str()).matches(name))
 }
 
-/// The lists of client tools that a provider takes, so that each list is checked once.
+/// A cache of client tool lists that a dialect can express, so that each list is checked once.
 #[derive(Default)]
 pub(crate) struct CheckedTools(Mutex<VecDeque<(Dialect, Arc<[Tool]>)>>);
 
-/// The number of lists that are remembered.
+/// The maximum number of cached lists.
 const MAX_CHECKED: usize = 16;
 
 impl CheckedTools {
-    /// Checks that a model takes all tools of a client: one that is missing would change the meaning of the request.
-    /// A provider with the client's API gets their definitions as they are.
+    /// Checks that a model accepts all tools of a client. Without one of them, the request would have another meaning.
+    /// Definitions that are sent unchanged to a provider with the client's API are not checked.
     pub(crate) fn check(&self, served: &ServedModel, request: &ModelRequest) -> Result<(), Failure> {
         let (model, tools) = (served.model.name(), &request.tools);
         if let Some(limit) = served.model.limits().tools.filter(|limit| tools.len() > *limit) {
             let message =
-                format!("`{model}` takes {limit} tools at most, and the request has {}", tools.len());
+                format!("`{model}` accepts at most {limit} tools, and the request has {}", tools.len());
             return Err(Failure::invalid("tools", message));
         }
         let is_converted = !tools.is_empty() && request.verbatim.is_none();
@@ -137,7 +137,7 @@ impl CheckedTools {
         let mut refused = toolset.reports().iter().filter(|report| report.status == Status::Refused);
         if let Some(report) = refused.next() {
             let reason = report.reason.as_ref().map_or("", |reason| reason.message.as_str());
-            let message = format!("`{model}` cannot be offered the tool `{}`: {reason}", report.tool);
+            let message = format!("the API of `{model}` cannot express the tool `{}`: {reason}", report.tool);
             return Err(Failure::invalid("tools", message));
         }
         let mut checked = lock();
@@ -166,7 +166,7 @@ struct SelectedTools {
 
 #[derive(Default)]
 struct Listed {
-    /// The complete list that the others were made from.
+    /// The complete list of tools from which this list was created.
     source: Option<Arc<[Tool]>>,
     tools: Arc<[Tool]>,
     /// The original name of each listed tool.
@@ -174,7 +174,7 @@ struct Listed {
 }
 
 impl SelectedTools {
-    /// Uses the list of selected tools as it is now.
+    /// Calls a function with the list of selected tools, which is updated first if the complete list changed.
     fn with_list<T>(&self, use_list: impl FnOnce(&Listed) -> T) -> T {
         let source = if self.selection.is_none() { Arc::default() } else { self.tools.tools() };
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);

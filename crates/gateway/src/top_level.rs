@@ -1,21 +1,21 @@
-//! The top-level fields of a JSON object, with their positions in the bytes.
+//! Finds the top-level fields of a JSON object and their positions in the bytes.
 //!
-//! A body that is forwarded as it is must have one meaning for every parser, so keys must be unique, also if case is
-//! ignored, and written without escapes.
+//! A body that is forwarded unchanged must mean the same to every parser. Its keys must therefore be unique, even
+//! if case is ignored, and written without escapes.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
 use memchr::memchr2;
 
-/// Values that are nested more deeply are refused, as `serde_json` refuses them.
+/// The maximum nesting, which is also that of `serde_json`.
 const MAX_DEPTH: usize = 127;
 
 /// The fields of an object: each key, and the position of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TopLevel(Vec<(String, Range<usize>)>);
 
-/// The reason why a body is refused.
+/// The reason why a body is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidBody {
     #[error("the body is not JSON: {0}")]
@@ -26,12 +26,12 @@ pub(crate) enum InvalidBody {
     TooDeep,
     #[error("the body has the key `{0}` more than once")]
     DuplicateKey(String),
-    #[error("the body has a key with escapes or control characters; write keys plainly")]
+    #[error("the body has a key with escapes or control characters; write top-level keys without escapes")]
     EscapedKey,
 }
 
 impl TopLevel {
-    /// Finds the fields of an object. The values are not checked, only skipped.
+    /// Finds the fields of an object. The values are skipped without a check of their syntax.
     pub(crate) fn scan(body: &[u8]) -> Result<TopLevel, InvalidBody> {
         let text = std::str::from_utf8(body).map_err(|_| syntax("it is not UTF-8"))?;
         let mut scanner = Scanner { text, position: 0 };
@@ -83,7 +83,7 @@ struct Scanner<'b> {
 }
 
 impl<'b> Scanner<'b> {
-    /// Skips white space, and returns the next byte without reading it.
+    /// Skips white space, and returns the next byte without advancing past it.
     fn next_token(&mut self) -> Option<u8> {
         let rest = &self.text.as_bytes()[self.position..];
         let blank = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
@@ -96,7 +96,7 @@ impl<'b> Scanner<'b> {
             Some(found) => {
                 syntax(format!("unexpected `{}` at byte {}", found.escape_default(), self.position))
             }
-            None => syntax("it ends too early"),
+            None => syntax("unexpected end"),
         }
     }
 
@@ -118,13 +118,13 @@ impl<'b> Scanner<'b> {
         Ok(key)
     }
 
-    /// Skips a string; the position is that of its first quotation mark.
+    /// Skips a string. The position must be that of its first quotation mark.
     fn string(&mut self) -> Result<(), InvalidBody> {
         let bytes = self.text.as_bytes();
         let mut position = self.position + 1;
         loop {
             let rest = bytes.get(position..).unwrap_or_default();
-            let special = memchr2(b'"', b'\\', rest).ok_or_else(|| syntax("a string does not end"))?;
+            let special = memchr2(b'"', b'\\', rest).ok_or_else(|| syntax("unterminated string"))?;
             position += special;
             if rest[special] == b'"' {
                 break;
@@ -135,7 +135,7 @@ impl<'b> Scanner<'b> {
         Ok(())
     }
 
-    /// Skips a value, and returns its position.
+    /// Skips a value, and returns its range.
     fn value(&mut self) -> Result<Range<usize>, InvalidBody> {
         let first = self.next_token().ok_or_else(|| self.unexpected())?;
         let start = self.position;

@@ -1,4 +1,4 @@
-//! Requests to a provider that has the client's own API: tools are added, and everything else reaches it as it was sent.
+//! Requests to a provider that has the client's own API. Tools are added; all other fields are sent unchanged.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::catalog::ServedModel;
 use crate::forward::{Body, sent_headers};
 use crate::response::Failure;
 
-/// Keeps the client's own text with a request, if the provider has its API. Otherwise fails if the request needs that API.
+/// Attaches the client's JSON text to a request if the provider has the client's API. Otherwise, a request with tools
+/// that only this API has is rejected.
 pub(crate) fn attach(
     client: &mut ClientRequest,
     family: Family,
@@ -20,7 +21,8 @@ pub(crate) fn attach(
     body: &Body,
     own_instructions: Option<&str>,
 ) -> Result<(), Failure> {
-    // An API that cannot have both tools and a form of the response gets the form with the last request only.
+    // If an API does not support tools together with structured output, the agent requests the structured output in a
+    // separate last request, so the client's fields cannot be sent unchanged.
     let is_possible = client.request.output.is_text() || !served.model.limits().separate_output;
     let mut verbatim = match served.has_api_of(family) && is_possible {
         true => client.verbatim(family, body.text()),

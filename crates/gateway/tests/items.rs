@@ -136,7 +136,7 @@ async fn a_message_of_the_assistant_at_the_end_is_refused() {
         let (status, error) = client.post(&client.body()).await;
         let message = text(&error["error"]["message"]);
         assert_eq!(status, 400, "{path}: {error}");
-        assert!(message.contains("the last message must be one of the user; hint: "), "{path}: {message}");
+        assert!(message.contains("the last message must be a user message; hint: "), "{path}: {message}");
     }
 }
 

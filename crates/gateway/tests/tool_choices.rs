@@ -76,14 +76,14 @@ async fn a_choice_can_require_a_tool_of_a_server() {
             json!({"type": "mcp", "server_label": "demo", "name": "x"}),
             "the server `demo` has no tool named `x`",
         ),
-        (json!({"type": "mcp", "server_label": "other"}), "there are no tools of a server `other`"),
+        (json!({"type": "mcp", "server_label": "other"}), "there is no server `other` with tools"),
     ] {
         let (status, error) = send(&gateway, RESPONSES, &choice(fields)).await;
         assert_eq!((status, text(&error["error"]["message"]).as_str()), (400, expected));
     }
 }
 
-/// A tool of the client that cannot be offered is an error: the model would respond without it.
+/// A tool of the client that the API cannot express is an error, because the model would respond without it.
 #[tokio::test]
 async fn client_tools_that_a_provider_does_not_take_are_refused() {
     let gateway = TestGateway::start().await;
@@ -101,9 +101,9 @@ async fn client_tools_that_a_provider_does_not_take_are_refused() {
     let (status, error) = send(&gateway, MESSAGES, &json!({"tools": many(65)})).await;
     assert_eq!(
         (status, text(&error["error"]["message"]).as_str()),
-        (400, "`scripted` takes 64 tools at most, and the request has 65")
+        (400, "`scripted` accepts at most 64 tools, and the request has 65")
     );
-    // The servers' tools give way: they are found by a search.
+    // If the sum is too large, the servers' tools are offered through a search.
     let (status, error) = send(&gateway, MESSAGES, &json!({"tools": many(62)})).await;
     assert_eq!(status, 200, "{error}");
     let (names, _) = offered(&gateway);
