@@ -31,14 +31,15 @@ const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
 /// The environment variable with a key for clients.
 const KEY_VARIABLE: &str = "TOOLWIRE_KEY";
 
-/// Serve any model with the tools of the configured servers, to clients of OpenAI and Anthropic
+/// Serve OpenAI's and Anthropic's APIs for any model, with the tools of the servers
 ///
-/// Clients use it as their base URL: Chat Completions, Responses and Messages, streamed or not. The tools of the servers are
-/// added to each request and called here; calls of the client's own tools are returned to the client.
+/// Clients use its address as their base URL: Chat Completions, Responses and Messages, streamed or not. The gateway
+/// adds the tools of the servers to each request and calls them; calls of the client's own tools are returned to the
+/// client.
 #[derive(Args)]
 #[command(after_long_help = include_str!("../help/serve.txt"))]
 pub(crate) struct ServeArgs {
-    /// The address to listen on [default: `toolwire.gateway.listen` of the configuration, else 127.0.0.1:8787]
+    /// The address to listen on [default: `toolwire.gateway.listen` in the configuration, else 127.0.0.1:8787]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
     /// Allow a tool that is not read-only: a name or a pattern; can be repeated
@@ -128,11 +129,11 @@ fn start_error(error: &StartError, address: SocketAddr) -> CommandError {
     let message = format!("cannot serve on {address}: {error}");
     match error {
         StartError::NoKey => CommandError::usage(message).with_hint(format!(
-            "set {KEY_VARIABLE} to a random text of {} characters or more",
+            "set {KEY_VARIABLE} to a random text of at least {} characters",
             Keys::MIN_LENGTH
         )),
         StartError::WeakKey { .. } => CommandError::usage(message)
-            .with_hint("use a random text, such as the output of `openssl rand -hex 32`"),
+            .with_hint("use a longer random text, such as the output of `openssl rand -hex 32`"),
         StartError::Origin(error) => {
             let key = if matches!(error, OriginError::Host(_)) { "hosts" } else { "origins" };
             CommandError::usage(format!("`toolwire.gateway.{key}`: {error}")).with_hint(error.hint())
@@ -154,7 +155,7 @@ fn address(text: &str) -> Result<SocketAddr, CommandError> {
     })
 }
 
-/// Returns the keys of the configuration and of the environment.
+/// Returns the keys from the configuration and the environment.
 fn keys(settings: &Settings) -> Result<Keys, CommandError> {
     let variable = std::env::var(KEY_VARIABLE).ok().map(|key| (KEY_VARIABLE, key));
     let configured = settings.gateway.keys.iter().map(|(name, key)| (name.as_str(), key.expose().to_owned()));
@@ -171,7 +172,7 @@ fn keys(settings: &Settings) -> Result<Keys, CommandError> {
     Ok(keys)
 }
 
-/// Prints the address, and a line to copy for each kind of client.
+/// Prints the address, and an example command for each kind of client.
 fn print_welcome(loaded: &LoadedConfig, local: SocketAddr, model: &str, needs_key: bool) {
     if loaded.is_demo() || model == Demo::NAME {
         let what = match (loaded.is_demo(), model == Demo::NAME) {
@@ -182,7 +183,7 @@ fn print_welcome(loaded: &LoadedConfig, local: SocketAddr, model: &str, needs_ke
         print_stderr(&format!("{NOTE}note:{NOTE:#} using {what}\n"));
         if model == Demo::NAME {
             print_stderr(&format!(
-                "{HINT}hint:{HINT:#} set a key such as ANTHROPIC_API_KEY to use a model\n"
+                "{HINT}hint:{HINT:#} set a key such as ANTHROPIC_API_KEY to use a language model\n"
             ));
         }
     }
@@ -220,7 +221,7 @@ fn print_welcome(loaded: &LoadedConfig, local: SocketAddr, model: &str, needs_ke
     ));
 }
 
-/// Writes a text as one word for a shell.
+/// Quotes a text as one word for a shell.
 fn quote(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:".contains(&byte);
     match text.bytes().all(is_plain) {

@@ -12,7 +12,7 @@ use toolwire_llm::{Balanced, Demo, EndpointError, Models, PROVIDERS, RawBody};
 use crate::command_error::CommandError;
 use crate::settings::Settings;
 
-/// Models that are not configured are created again if clients use more names than this.
+/// The maximum number of cached model names. Above it, the cache is emptied; configured models are not affected.
 const MAX_NAMES: usize = 256;
 
 /// The start of the names of well-known models, and their providers.
@@ -33,14 +33,14 @@ pub(super) struct ConfiguredModels {
     names: Vec<String>,
     aliases: BTreeMap<String, String>,
     default_name: String,
-    /// The models that the configuration names. Their limits hold for all their names together.
+    /// The models that the configuration names. All names of a model share one instance, and therefore its limits.
     configured: BTreeMap<String, ServedModel>,
-    /// Models by the names that clients used, so that their connections and converted tools are used again.
+    /// A cache of models by the names that clients used, so that connections and converted tools are reused.
     used: Mutex<BTreeMap<String, ServedModel>>,
 }
 
 impl ConfiguredModels {
-    /// Creates all configured models: a mistake is reported at the start, not with the first request.
+    /// Creates all configured models, so that mistakes are reported at the start and not with the first request.
     pub(super) fn new(settings: &Settings, models: Models) -> Result<ConfiguredModels, CommandError> {
         let default = settings.model.clone().or_else(|| models.default_model().map(|(name, _)| name));
         let default_name = default.unwrap_or_else(|| Demo::NAME.to_owned());
@@ -92,7 +92,7 @@ impl ConfiguredModels {
         &self.default_name
     }
 
-    /// Returns the name of a model, of which `name` may be another name.
+    /// Resolves an alias, or a well-known name without its provider, to the name of a model.
     fn resolve(&self, name: &str) -> String {
         let name = name.trim();
         if self.models.configured().any(|configured| configured == name) {
@@ -195,7 +195,7 @@ mod tests {
         for name in ["other", "gpt-1", "gpt-2", " up "] {
             assert!(Arc::ptr_eq(&up, &find(name)), "{name}");
         }
-        // Many other names do not make it forget the limit.
+        // The cache of names is emptied in between; the configured model stays the same instance.
         for number in 0..=MAX_NAMES {
             let _ = models.find(&format!("vllm/{number}"));
         }
