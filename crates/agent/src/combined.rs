@@ -129,7 +129,7 @@ impl Toolbox for CombinedToolbox {
                 return toolbox.call(&original, arguments, options).await;
             }
             let (mut all_nearest, mut all_missing) = (Vec::new(), Vec::new());
-            // A toolbox may know tools that it does not list. The first one that knows the tool is used.
+            // A toolbox may have tools that it does not list. The first one that has the tool is used.
             for (_, toolbox) in &self.toolboxes {
                 match toolbox.call(tool, arguments, options.clone()).await {
                     Err(CallError::UnknownTool { nearest, missing, .. }) => {

@@ -110,7 +110,7 @@ impl ContextWindow {
         })
     }
 
-    /// Forgets what was learned about another model.
+    /// Discards what was measured with another model.
     pub(crate) fn set_model(&mut self, model: &str) {
         if self.model == model {
             return;

@@ -101,7 +101,7 @@ impl ToolEmbeddings {
         Err(EmbeddingFailure::Failed(error))
     }
 
-    /// Whether the user does not know about failures of this kind yet. From now on, the user does.
+    /// Whether this is the first failure of its kind. Marks the kind as reported.
     pub(crate) fn is_new(&self, failure: &EmbeddingFailure) -> bool {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         reported.insert(mem::discriminant(failure))

@@ -101,7 +101,7 @@ pub struct FinishedRun {
     pub run: Run,
 }
 
-/// A run without a final response of the required form.
+/// A run without a final response of the required format.
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
 #[non_exhaustive]
@@ -124,7 +124,7 @@ impl FinishedRun {
             },
             (None, Ending::Failed(failure)) => failure.message.clone(),
             (None, Ending::Stopped(limit)) => limit.to_string(),
-            (None, _) => "the run ended without a response of the required form".to_owned(),
+            (None, _) => "the run ended without a response of the required format".to_owned(),
         };
         Err(NoOutput { problem, finished: Box::new(self) })
     }

@@ -85,8 +85,8 @@ pub enum RunError {
     Model(#[from] ModelError),
     #[error("the conversation could not be saved: {0}")]
     Store(#[from] StoreError),
-    /// The model did not respond in the required form, and did not correct its response.
-    #[error("the response does not have the required form: {problem}")]
+    /// The model did not respond in the required format, and did not correct its response.
+    #[error("the response does not have the required format: {problem}")]
     InvalidOutput { problem: String },
 }
 

@@ -7,7 +7,7 @@
 //! | `catalog`, `offered_tools` | all tools, and the tools of a request |
 //! | `step`, `calls` | the calls of one response, until each has a result |
 //! | `summarize` | the summary of earlier turns |
-//! | `output` | the required form of the final response |
+//! | `output` | the required format of the final response |
 //! | `turn` | the usage and the limits of one user message |
 //! | `accessors` | the public state of a run |
 

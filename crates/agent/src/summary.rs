@@ -35,7 +35,7 @@ pub(crate) struct SummaryTask {
     /// The summary of the messages before these.
     pub(crate) previous: Option<String>,
     pub(crate) messages: Vec<Arc<Message>>,
-    /// What the user wants to keep.
+    /// The user's description of what the summary must contain.
     pub(crate) keep: Option<String>,
     /// The size of the window, if it is known.
     pub(crate) window: Option<u64>,

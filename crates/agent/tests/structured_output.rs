@@ -1,4 +1,4 @@
-//! Responses of a required form, with the strict provider of every API: each request is one that the API accepts, and the run
+//! Responses of a required format, with the strict provider of every API: each request is one that the API accepts, and the run
 //! ends with JSON that matches the schema, or with a typed error.
 
 #![allow(clippy::unwrap_used)]
@@ -36,7 +36,7 @@ fn has_output_tool(request: &ReceivedRequest) -> bool {
     text.contains("by calling `response` once")
 }
 
-/// Whether the request requires the form of the response.
+/// Whether the request requires the format of the response.
 fn requires_output(request: &ReceivedRequest) -> bool {
     let body = &request.body;
     let pointers = [
@@ -71,7 +71,7 @@ async fn run(
         } else if !requires_output(request) {
             ModelOutput::text("It is sunny in Paris.")
         } else {
-            let index = usize::from(text.contains("does not have the required form"));
+            let index = usize::from(text.contains("does not have the required format"));
             answer(request, &answers[index.min(answers.len() - 1)])
         };
         ScriptedResponse::Output(output)
@@ -138,7 +138,7 @@ async fn every_api_gets_one_correction() {
         assert_eq!(finished.outcome.output, Some(right), "{label}");
         let corrections = requests
             .iter()
-            .filter(|request| request.body.to_string().contains("does not have the required form"));
+            .filter(|request| request.body.to_string().contains("does not have the required format"));
         assert_eq!(corrections.count(), 1, "{label}");
     }
 }

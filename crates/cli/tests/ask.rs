@@ -507,7 +507,7 @@ fn a_response_that_does_not_match_the_schema_is_not_printed() {
     fs::write(setup.folder.join("sum.json"), SCHEMA).unwrap();
     let outcome = setup.ask(&["--schema", "sum.json", "What is 25 + 17?"], b"");
     assert_eq!((outcome.code, &*outcome.stdout), (1, ""));
-    assert!(outcome.stderr.contains("the response does not have the required form"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the response does not have the required format"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("hint: retry"), "{}", outcome.stderr);
 }
 

@@ -211,7 +211,7 @@ fn missing_variables_do_not_make_the_configuration_invalid() {
 VS Code  ~/.config/Code/User/mcp.json
   + a  a
   + b  disabled until you set `BASE`, `TOKEN`
-  ! c  skipped: key `command`: `${command:pick}` has a value only in VS Code
+  ! c  skipped: key `command`: `${command:pick}` is available only in VS Code
 
 Codex  ~/.codex/config.toml
   + x  disabled until you set `NONE`

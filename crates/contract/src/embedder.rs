@@ -22,7 +22,7 @@ pub trait Embedder: Send + Sync {
     ) -> BoxFuture<'_, Result<Vec<Vec<f32>>, ModelError>>;
 }
 
-/// What a text is embedded for.
+/// The purpose of an embedding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextPurpose {
     /// To be found. It is embedded once, so its vector may be cached.

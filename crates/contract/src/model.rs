@@ -24,8 +24,8 @@ pub trait Model: Send + Sync {
         ModelLimits::default()
     }
 
-    /// Learns limits that only the provider knows; await it before the first request. Later calls do nothing.
-    /// If the provider does not tell, the limits stay unknown.
+    /// Requests the limits of the model from the provider, if they are not known otherwise. Await it before the first
+    /// request; later calls do nothing. If the provider does not state them, the limits stay unknown.
     fn prepare(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -72,7 +72,7 @@ pub struct ModelRequest {
     pub max_output_tokens: Option<u64>,
     pub temperature: Option<f64>,
     pub generation: Generation,
-    /// The form of the response. The text of a response that has another form than text is only in
+    /// The format of the response. The text of a response that has another form than text is only in
     /// [`ModelEvent::Response`], as JSON in the form of the format's own schema. It is not validated.
     pub output: OutputFormat,
     /// The same request in the format of a client's API, as far as the client sent it.
@@ -203,7 +203,7 @@ pub enum UnsupportedContent {
     },
     #[error("the model accepts {media_type} up to {}, not {}", format_size(*max_bytes), format_size(*bytes))]
     TooLarge { media_type: String, bytes: usize, max_bytes: usize },
-    #[error("the model accepts images up to {max_pixels} pixels long, not {pixels}")]
+    #[error("the model accepts images with sides of up to {max_pixels} pixels, not {pixels}")]
     TooLong { media_type: String, pixels: u32, max_pixels: u32 },
     #[error("the data is not base64")]
     InvalidBase64 { media_type: String },

@@ -118,7 +118,7 @@ impl ResponseStream {
         ResponseStream { seed: seed.into(), ..self }
     }
 
-    /// Sets the form of the response. Its text is then only in the response, decoded.
+    /// Sets the format of the response. Its text is then only in the response, decoded.
     #[must_use]
     pub fn with_output(self, output: Option<Arc<BoundOutput>>) -> ResponseStream {
         ResponseStream { output, ..self }

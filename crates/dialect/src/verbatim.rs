@@ -1,7 +1,7 @@
-//! Writes requests of clients to an API that has the format of theirs.
+//! Writes the request of a client to a provider that has the client's API.
 //!
-//! What the client sent stays as it was sent, and prepared texts are added: the definitions of tools, and messages that the
-//! client did not send. So fields that no type represents are kept, and the bytes that prompt caches compare stay the same.
+//! The client's JSON text is sent unchanged, and prepared texts are added: the definitions of tools, and messages that the
+//! client did not send. Fields that no type represents are kept this way, and prompt caches see the same bytes.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

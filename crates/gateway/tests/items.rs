@@ -56,7 +56,7 @@ async fn an_unknown_reference_is_refused() {
     }
 }
 
-/// A refusal has its own place in each API, also with a required form of the response.
+/// A refusal has its own place in each API, also with a required format of the response.
 #[tokio::test]
 async fn refusals_have_the_form_of_each_api() {
     let gateway = TestGateway::start().await;

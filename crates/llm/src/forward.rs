@@ -201,8 +201,8 @@ fn parts(
     .boxed()
 }
 
-/// Joins a chunk with those that follow at once, until the first error. The connection hands over one chunk at a time, so it gets
-/// a turn after each; otherwise each event of a stream would be sent to the client by itself.
+/// Joins a chunk with those that are ready at the same time, until the first error. The HTTP client delivers one chunk per
+/// poll of its connection, so the function yields after each chunk. Without this, each event would be sent separately.
 async fn join_ready<E>(
     first: Result<Bytes, E>,
     chunks: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),

@@ -8,7 +8,7 @@ use toolwire_dialect::{Dialect, Family, RequestOptions};
 
 use crate::settings::EndpointSettings;
 
-/// Ollama is asked for at least this window, in tokens.
+/// The minimum context window that is requested from Ollama, in tokens.
 const MIN_OLLAMA_WINDOW: u64 = 8_192;
 /// The room for a response in Ollama's window, if the request has no output limit.
 const OLLAMA_RESPONSE_TOKENS: u64 = 2_048;
@@ -19,19 +19,19 @@ const MAX_UNSTREAMED_TOKENS: u64 = 21_333;
 /// The smallest output limit in a window that is nearly full.
 const MIN_OUTPUT_TOKENS: u64 = 1_024;
 
-/// What an endpoint has learned about its model. Zero means unknown.
+/// The limits of a model that were discovered at run time. Zero means unknown.
 #[derive(Debug, Default)]
 pub(crate) struct LearnedLimits {
     context_tokens: AtomicU64,
     output_tokens: AtomicU64,
-    /// The largest window that Ollama was asked for.
+    /// The largest window that was requested from Ollama.
     ollama_window: AtomicU64,
-    /// Whether the provider was asked.
+    /// Whether the provider was queried.
     pub(crate) asked: OnceCell<()>,
 }
 
 impl LearnedLimits {
-    /// Records what the provider says about the model.
+    /// Records the limits that the provider states.
     pub(crate) fn record(&self, context_tokens: Option<u64>, output_tokens: Option<u64>) {
         self.context_tokens.store(context_tokens.unwrap_or(0), Ordering::Relaxed);
         self.output_tokens.store(output_tokens.unwrap_or(0), Ordering::Relaxed);

@@ -18,7 +18,7 @@ pub(crate) struct ModelName {
 pub enum InvalidModelName {
     #[error("the model name is empty")]
     Empty,
-    #[error("`{name}` has no model after the provider")]
+    #[error("`{name}` names a provider but no model")]
     MissingModel { name: String },
     #[error("unknown provider `{provider}`")]
     UnknownProvider { provider: String, name: String, nearest: Vec<String> },
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn an_invalid_name_is_reported_with_a_hint() {
         check_error("antropic/claude-x", "unknown provider `antropic`", "did you mean `anthropic/claude-x`?");
-        check_error("openai/", "`openai/` has no model after the provider", "add the model: `openai/…`");
+        check_error("openai/", "`openai/` names a provider but no model", "add the model: `openai/…`");
         check_error("  ", "the model name is empty", "write `provider/model`, such as `openai/gpt-5.2`");
         let error = ModelName::parse("zzz/q").expect_err("an unknown provider");
         assert!(error.hint().contains("openai/zzz/q"), "{}", error.hint());

@@ -188,7 +188,7 @@ impl Search<'_> {
     }
 }
 
-/// Whether a value can match an alternative, as far as its type, its keys and its tag tell.
+/// Whether a value can match an alternative, judged only by its type, its keys and its tag.
 fn may_match(schema: &Value, value: &Value, root: &Value) -> bool {
     let schema = resolved(schema, root);
     let required = schema.get("required").and_then(Value::as_array).filter(|_| value.is_object());

@@ -1,4 +1,4 @@
-//! The required form of the final response.
+//! The required format of the final response.
 //!
 //! A response that does not have it is not part of the history, unless the run ends before it is corrected. The next request
 //! ends with it and with the reason, and must not call tools. The second one fails the run. Where a request cannot have both tools and a format, the format is only
@@ -17,7 +17,7 @@ use crate::outcome::{Ending, RunError, RunLimit};
 /// Asks for the final response in the form that the request requires from now on.
 const LAST_REQUEST: &str = "Give the final response now, in the required JSON form.";
 
-/// The progress of one turn towards a response of the required form.
+/// The progress of one turn towards a response of the required format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct OutputState {
@@ -65,7 +65,7 @@ impl OutputState {
 }
 
 impl Run {
-    /// Whether text is shown only when the final response has the required form.
+    /// Whether text is shown only when the final response has the required format.
     pub(crate) fn hides_text(&self) -> bool {
         !self.settings.output.is_text()
     }
@@ -79,7 +79,7 @@ impl Run {
         if state.is_required { self.settings.output.clone() } else { OutputFormat::Text }
     }
 
-    /// Checks the form of a response without calls. Returns the message to add; `None` if the response is rejected.
+    /// Checks the format of a response without calls. Returns the message to add; `None` if the response is rejected.
     pub(super) fn check_output(
         &mut self,
         mut message: Message,
@@ -107,7 +107,7 @@ impl Run {
             }
             OutputStage::Open | OutputStage::Last => {
                 let reason = format!(
-                    "The response does not have the required form: {problem}. Respond again, with the corrected JSON only."
+                    "The response does not have the required format: {problem}. Respond again, with the corrected JSON only."
                 );
                 (OutputStage::Correction, reason)
             }
@@ -128,7 +128,7 @@ impl Run {
     }
 }
 
-/// Returns the response as JSON, or the reason why it does not have the required form.
+/// Returns the response as JSON, or the reason why it does not have the required format.
 fn read(format: &OutputFormat, text: &str) -> Result<Value, String> {
     let value: Value =
         serde_json::from_str(without_fence(text)).map_err(|error| format!("it is not JSON ({error})"))?;

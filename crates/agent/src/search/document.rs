@@ -13,7 +13,7 @@ const MAX_ENUM_VALUES: usize = 12;
 /// The length of a description in the result of a search, and in the text for an embedding.
 const MAX_SENTENCE_CHARS: usize = 200;
 
-/// How a field counts.
+/// The influence of a field on the score.
 #[derive(Clone, Copy)]
 pub(super) struct FieldSettings {
     pub(super) weight: f32,

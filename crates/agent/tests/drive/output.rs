@@ -1,4 +1,4 @@
-//! Responses of a required form.
+//! Responses of a required format.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ async fn a_response_of_another_form_is_corrected_once() {
     assert_eq!(request.tool_choice, ToolChoice::None);
     let [.., rejected, reason] = request.messages.as_slice() else { panic!() };
     assert_eq!(text(rejected), r#"{"town":"Paris"}"#);
-    let expected = "The response does not have the required form: missing required property \"city\"; \
+    let expected = "The response does not have the required format: missing required property \"city\"; \
                     unknown property \"town\"; known properties are \"city\". Respond again, with the corrected JSON only.";
     assert_eq!(text(reason), expected);
     // The rejected response is not part of the conversation.
@@ -86,7 +86,7 @@ async fn a_response_that_is_not_corrected_fails_the_run() {
     assert_eq!(texts(&events), [""; 0]);
     let Ending::Failed(failure) = &finished.outcome.ending else { panic!("{:?}", finished.outcome) };
     assert_eq!(failure.code, "invalid_output");
-    assert!(failure.message.starts_with("the response does not have the required form: it is not JSON"));
+    assert!(failure.message.starts_with("the response does not have the required format: it is not JSON"));
     assert_eq!((&*finished.outcome.text, &finished.outcome.output), ("In Paris, I think.", &None));
     // The conversation can continue.
     assert_eq!(text(finished.run.messages().last().unwrap()), "In Paris, I think.");

@@ -133,7 +133,7 @@ impl ConversationReader {
         self.asked_at = Some((self.messages.len(), last.map_or(0, |last| last.content.len())));
     }
 
-    /// Forgets the decisions so far: a response of the model follows them.
+    /// Removes the approvals read so far. They were already applied, because a response of the model follows them.
     pub(crate) fn forget_approvals(&mut self) {
         self.approvals.clear();
         self.asked_at = None;

@@ -1,4 +1,4 @@
-//! The required form of a response, bound to a dialect.
+//! The required format of a response, bound to a dialect.
 //!
 //! A schema is converted like that of a tool, and the response like its arguments: what the model writes matches the schema in
 //! the request, and [`BoundOutput::decode`] returns what matches the schema of the format.
@@ -73,7 +73,7 @@ pub fn separates_output(dialect: Dialect, options: &RequestOptions) -> bool {
     rules.method == OutputMethod::Schema && !rules.allows_tools
 }
 
-/// Whether the API itself can require this form of a response, and with tools that may be called.
+/// Whether the API itself can require this format of a response, and with tools that may be called.
 pub(crate) fn has_native_output(dialect: Dialect, output: &OutputFormat, options: &RequestOptions) -> bool {
     let rules = OutputRules::of(dialect, options);
     match output {
@@ -122,7 +122,7 @@ impl WireSchema {
     }
 }
 
-/// The field of a request that requires the form of the response.
+/// The field of a request that requires the format of the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OutputField<'a> {
     Json,

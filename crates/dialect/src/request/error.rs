@@ -23,8 +23,8 @@ pub enum RequestError {
     /// The API cannot express the schema of the response.
     #[error("the schema of the response cannot be used: {problem}")]
     OutputSchema { problem: String },
-    /// This API cannot require a form of the response while tools may be called.
-    #[error("a form of the response cannot be required while tools may be called")]
+    /// This API cannot require a format of the response while tools may be called.
+    #[error("a format of the response cannot be required while tools may be called")]
     OutputWithTools,
     /// A result requests input (`resultType: "input_required"`), so it is not final.
     #[error("the tool `{name}` requires input before it can complete the call `{id}`")]

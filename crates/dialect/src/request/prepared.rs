@@ -56,7 +56,7 @@ pub(crate) struct PreparedRequest<'a> {
     pub(crate) temperature: Option<f64>,
     /// Whether the model may request several calls at once.
     pub(crate) parallel_calls: Option<bool>,
-    /// The required form of the response.
+    /// The required format of the response.
     pub(crate) output: Option<OutputField<'a>>,
 }
 

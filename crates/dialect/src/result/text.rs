@@ -61,7 +61,7 @@ fn marker(characters: usize) -> String {
 
 /// Returns the indexes of `texts` that repeat the structured content.
 ///
-/// Servers repeat structured content as JSON text. Some wrap a value that is no object as `{"result": …}`
+/// Servers repeat structured content as JSON text. Some wrap a value that is not an object as `{"result": …}`
 /// and write the bare value as text, or an array as one text per item.
 pub(crate) fn duplicates(structured: &Value, texts: &[&str]) -> Vec<usize> {
     let same = |text: &str, value: &Value| {

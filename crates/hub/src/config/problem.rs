@@ -64,7 +64,7 @@ pub(super) enum Problem {
     MissingNamedVariable { variable: String },
     #[error("no value for the input `{id}`")]
     MissingInput { id: String },
-    #[error("`${{{variable}}}` has a value only in VS Code")]
+    #[error("`${{{variable}}}` is available only in VS Code")]
     EditorVariable { variable: String },
     #[error("cannot read `{}`: {reason}", path.display())]
     UnreadableEnvFile { path: PathBuf, reason: String },

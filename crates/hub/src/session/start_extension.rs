@@ -132,14 +132,14 @@ impl StartExtension {
     }
 }
 
-/// What the machine has done until one moment.
+/// A measurement of the machine's activity at one moment.
 #[derive(Clone, Copy)]
 struct Activity {
     processor: Option<ProcessorTimes>,
     runner: Runner,
 }
 
-/// What a package runner has done until one moment.
+/// A measurement of a package runner's activity at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runner {
     /// There is none, or it has started the server.

@@ -73,7 +73,7 @@ fn via(proxy: &Option<ProxySetting>) -> String {
 /// The reason why a TLS handshake failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TlsProblem {
-    #[error("this port speaks plain http")]
+    #[error("this port uses plain HTTP")]
     PlainHttp,
     #[error("its certificate has expired")]
     Expired,
@@ -83,7 +83,7 @@ pub(crate) enum TlsProblem {
     WrongHost,
     #[error("its certificate was issued by an unknown authority")]
     UnknownIssuer,
-    #[error("its certificate is one of an authority (CA), which cannot be the certificate of a server")]
+    #[error("its certificate is that of an authority (CA), which cannot be used as a server certificate")]
     Authority,
     #[error("its certificate was not signed by the authority that it names")]
     BadSignature,

@@ -1,7 +1,7 @@
 //! Facts about the public models of the providers: context window, output limit and prices.
 //!
 //! `models.txt` is written by `scripts/model-table`. The configuration overrides it, and where it has no entry, the
-//! provider is asked (`discovery`).
+//! provider is queried (`discovery`).
 
 use crate::Price;
 

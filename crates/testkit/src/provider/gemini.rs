@@ -40,7 +40,7 @@ pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     contents::check(body, model)
 }
 
-/// Checks the form of the response.
+/// Checks the format of the response.
 fn check_format(body: &Value, config: &Value, model: &str) -> Result<(), Rejection> {
     let is_json = string_field(config, "responseMimeType") == Some("application/json");
     if is_json && !is_gemini_3(model) && !array_field(body, "tools").is_empty() {

@@ -1,4 +1,4 @@
-//! Fake providers: HTTP servers that speak the wire format of an LLM API and reject what that API rejects.
+//! Fake providers: HTTP servers that implement the wire format of an LLM API and reject what that API rejects.
 //!
 //! A [`FakeProvider`] listens on a local port, plays a [`Script`] and records every [`ReceivedRequest`].
 //! Before it plays a response it [checks](check_request) the request: keys, headers and paths, roles, the

@@ -43,7 +43,7 @@ pub(super) fn named_event(name: &str, fields: Value) -> Vec<u8> {
     format!("event: {name}\ndata: {data}\n\n").into_bytes()
 }
 
-/// The form of the response that a request asks for.
+/// The format of the response that a request asks for.
 struct ResponseFormat {
     is_streamed: bool,
     with_usage: bool,

@@ -197,7 +197,7 @@ fn local_servers_ignore_unknown_fields() {
     check_accepted(Api::LlamaCpp, |request| request.body["tool_choice"] = json!({"type": "anything"}));
 }
 
-/// Adds a form of the response, and removes the tools unless they are wanted.
+/// Adds a format of the response, and removes the tools unless they are wanted.
 fn require_form(format: Value, has_tools: bool) -> impl FnOnce(&mut TestRequest) {
     move |request| {
         let body = request.body.as_object_mut().unwrap();

@@ -39,14 +39,15 @@ impl View {
         }
     }
 
-    /// Asks the terminal whether it draws images, before the first image and if nothing else tells.
+    /// Allows a query to the terminal whether it supports images. It is sent before the first image, and only if nothing
+    /// else determines this.
     pub(crate) fn allow_image_query(&mut self) {
         if let View::Terminal(view) = self {
             view.can_query = images::is_query_safe();
         }
     }
 
-    /// Returns the text that the user typed while the terminal was asked.
+    /// Returns the text that the user typed while the terminal was queried.
     pub(crate) fn take_typed(&mut self) -> String {
         match self {
             View::Terminal(view) => std::mem::take(&mut view.typed),

@@ -39,9 +39,9 @@ pub(crate) struct TerminalView<W> {
     /// The images of the finished calls, and how many more there are. They are displayed below the calls.
     images: (Vec<Image>, usize),
     pub(super) image_protocol: Option<Protocol>,
-    /// Whether the terminal may be asked for its capabilities.
+    /// Whether the terminal may be queried for its capabilities.
     pub(super) can_query: bool,
-    /// The keys that were typed while the terminal was asked.
+    /// The keys that were typed while the terminal was queried.
     pub(super) typed: String,
 }
 

@@ -114,7 +114,7 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     if let Some(output) = request.output {
         body.set("response_format", response_format(output));
         if dialect == Dialect::Groq {
-            // Groq cannot stream a response of a required form.
+            // Groq cannot stream a response of a required format.
             body.shift_remove("stream");
             body.shift_remove("stream_options");
         }

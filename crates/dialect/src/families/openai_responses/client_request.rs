@@ -55,7 +55,7 @@ fn read_items(conversation: &mut ConversationReader, items: Vec<Value>) -> ReadR
     for (index, item) in items.into_iter().enumerate() {
         let path = format!("input[{index}]");
         if is_of_assistant(&item) || item.get("type").and_then(Value::as_str) == Some("mcp_call") {
-            // What precedes a response of the model is decided.
+            // Approvals before a response of the model were already applied.
             conversation.forget_approvals();
         }
         if is_of_assistant(&item) {

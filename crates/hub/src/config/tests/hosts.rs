@@ -162,7 +162,7 @@ fn the_variables_of_vs_code_have_values() {
     check_error(
         r#"{"servers": {"a": {"command": "${input:api-key}", "args": ["${command:pick}"]}}}"#,
         "mcp.json:1:31: server `a`, key `command`: no value for the input `api-key`\nhint: set the environment variable `API_KEY`\n\
-         mcp.json:1:60: server `a`, key `args[0]`: `${command:pick}` has a value only in VS Code\nhint: write the value instead",
+         mcp.json:1:60: server `a`, key `args[0]`: `${command:pick}` is available only in VS Code\nhint: write the value instead",
     );
 }
 

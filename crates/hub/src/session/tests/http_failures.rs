@@ -56,7 +56,7 @@ async fn tls_on_a_port_for_plain_http_is_recognized() {
         }
     });
     let failure = Connector::default().connect_error(&http(&url, HttpKind::Auto)).await;
-    assert_eq!(failure.error.to_string(), "no TLS connection: this port speaks plain http");
+    assert_eq!(failure.error.to_string(), "no TLS connection: this port uses plain HTTP");
     assert_eq!(failure.hint().unwrap(), "write `http://` instead of `https://` in its `url`");
 }
 

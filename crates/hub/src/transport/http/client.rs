@@ -374,7 +374,7 @@ fn proxy_of(url: &Url, variables: impl Fn(&str) -> Option<String>) -> Option<Pro
 fn tls_problem(error: &(dyn Error + 'static)) -> Option<TlsProblem> {
     let mut cause = error;
     let error = loop {
-        // An I/O error skips the error that it contains when it is asked for its source.
+        // `io::Error::source` skips the error that it contains.
         let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         let inner = inner.map(|inner| inner as &(dyn Error + 'static));
         if let Some(error) = cause.downcast_ref::<rustls::Error>() {
@@ -452,14 +452,14 @@ mod tests {
             (CertificateError::BadSignature, "its certificate was not signed by the authority that it names"),
             (
                 CertificateError::Other(rustls::OtherError(Arc::new(webpki::Error::CaUsedAsEndEntity))),
-                "its certificate is one of an authority (CA), which cannot be the certificate of a server",
+                "its certificate is that of an authority (CA), which cannot be used as a server certificate",
             ),
             (CertificateError::Revoked, "its certificate cannot be verified (Revoked)"),
         ] {
             assert_eq!(described(error.into()).as_deref(), Some(expected));
         }
         let plain = rustls::InvalidMessage::InvalidContentType.into();
-        assert_eq!(described(plain).as_deref(), Some("this port speaks plain http"));
+        assert_eq!(described(plain).as_deref(), Some("this port uses plain HTTP"));
         assert_eq!(tls_problem(&io::Error::other("closed")), None);
     }
 }

@@ -1,6 +1,6 @@
 //! An MCP server that does one thing wrong, for tests of MCP clients.
 //!
-//! It speaks the 2025-06-18 revision on stdio, or over HTTP with `--http`. It is correct except for the
+//! It implements the 2025-06-18 revision over stdio, or over HTTP with `--http`. It is correct except for the
 //! behaviour chosen with `--behaviour`; `--help` lists them.
 
 mod arguments;

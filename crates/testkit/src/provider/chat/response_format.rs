@@ -1,4 +1,4 @@
-//! The form of the response that a Chat Completions request requires.
+//! The format of the response that a Chat Completions request requires.
 //!
 //! Rules in `docs/providers.md`: `openai-chat/response-format`, `groq/response-format`, `deepseek/response-format`,
 //! `vllm/response-format`, `llama-cpp/response-format`.
