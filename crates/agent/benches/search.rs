@@ -57,7 +57,7 @@ fn embedder() -> Option<Box<dyn Embedder>> {
     Some(Box::new(CachedEmbedder::new(Arc::new(endpoint), cache)))
 }
 
-/// Prints how many of the earlier questions, which know no servers, find their tool.
+/// Prints how many of the earlier questions, which do not name a server, find their tool.
 fn print_earlier(captured: &Captured) {
     let index = ToolIndex::new(captured.tools.clone());
     for (name, questions) in [("earlier", corpus::questions()), ("later", corpus::later_questions())] {

@@ -261,7 +261,7 @@ impl AgentBuilder {
         self
     }
 
-    /// The form of the final response; see [`AgentSettings::output`].
+    /// The format of the final response; see [`AgentSettings::output`].
     pub fn output(mut self, format: OutputFormat) -> AgentBuilder {
         self.settings.output = format;
         self

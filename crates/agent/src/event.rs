@@ -119,7 +119,7 @@ impl FinishedRun {
                 Ok(output) => return Ok(output),
                 Err(error) => {
                     self.outcome.output = Some(value);
-                    format!("the response has another type: {error}")
+                    format!("the response cannot be converted to the requested type: {error}")
                 }
             },
             (None, Ending::Failed(failure)) => failure.message.clone(),

@@ -29,7 +29,7 @@ enum Shell {
 }
 
 impl Shell {
-    /// Returns the script. It runs the program of the search path and not the one that is typed: the Tab key must not
+    /// Returns the script. It runs `toolwire` from the search path and not the typed program, because the Tab key must not
     /// run a program in the current folder.
     fn script(self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ fn candidates(root: &Command, words: &[String]) -> Vec<Candidate> {
         if word == "--" {
             return Vec::new();
         }
-        // Bash has `=` as a word of its own.
+        // Bash passes `=` as a separate word.
         if word == "=" || option.take().is_some() {
             continue;
         }

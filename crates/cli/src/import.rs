@@ -52,7 +52,8 @@ pub(crate) struct ImportArgs {
 
 pub(crate) fn run(args: &ImportArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let mut candidates = servers::config_candidates(config);
-    // Without the user's own file, the last one is in the current folder.
+    // The last candidate is in the user's config folder. If that folder is unknown, the last one is in the current folder,
+    // which is not a target.
     let target = candidates.pop().filter(|last| last.must_exist || last.path.is_absolute());
     let target = target.map(|target| target.path).ok_or_else(|| {
         CommandError::usage("cannot find the home folder: HOME is not set")
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &ImportArgs, config: Option<&Path>) -> Result<ExitCode, 
     for host in HOSTS.iter().filter(is_selected) {
         for path in host.existing_files() {
             let file = HostFile::read(host, path, &configured, &files);
-            // A file of settings without servers is not worth a line.
+            // Settings files without servers are not listed.
             if !file.servers.is_empty() || file.problem.is_some() {
                 files.push(file);
             }
@@ -253,7 +254,7 @@ impl FoundServer {
     }
 }
 
-/// Rewrites what has another meaning in the host.
+/// Rewrites values that have another meaning in the host than in Toolwire.
 fn adapt(host: &Host, entry: &mut Value) {
     if host.id == OPENCODE {
         let text = entry.to_string().replace("{env:", "${env:");

@@ -1,8 +1,8 @@
 //! Estimates of token counts.
 //!
 //! Three ASCII bytes count as one token, and so does each other character; an image counts as 1,600 tokens, and a
-//! PDF as one token for 100 bytes. That is about right for JSON and code and too much for prose: a request that is longer than
-//! estimated may be refused, one that is shorter only leaves some of the context window unused.
+//! PDF as one token for 100 bytes. This is about right for JSON and code, and too high for prose. An estimate that is
+//! too high only leaves some of the context window unused; if it is too low, the provider may reject the request.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! The load of the processor, read from `/proc/stat`. Other systems have no such file: there, it is unknown.
+//! The load of the processor, read from `/proc/stat`. On systems without this file, the load is unknown.
 
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
@@ -24,7 +24,7 @@ impl ProcessorTimes {
         parse(&std::fs::read_to_string("/proc/stat").ok()?, *AVAILABLE_CORES)
     }
 
-    /// Whether the processor had no time left since `before`; `None` if no time has passed.
+    /// Whether the processor was busy since `before`; `None` if no time has passed.
     pub(crate) fn is_busy_since(self, before: ProcessorTimes) -> Option<bool> {
         let used = self.used.saturating_sub(before.used);
         let available = self.available.saturating_sub(before.available);

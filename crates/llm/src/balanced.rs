@@ -17,7 +17,7 @@ use toolwire_dialect::Dialect;
 
 use crate::{Endpoint, RawBody, RawResponse};
 
-/// An endpoint that failed this often in a row is used only if there is no other one, for some time.
+/// The number of consecutive failures after which an endpoint is paused: for some time, it is tried last.
 const MAX_FAILURES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const MAX_PAUSE: Duration = Duration::from_secs(300);
@@ -34,7 +34,7 @@ struct BalancedInner {
 struct Member {
     endpoint: Endpoint,
     weight: u32,
-    /// Limits the concurrent requests, if the configuration does.
+    /// Limits the concurrent requests; `None` if the configuration has no limit.
     requests: Option<Arc<Semaphore>>,
     health: Mutex<Health>,
 }
@@ -72,7 +72,7 @@ impl Balanced {
         self.0.members.iter().all(|member| member.endpoint.dialect() == dialect).then_some(dialect)
     }
 
-    /// Whether requests in the providers' format need no change.
+    /// Whether all endpoints accept a request in the provider's format unchanged, with the same model id.
     pub fn accepts_raw_requests(&self) -> bool {
         let id = self.first().model_id();
         self.0
@@ -81,7 +81,7 @@ impl Balanced {
             .all(|member| member.endpoint.accepts_raw_requests() && member.endpoint.model_id() == id)
     }
 
-    /// Returns the providers' name of the model.
+    /// Returns the name that the providers use for the model.
     pub fn model_id(&self) -> &str {
         self.first().model_id()
     }
@@ -103,7 +103,7 @@ impl Balanced {
                 Ok(response) => is_status_worth_another(response.status),
                 Err(error) => is_worth_another(error),
             };
-            // The client may have caused these, so they do not count.
+            // The client may have caused these statuses, so they do not count as failures of the endpoint.
             let is_of_client = matches!(&response, Ok(response) if matches!(response.status, 404 | 409));
             member.record(!has_failed || is_of_client);
             if !has_failed || position == last {
@@ -158,7 +158,8 @@ impl Member {
         health.paused_until.is_some_and(|until| until > now)
     }
 
-    /// Waits for a free request if this is the last endpoint; otherwise `None` if there is none.
+    /// Returns a permit for one request. At the maximum number of concurrent requests, it waits if `waits` is set, and
+    /// otherwise returns `None`.
     async fn enter(&self, waits: bool) -> Option<Option<OwnedSemaphorePermit>> {
         let Some(requests) = &self.requests else { return Some(None) };
         match waits {
@@ -237,7 +238,7 @@ fn min<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     }
 }
 
-/// A request, at the endpoint that handles it now.
+/// A request, and the endpoint that currently handles it.
 struct Asking<'m> {
     inner: &'m BalancedInner,
     request: ModelRequest,
@@ -270,7 +271,7 @@ impl Asking<'_> {
             };
             let event = current.events.next().await;
             match &event {
-                // Another endpoint is faster than a retry.
+                // Trying another endpoint is faster than waiting for a retry.
                 Some(Ok(ModelEvent::Retrying { .. })) if !is_last && !current.has_begun => {
                     current.member.record(false);
                 }

@@ -157,7 +157,7 @@ fn read_vectors(body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, String> {
     })?;
     data.sort_by_key(|embedding| embedding.index);
     if !data.iter().map(|embedding| embedding.index).eq(0..count) {
-        return Err(format!("expected {count} embeddings, found {}", data.len()));
+        return Err(format!("expected {count} embeddings with different indexes, found {}", data.len()));
     }
     let is_usable = |vector: &Vec<f32>| !vector.is_empty() && vector.iter().all(|number| number.is_finite());
     let vectors: Vec<Vec<f32>> = data.into_iter().map(|embedding| embedding.embedding).collect();
@@ -190,9 +190,12 @@ mod tests {
         let entry = |index: usize, vector: Value| json!({"index": index, "embedding": vector});
         let data = json!([entry(1, json!([2])), entry(0, json!([1.5]))]);
         check(json!({"object": "list", "data": data}), Ok(vec![vec![1.5], vec![2.0]]));
-        check(json!({"data": [entry(0, json!([1]))]}), Err("expected 2 embeddings, found 1"));
+        check(
+            json!({"data": [entry(0, json!([1]))]}),
+            Err("expected 2 embeddings with different indexes, found 1"),
+        );
         let twice = json!([entry(0, json!([1])), entry(0, json!([1]))]);
-        check(json!({"data": twice}), Err("expected 2 embeddings, found 2"));
+        check(json!({"data": twice}), Err("expected 2 embeddings with different indexes, found 2"));
         let empty = json!([entry(0, json!([])), entry(1, json!([]))]);
         check(json!({"data": empty}), Err("an embedding is empty or not finite"));
         assert!(read_vectors(b"<html>", 2).is_err());

@@ -5,8 +5,8 @@ mod in_memory;
 mod nesting;
 #[cfg(feature = "redis")]
 mod redis;
-mod search_text;
-mod sqlite; // the search terms of a message, the same on every backend
+mod search_text; // the search terms of a message, the same for every backend
+mod sqlite;
 
 pub use in_memory::InMemory;
 #[cfg(feature = "redis")]

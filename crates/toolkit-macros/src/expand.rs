@@ -149,7 +149,7 @@ fn call(
         let body = &function.block;
         return quote! {
             #[doc = #doc]
-            #[allow(clippy::too_many_arguments)] // one of them is not the author's
+            #[allow(clippy::too_many_arguments)] // `self` is added to the author's parameters
             #(#attributes)*
             #visibility async fn call(self, #inner_signature) -> #ty #body
         };

@@ -20,17 +20,17 @@ pub const MAX_SCHEMAS_PER_VALUE: u64 = 20_000;
 /// `u64::MAX`.
 const MAX_STEPS: usize = 900_000;
 
-/// The maximum memory for the paths and URIs of all schemas. The validator has them for each.
+/// The maximum memory for the paths and URIs that the validator stores for each schema.
 const MAX_PATH_BYTES: usize = 50_000_000;
 
 /// The maximum depth of counting. If it is reached, the count is `u64::MAX`.
 const MAX_DEPTH: usize = 600;
 
-/// The maximum number of schemas on all ways through the references of a recursive schema, for which the evaluations are
-/// not counted for each value.
+/// The maximum number of schemas on all paths through the references of a recursive schema, up to which the evaluations
+/// are not counted for each value.
 const MAX_UNFOLDED: u64 = 4_000;
 
-/// The maximum number of references on a way.
+/// The maximum number of references on a path.
 const MAX_WAY: usize = 100;
 
 /// The growth of the number of evaluations of a schema.
@@ -40,8 +40,8 @@ pub(crate) enum EvaluationCost {
     Linear { width: u64 },
     /// It grows with the number of paths that the value takes through the references of the schema.
     ByReferences {
-        /// The number of schemas that are evaluated for each value in it to find out whether it matches, if it is small.
-        /// The validator remembers which values match the target of a recursive reference.
+        /// The number of schemas that are evaluated for each part of the value to decide whether it matches; `None` if it
+        /// is large. The validator caches which values match the target of a recursive reference.
         remembered: Option<u64>,
     },
     /// More than [`MAX_SCHEMAS_PER_VALUE`] schemas apply to one value, or the names in the schema are too long.
@@ -79,8 +79,8 @@ impl EvaluationCost {
         }
     }
 
-    /// Returns the approximate number of schemas that are evaluated to collect the errors of `value` against `schema`, or of the
-    /// values in it if that is enough to know; `u64::MAX` if there are too many to count.
+    /// Returns the approximate number of schemas that are evaluated to collect the errors of `value`; if the cost is linear,
+    /// the number of values in it. `u64::MAX` means that there are too many to count.
     pub(crate) fn evaluations(&self, schema: &Value, value: &Value) -> u64 {
         match self {
             EvaluationCost::Linear { .. } => count_values(value),
@@ -103,19 +103,19 @@ pub(crate) fn count_values(value: &Value) -> u64 {
     }
 }
 
-/// Follows all references until they lead back to a schema on the way to them. Every such cycle has a reference whose
-/// results the validator remembers, so what is found on one way is evaluated at most once for each of its starts.
+/// Follows all references until they lead back to a schema on the current path. Every such cycle has a reference whose
+/// results the validator caches, so the schemas on one path are evaluated at most once for each start of the path.
 struct Unfolding<'r> {
     references: &'r References<'r>,
-    /// The targets of the references on the way.
+    /// The targets of the references on the current path.
     way: Vec<usize>,
-    /// The targets of all references, each a start.
+    /// The targets of all references. A path starts at each of them.
     starts: Vec<&'r Value>,
     schemas: u64,
 }
 
 impl<'r> Unfolding<'r> {
-    /// Returns the number of schemas on all ways; `None` if there are too many, or keywords that evaluate others again.
+    /// Returns the number of schemas on all paths; `None` if there are too many, or if a keyword evaluates others again.
     fn size(references: &'r References<'r>) -> Option<u64> {
         let starts = vec![references.root()];
         let mut unfolding = Unfolding { references, way: Vec::new(), starts, schemas: 0 };

@@ -1,7 +1,8 @@
 //! Finds the invalid place in a value that is too deep to collect all its errors.
 //!
 //! For every alternative of a recursive schema, `jsonschema` collects the errors of everything below it, so their number
-//! can double at every level. Whether a part is valid is known fast, which leads to the innermost invalid part.
+//! can double at every level. Deciding whether a part is valid is fast, so the search descends to the innermost invalid
+//! part and collects the errors only there.
 
 use std::collections::HashMap;
 
@@ -220,7 +221,7 @@ fn tags<'t>(schema: &'t Value, value: &'t Value) -> impl Iterator<Item = bool> +
 }
 
 fn resolved<'s>(schema: &'s Value, root: &'s Value) -> &'s Value {
-    // A longer chain of references is one without an end.
+    // A longer chain of references is treated as a cycle.
     (0..16).fold(schema, |schema, _| resolve(schema, root))
 }
 

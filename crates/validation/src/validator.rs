@@ -14,14 +14,14 @@ use crate::violation::{Requirement, Violation, ViolationKind};
 /// The maximum number of schema evaluations for one value.
 const MAX_EVALUATIONS: u64 = 1_000_000;
 
-/// The work that collecting the errors of values may take, in steps.
+/// The maximum work for collecting errors with one budget, in steps.
 const MAX_ERROR_STEPS: u64 = 8_000_000;
 
-/// Steps for collecting the errors of one evaluation of a schema whose evaluations multiply: each may nest the
-/// errors of others.
+/// The steps for one evaluation of a schema whose references multiply. They are many, because its errors may contain the
+/// errors of other evaluations.
 const STEPS_PER_EVALUATION: u64 = 80;
 
-/// Steps for collecting the errors of each further schema that applies to a value: they are nested in others.
+/// The steps for each further schema that applies to the same value, whose errors are nested in those of another.
 const STEPS_PER_NESTED_ERROR: u64 = 8;
 
 /// Limits the work of collecting errors, for all calls with the same budget.

@@ -2,7 +2,7 @@
 //! the next message.
 //!
 //! Stores have the messages in the order in which they were added: results as they arrived, and anything that
-//! followed an interruption. [`normalize`] converts one form to the other, always in the same way.
+//! followed an interruption. [`normalize`] converts the stored order to the accepted one deterministically.
 
 use std::sync::Arc;
 

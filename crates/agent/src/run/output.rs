@@ -15,7 +15,7 @@ use super::Run;
 use crate::outcome::{Ending, RunError, RunLimit};
 
 /// Asks for the final response in the form that the request requires from now on.
-const LAST_REQUEST: &str = "Give the final response now, in the required JSON form.";
+const LAST_REQUEST: &str = "Give the final response now, in the required JSON format.";
 
 /// The progress of one turn towards a response of the required format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

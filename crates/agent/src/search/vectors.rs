@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 const NEIGHBORS: usize = 10;
-/// Cross-domain similarity local scaling (CSLS) has 0.5.
+/// The weight of a vector's crowding. Cross-domain similarity local scaling (CSLS) uses 0.5.
 const CROWDING_WEIGHT: f32 = 0.6;
 
 /// The vectors of texts.

@@ -122,7 +122,7 @@ async fn the_form_is_required_when_the_model_stops_calling_tools() {
     );
     assert_eq!(
         text(requests[2].messages.last().unwrap()),
-        "Give the final response now, in the required JSON form."
+        "Give the final response now, in the required JSON format."
     );
     assert!(text(requests[3].messages.last().unwrap()).contains("city"));
     // A response that already has the form needs no further request.

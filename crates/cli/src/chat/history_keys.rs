@@ -37,7 +37,7 @@ impl HistoryKeys {
         *self.state() = State::default();
     }
 
-    /// Records whether a search would find an entry. The editor's own search loses its position if it finds none.
+    /// Records whether a search would find an entry, because the editor's own search loses its position if it finds none.
     pub(super) fn observe(&self, typed: &str, context: &Context<'_>) {
         let has_entry = |start: Option<usize>, direction| {
             let found = start.map(|start| context.history().starts_with(typed, start, direction));
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(keys("one\ntwo").state().on_up("one\ntwo", "one\ntwo"), None);
         let keys = keys("");
         assert_eq!(keys.state().on_up("", ""), None);
-        // The line is an entry now, and no typed text.
+        // The line is now an entry of the history, not typed text.
         assert_eq!(keys.state().on_up("who are you", "who are you"), None);
         assert_eq!(keys.state().on_down("who are you", ""), None);
     }

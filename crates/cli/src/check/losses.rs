@@ -1,4 +1,4 @@
-//! The tools that lose something, by server, each with the dialects where it does.
+//! The tools with lossy or refused conversions, by server, each with the dialects concerned.
 
 use std::fmt::Write as _;
 

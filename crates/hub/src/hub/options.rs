@@ -17,13 +17,13 @@ use crate::result_store::ResultBudget;
 pub struct HubOptions {
     /// Responds to requests of servers.
     pub host: Arc<dyn Host>,
-    /// Our own environment, of which a server process receives only the necessary variables.
+    /// The environment of this process. A server process receives only the necessary variables of it.
     pub environment: Vec<(OsString, OsString)>,
     /// A program that calls [`run_as_guard`](crate::run_as_guard) first, such as the current program. Each server
     /// process then gets a guard, which also ends processes that have left the server's session (Linux only).
     pub guard: Option<PathBuf>,
-    /// The maximum number of server processes that start at the same time. By default, a limit by the number of cores
-    /// applies while the processor is busy.
+    /// The maximum number of server processes that start at the same time. By default, the number is limited only while
+    /// the processor is busy, and depends on the number of cores.
     pub concurrent_starts: Option<NonZeroUsize>,
     /// Where tokens, known tool definitions and full results are stored. Without it, servers that require a
     /// login fail, and the truncated part of a result cannot be read.
@@ -34,7 +34,7 @@ pub struct HubOptions {
     pub result_budget: Option<ResultBudget>,
     /// Connects to this server only. The tools of the others still affect the names of its tools.
     pub only_server: Option<ServerName>,
-    /// What happens to tools whose definition changed.
+    /// The handling of tools whose definition changed.
     pub pin_policy: PinPolicy,
 }
 

@@ -42,7 +42,7 @@ pub enum DriftKind {
     Unknown,
 }
 
-/// What happens to a tool whose definition changed, until the user accepts it.
+/// The handling of a tool whose definition changed, until the user accepts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinPolicy {

@@ -15,7 +15,8 @@ use crate::transport::Connection;
 /// The interval over which the activity of the machine is measured.
 const INTERVAL: Duration = Duration::from_secs(3);
 
-/// A package runner that has used less than both within an interval does not install anything.
+/// A package runner that used less processor time (in clock ticks) and transferred fewer bytes than this within an
+/// interval counts as idle.
 const MIN_PROCESSOR_TIME: u64 = 5;
 const MIN_BYTES: u64 = 64 * 1024;
 
@@ -85,7 +86,7 @@ impl StartExtension {
         *lock(&self.process) = process.map(|process| (process, connection.clone()));
     }
 
-    /// Waits for as long as there is a reason to, after the timeout has passed.
+    /// Waits, after the timeout has passed, until there is no reason left to extend it.
     pub(super) async fn expired(&self) {
         let mut before = self.measure();
         loop {
@@ -113,7 +114,7 @@ impl StartExtension {
 
     fn measure_runner(&self) -> Runner {
         let process = lock(&self.process);
-        // A package runner is silent, so output is the server's.
+        // Package runners write nothing to stdout, so any output is the server's.
         let Some((pid, connection)) = process.as_ref().filter(|_| self.is_package_runner) else {
             return Runner::None;
         };

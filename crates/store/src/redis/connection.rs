@@ -46,7 +46,7 @@ pub(super) enum Access {
     Writes,
 }
 
-/// The client for Redis uses the cryptography of the process; the application may have chosen another one.
+/// Installs a TLS provider for the Redis client, unless the application has already installed one.
 fn install_tls_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
@@ -55,7 +55,7 @@ impl RedisConnection {
     pub(super) async fn to_one(url: &str, timeout: Duration) -> Result<RedisConnection, StoreError> {
         let place = place(&[url])?;
         install_tls_provider();
-        // The manager reconnects once per attempt; the retries are ours.
+        // The manager reconnects once per attempt; `send` does the retries.
         let config = ConnectionManagerConfig::new()
             .set_number_of_retries(0)
             .set_connection_timeout(Some(timeout))

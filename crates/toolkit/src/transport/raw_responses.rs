@@ -17,7 +17,7 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-/// In the range that JSON-RPC reserves for servers.
+/// The error code for requests during shutdown, in the range that JSON-RPC reserves for servers.
 const SHUTTING_DOWN: ErrorCode = ErrorCode(-32000);
 
 /// The unsent responses of one connection.

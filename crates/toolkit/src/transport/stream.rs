@@ -65,7 +65,7 @@ pub fn serve_stream(
     let transport = RawResponseTransport::new(Lines::new(input, output, shared.clone()), closing.clone());
     let connection = Connection::new(shared.clone());
     let cancelled = cancel_all.clone();
-    // The stream has one client; without it, no one can reach the tasks.
+    // The stream has only one client. After it disconnects, no client can reach the tasks, so they end.
     let tasks_guard = shared.tasks.ended.clone().drop_guard();
     let task = tokio::spawn(async move {
         let _tasks_guard = tasks_guard;

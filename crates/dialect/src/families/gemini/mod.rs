@@ -32,7 +32,7 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     },
     output: |dialect| OutputRules {
         method: OutputMethod::Schema,
-        // Only models since Gemini 3 allow both.
+        // Only Gemini 3 and later models allow tools together with structured output.
         allows_tools: false,
         has_json: true,
         ..OutputRules::none(dialect)
