@@ -1,9 +1,9 @@
-//! The form of the final response.
+//! The format of the final response.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The form of the final response.
+/// The format of the final response.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
 #[non_exhaustive]

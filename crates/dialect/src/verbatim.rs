@@ -21,7 +21,7 @@ const OUTPUT_LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 /// The mark at the end of a prefix that the provider caches.
 const CACHE_MARK: &str = r#","cache_control":{"type":"ephemeral"}}"#;
 
-/// The form of requests of one family that are sent as a client wrote them.
+/// The differences between families in writing a request with the client's JSON text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VerbatimFormat {
     /// The key of the messages.
@@ -90,8 +90,9 @@ pub fn verbatim_request<'r>(
     is_possible.then_some(verbatim)
 }
 
-/// Writes the complete body of a request as JSON text: that of [`write_request`], or with the parts of a client's request, if
-/// there is one for this API ([`verbatim_request`]). In the second case, `tools` has only the tools that are not the client's.
+/// Writes the complete body of a request as JSON text. If the request has a client's text for this API
+/// ([`verbatim_request`]), the parts of that text are used, and `tools` must have only the tools that are not the client's.
+/// Otherwise, the body is that of [`write_request`].
 pub fn write_request_text(
     dialect: Dialect,
     request: &ModelRequest,
@@ -108,7 +109,7 @@ pub fn write_request_text(
     if request.messages.is_empty() {
         return Err(RequestError::NoMessages);
     }
-    // A request can have only a few marks, so if the client sets any, none is added.
+    // A request can have only a few cache marks. If the client sets any, none is added.
     let prompt_cache = options.prompt_cache && !has_cache_marks(verbatim);
     let options = RequestOptions { prompt_cache, ..options.clone() };
     let writer = Writer { dialect, request, verbatim, tools, options: &options, format };
@@ -171,7 +172,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether the client's own choice of tools is sent: it applies to the first request, and can name a tool of the client only.
+    /// Whether the client's own `tool_choice` is sent. It applies only to the first request, and can only name a tool of the
+    /// client.
     fn keeps_choice(&self) -> bool {
         let has_same_name = match &self.request.tool_choice {
             ToolChoice::Tool(name) => self.tools.wire_name(name).is_none_or(|wire| wire == name),
@@ -194,7 +196,8 @@ impl<'a> Writer<'a> {
         texts
     }
 
-    /// Adds the messages. Those that are not the client's are written in sequences, which never separate a call and its result.
+    /// Adds the messages. Consecutive messages that are not the client's are converted together, so that a call and its
+    /// result are not separated.
     fn add_messages(&self, body: &mut VerbatimBody<'a>) -> Result<(), RequestError> {
         let messages = &self.request.messages;
         let family = self.dialect.family();
@@ -213,7 +216,7 @@ impl<'a> Writer<'a> {
             }
             let mut turns = history_reader(self.dialect, self.tools, self.options).turns(sequence);
             if messages.get(end).is_some_and(|next| next.results().next().is_some()) {
-                // The results follow as the client sent them.
+                // The client's own results follow, so the placeholders for missing results are removed.
                 turns.pop_if(|turn| matches!(turn, Turn::Results(_)));
             }
             require_final_results(&turns)?;
@@ -295,7 +298,7 @@ fn added_instructions(request: &ModelRequest, verbatim: &VerbatimRequest) -> Opt
     let before = verbatim.preceding_instructions.as_deref().unwrap_or_default();
     let client = verbatim.instructions.as_deref().unwrap_or_default();
     let after = all.strip_prefix(before).and_then(|rest| rest.trim_start().strip_prefix(client.trim_start()));
-    // If the instructions are not what they were, none of them is lost.
+    // If the instructions no longer contain the client's, all of them are added, so that none is lost.
     let (before, after) = after.map_or((all, ""), |after| (before, after));
     let added: Vec<&str> =
         [before.trim(), after.trim()].into_iter().filter(|text| !text.is_empty()).collect();

@@ -40,18 +40,18 @@ pub enum RawBody {
 }
 
 impl Endpoint {
-    /// Returns the provider's name of the model.
+    /// Returns the name that the provider uses for the model.
     pub fn model_id(&self) -> &str {
         &self.settings.options.model
     }
 
-    /// Whether a request in the provider's format needs no change. The configuration may add fields to every request.
+    /// Whether a request in the provider's format can be sent unchanged. It cannot if the configuration adds fields.
     pub fn accepts_raw_requests(&self) -> bool {
         self.settings.options.extra.is_empty()
     }
 
-    /// Sends a request as it is, to the API of the model, or to a path beside it such as `embeddings`. Only requests that did
-    /// not reach the provider are repeated.
+    /// Sends a request unchanged to the API of the model, or to another path of the provider such as `embeddings`. It is
+    /// retried only if it did not reach the provider.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the URL of a path. The paths of OpenAI's API are siblings.
+    /// Returns the URL of a path of OpenAI's API. All paths have the same parent as `embeddings`.
     fn raw_url(&self, path: Option<&str>) -> Result<Url, ModelError> {
         let settings = &self.settings;
         let Some(path) = path else { return Ok(settings.url.clone()) };
@@ -119,7 +119,7 @@ impl Endpoint {
     }
 }
 
-/// Reads JSON completely, and the first part of everything else: until then, another endpoint can be used.
+/// Reads JSON completely, and the first part of any other body. If this fails, another endpoint can still be used.
 async fn read_success(
     settings: &Arc<EndpointSettings>,
     response: Response,
@@ -157,7 +157,8 @@ async fn read_success(
     }
 }
 
-/// Returns the parts of a body as they arrive, those that are ready at the same time as one. The last one may be an error.
+/// Returns the parts of a body as they arrive. Parts that are ready at the same time are joined. The last one may be an
+/// error.
 fn parts(
     settings: Arc<EndpointSettings>,
     response: Response,

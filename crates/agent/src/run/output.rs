@@ -1,8 +1,9 @@
 //! The required format of the final response.
 //!
-//! A response that does not have it is not part of the history, unless the run ends before it is corrected. The next request
-//! ends with it and with the reason, and must not call tools. The second one fails the run. Where a request cannot have both tools and a format, the format is only
-//! required when the model has stopped calling tools.
+//! A response that does not have this format is rejected: it is added to the history only if the run ends before it is
+//! corrected. The next request ends with the rejected response and the reason, and the model must not call tools. If the
+//! second response is rejected too, the run fails. If an API does not allow tools together with a format, the format is
+//! required only after the model has stopped calling tools.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use toolwire_validation::{Validator, Violation};
 use super::Run;
 use crate::outcome::{Ending, RunError, RunLimit};
 
-/// Asks for the final response in the form that the request requires from now on.
+/// Asks for the final response in the format that the request now requires.
 const LAST_REQUEST: &str = "Give the final response now, in the required JSON format.";
 
 /// The progress of one turn towards a response of the required format.
@@ -22,7 +23,7 @@ const LAST_REQUEST: &str = "Give the final response now, in the required JSON fo
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct OutputState {
     stage: OutputStage,
-    /// Whether the last request required the form.
+    /// Whether the last request required the format.
     is_required: bool,
     /// The last response, and the reason why it was rejected.
     rejected: Option<(Arc<Message>, String)>,
@@ -36,7 +37,7 @@ enum OutputStage {
     /// The model may call tools.
     #[default]
     Open,
-    /// The model has stopped calling tools, and must respond in the form.
+    /// The model has stopped calling tools, and must respond in the required format.
     Last,
     /// The model must correct its response.
     Correction,
@@ -52,7 +53,7 @@ impl OutputState {
         self.stage != OutputStage::Open
     }
 
-    /// Returns the rejected response, which nothing will replace.
+    /// Removes and returns the rejected response, if there is one.
     pub(super) fn take_rejected(&mut self) -> Option<Arc<Message>> {
         self.rejected.take().map(|(message, _)| message)
     }

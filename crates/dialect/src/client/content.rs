@@ -1,4 +1,4 @@
-//! The content of messages in requests of clients.
+//! Reads the messages in requests of clients.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use super::{ApprovalResponse, ClientRequest, InvalidRequest, Problem, ReadReques
 use crate::read::read_response;
 use crate::{Dialect, Options, Toolset};
 
-/// Collects the messages of a conversation, in the contract's form.
+/// Collects the messages of a conversation as types of `toolwire-contract`.
 pub(crate) struct ConversationReader {
     dialect: Dialect,
-    /// Names and arguments of calls in the history stay as the client sent them.
+    /// An empty toolset, so that names and arguments of calls in the history are not converted.
     no_tools: Toolset,
     messages: Vec<Message>,
     /// The last message with a call of each id, and the number of its calls without a result.
     calls: HashMap<String, (usize, usize)>,
     instructions: Vec<String>,
     approvals: Vec<ApprovalResponse>,
-    /// The place of the last request for approval: the number of messages, and of blocks of the last message.
+    /// The position of the last request for approval: the number of messages before it, and of blocks in the last of them.
     asked_at: Option<(usize, usize)>,
     sources: Sources,
-    /// The items that belong to no message yet.
+    /// The items that are not assigned to a message yet.
     items: Vec<usize>,
-    /// Whether the current item is written in another form than the client's.
+    /// Whether the current item is not sent as the client wrote it.
     is_rewritten: bool,
 }
 
@@ -52,8 +52,8 @@ impl ConversationReader {
         self.items.extend(position);
     }
 
-    /// Adds a message of the system or the developer. Only those at the start are instructions: others keep their place,
-    /// as marked text of the user.
+    /// Adds a system or developer message. Those at the start become instructions; later ones keep their position as
+    /// marked text of the user.
     pub(crate) fn add_instructions(&mut self, text: String) {
         match (self.messages.is_empty(), text.trim().is_empty()) {
             (_, true) => {}
@@ -72,7 +72,7 @@ impl ConversationReader {
         self.add(Message::new(Role::User, blocks));
     }
 
-    /// Adds the result of a call, after the message of the call: clients may send it later.
+    /// Adds the result of a call directly after the message with the call, even if the client sends it later.
     pub(crate) fn add_result(&mut self, path: &str, id: String, result: ToolResult) -> ReadRequest<()> {
         let invalid = |problem: String| InvalidRequest {
             parameter: path.to_owned(),
@@ -101,7 +101,7 @@ impl ConversationReader {
         Ok(())
     }
 
-    /// Adds a message of the assistant, which has the form of a response of this API.
+    /// Adds an assistant message, which has the format of a response of this API.
     pub(crate) fn add_assistant(&mut self, path: &str, response: &Value) -> ReadRequest<()> {
         let seed = self.messages.len().to_string();
         let response =
@@ -127,7 +127,7 @@ impl ConversationReader {
         self.approvals.push(approval);
     }
 
-    /// Marks the place of a request for approval: what the user writes after it is not part of the paused run.
+    /// Marks the position of a request for approval. User messages after it are not part of the paused run yet.
     pub(crate) fn add_approval_request(&mut self) {
         let last = self.messages.last().filter(|last| last.role == Role::User);
         self.asked_at = Some((self.messages.len(), last.map_or(0, |last| last.content.len())));
@@ -139,7 +139,7 @@ impl ConversationReader {
         self.asked_at = None;
     }
 
-    /// Returns the decisions about calls, and what the user wrote with them.
+    /// Returns the decisions about calls, and the user's content that came with them.
     pub(crate) fn take_approvals(&mut self) -> (Vec<ApprovalResponse>, Vec<Block>) {
         let approvals = std::mem::take(&mut self.approvals);
         let Some((messages, blocks)) = self.asked_at.filter(|_| !approvals.is_empty()) else {

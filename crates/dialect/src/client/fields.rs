@@ -7,8 +7,8 @@ use super::{InvalidRequest, Problem};
 
 pub(crate) type ReadRequest<T> = Result<T, InvalidRequest>;
 
-/// The fields of an object in a request, with the path to it. Reading a field removes it, so that the unknown fields
-/// remain. `null` reads as absent.
+/// The fields of an object in a request, with the path to it. Reading a field removes it, so that only unknown fields
+/// remain at the end. `null` is treated as absent.
 #[derive(Debug)]
 pub(crate) struct RequestFields {
     path: String,
@@ -24,7 +24,7 @@ impl RequestFields {
         }
     }
 
-    /// Returns the path of a field, as clients of OpenAI know it: `messages[0].role`.
+    /// Returns the path of a field in OpenAI's notation: `messages[0].role`.
     pub(crate) fn path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
@@ -92,7 +92,7 @@ impl RequestFields {
         self.take(key).map(|value| RequestFields::new(self.path(key), value)).transpose()
     }
 
-    /// Reads an array; absent is empty. Each element comes with its path.
+    /// Reads an array, each element with its path. An absent array is treated as empty.
     pub(crate) fn list(&mut self, key: &str) -> ReadRequest<Vec<(String, Value)>> {
         let path = self.path(key);
         match self.take(key) {
@@ -142,7 +142,7 @@ impl RequestFields {
         InvalidRequest { parameter: self.path(key), problem: Problem::Unsupported(problem.into()) }
     }
 
-    /// Returns the error for a tool that only the provider knows.
+    /// Returns the error for a tool that only the provider can run.
     pub(crate) fn provider_tool(&self, type_name: &str, provider: &'static str) -> InvalidRequest {
         let problem = Problem::ProviderTool { type_name: type_name.to_owned(), provider };
         InvalidRequest { parameter: self.path("type"), problem }

@@ -9,7 +9,7 @@ use super::{ReadRequest, RequestFields, expected};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HostedServer {
-    /// The client's name of the server.
+    /// The client's name for the server.
     pub label: String,
     pub url: Option<String>,
     /// The token for the server. It is never part of a response or a log.

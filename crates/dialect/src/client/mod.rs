@@ -46,13 +46,14 @@ pub struct ClientRequest {
     pub allowed_tools: Option<Vec<ToolReference>>,
     /// The tool of a server that must be called first, if the request names one.
     pub required_tool: Option<ToolReference>,
-    /// What the user wrote together with the decisions.
+    /// The user's content that came together with the decisions.
     pub with_approvals: Vec<Block>,
-    /// Parameters that the gateway knows and does not apply, such as `store`.
+    /// Known parameters that have no effect in the gateway, such as `store` of Chat Completions.
     pub ignored: Vec<String>,
     /// `metadata`, as the client sent it.
     pub metadata: Map<String, Value>,
-    /// A tool of the client that only an API of the same family has. A request to any other API must be rejected with it.
+    /// The error for a tool of the client that only APIs of the same family have. A request to any other API must be
+    /// rejected with it.
     pub native_tool: Option<InvalidRequest>,
     /// The positions in the body that the parts of the request were read from.
     pub(crate) sources: Sources,
@@ -62,9 +63,9 @@ pub struct ClientRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct ToolReference {
-    /// The label of an MCP server; `None` is any tool with this name.
+    /// The label of an MCP server; `None` for any tool with this name.
     pub server: Option<String>,
-    /// `None` is every tool of the server.
+    /// The name of the tool; `None` for every tool of the server.
     pub name: Option<String>,
 }
 
@@ -78,14 +79,14 @@ pub struct ApprovalResponse {
 }
 
 impl ClientRequest {
-    /// Reads what all APIs name alike at the start: the model, and whether to stream.
+    /// Reads the fields that have the same name in all APIs and are needed first: the model, and whether to stream.
     pub(crate) fn begin(body: &mut RequestFields) -> ReadRequest<ClientRequest> {
         let model = body.required_text("model")?;
         let stream = body.flag("stream")?.unwrap_or(false);
         Ok(ClientRequest { model, stream, ..ClientRequest::default() })
     }
 
-    /// Reads what all APIs name alike at the end, and preserves the fields that were not read.
+    /// Reads the remaining fields that have the same name in all APIs, and preserves the fields that were not read.
     pub(crate) fn finish(mut self, family: Family, mut body: RequestFields) -> ReadRequest<ClientRequest> {
         self.request.temperature = body.number("temperature")?;
         self.request.generation.top_p = body.number("top_p")?;
@@ -120,7 +121,7 @@ pub enum Problem {
     /// The API has this, but the gateway does not.
     #[error("is not supported: {0}")]
     Unsupported(String),
-    /// A tool that only the provider knows.
+    /// A tool that only the provider can run.
     #[error("is not supported: tools of the type `{type_name}` run only at {provider}")]
     ProviderTool { type_name: String, provider: &'static str },
 }

@@ -1,5 +1,5 @@
-//! Parts of requests that OpenAI's two APIs have in common. Chat Completions nests in an object of its own what Responses
-//! has in the same object: the function of a tool or a choice, the allowed tools, and the schema of the response.
+//! Parts of requests that OpenAI's two APIs have in common. Some fields are in a nested object in Chat Completions, and
+//! directly in the object in Responses: the function of a tool or a choice, the allowed tools, and the response schema.
 
 use serde_json::{Value, json};
 use toolwire_contract::{Content, OutputFormat, Tool, ToolChoice};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use toolwire_contract::{Content, StopReason, Tool, ToolResult, Usage};
 
-/// The facts about a response that no event contains.
+/// Data of a response that is known before its first event.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ResponseHead {
@@ -22,8 +22,8 @@ pub struct ResponseHead {
     pub stream_usage: bool,
     /// Whether the client sees the model's reasoning.
     pub shows_thinking: bool,
-    /// Whether the client sees the calls of servers' tools. Chat Completions, which has no form for them, has them under
-    /// `toolwire`.
+    /// Whether the client sees the calls of servers' tools. Chat Completions has no format for them, so they are under the
+    /// additional key `toolwire`.
     pub shows_server_calls: bool,
     /// The id of the request, for errors.
     pub request_id: String,
@@ -81,7 +81,7 @@ pub enum ClientEvent {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerCall {
     pub server: String,
-    /// The server's name of the tool.
+    /// The tool's name on its server.
     pub name: String,
     pub arguments: Map<String, Value>,
     pub result: ToolResult,
@@ -112,9 +112,9 @@ impl ServerCall {
 pub struct ClientError {
     pub kind: ErrorKind,
     pub message: String,
-    /// The parameter that is wrong, if it is one.
+    /// The parameter that caused the error, if there is one.
     pub parameter: Option<String>,
-    /// The provider's code, instead of that of the kind.
+    /// The provider's error code, which replaces the default code of the kind.
     pub code: Option<String>,
     /// The time after which the request may succeed, if it is known.
     pub retry_after: Option<Duration>,
@@ -298,7 +298,7 @@ impl ClientError {
         }
     }
 
-    /// Returns the event of an error in a stream whose beginning is not known.
+    /// Returns the event for an error in a stream that this writer did not begin, such as a forwarded one.
     pub fn event(&self, family: crate::Family, request_id: &str) -> StreamEvent {
         let mut body = self.body(family, request_id);
         match family {

@@ -43,7 +43,7 @@ impl ClientRequest {
             positions.iter().map(|position| item(position).cloned()).collect()
         };
         let messages = self.request.messages.iter().zip(&self.sources.messages);
-        // A choice may have removed tools of the client, whose names tools of servers then have.
+        // `allowed_tools` may have removed tools of the client, so that servers' tools can have their names.
         let offered: HashSet<&str> = self.request.tools.iter().map(|tool| tool.name.as_str()).collect();
         let tool = |(name, position): &(String, usize)| {
             offered.contains(name.as_str()).then_some(())?;

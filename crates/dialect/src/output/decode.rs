@@ -1,4 +1,4 @@
-//! Reads the response of a model in the form of the format's own schema.
+//! Converts the response of a model back to the original schema of the required format.
 
 use serde_json::Value;
 use toolwire_contract::{Block, Content, Message, ModelResponse, StopReason};
@@ -10,8 +10,8 @@ use crate::arguments::parse_any;
 use crate::response::UNPARSED_ARGUMENTS;
 
 impl BoundOutput {
-    /// Returns the response with its text in the form of the format's own schema, as far as it can be read. A response
-    /// with calls of other tools is not the final one; it stays as it is.
+    /// Returns the response with its text converted to the original schema, if it can be read. A response with calls of
+    /// other tools is not the final one, and is returned unchanged.
     pub fn decode(&self, mut response: ModelResponse) -> ModelResponse {
         let written = self.take_call(&mut response);
         if response.message.calls().next().is_some() || response.stop == StopReason::Refusal {
@@ -67,7 +67,7 @@ impl BoundSchema {
     fn decode(&self, written: &Value) -> Option<Value> {
         let mut arguments = match self.tool.decode(&self.wire.name, written) {
             Ok(decoded) => decoded.arguments,
-            // It is as close to the schema as possible, and will be rejected with its violations.
+            // These arguments are repaired as far as possible. The caller rejects them and lists the violations.
             Err(ArgumentError::Invalid { arguments, .. }) => arguments,
             Err(_) => return None,
         };

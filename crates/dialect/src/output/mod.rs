@@ -1,7 +1,7 @@
 //! The required format of a response, bound to a dialect.
 //!
-//! A schema is converted like that of a tool, and the response like its arguments: what the model writes matches the schema in
-//! the request, and [`BoundOutput::decode`] returns what matches the schema of the format.
+//! A schema is converted like that of a tool, and the response like its arguments. The model's response matches the
+//! converted schema in the request; [`BoundOutput::decode`] converts it back to the original schema.
 
 mod decode;
 mod root;
@@ -27,7 +27,7 @@ pub enum OutputMethod {
     Prompt,
 }
 
-/// The forms of responses that one API can require.
+/// The response formats that one API can require.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutputRules {
     pub(crate) method: OutputMethod,
@@ -186,7 +186,7 @@ impl BoundOutput {
         Ok(())
     }
 
-    /// Returns the field that requires the form, if this request has one.
+    /// Returns the field that requires the format, if this request has one.
     pub(crate) fn field(&self, has_tools: bool) -> Option<OutputField<'_>> {
         match &self.schema {
             Some(BoundSchema { method: OutputMethod::Schema, wire, .. }) => Some(OutputField::Schema(wire)),
@@ -196,7 +196,7 @@ impl BoundOutput {
         }
     }
 
-    /// Returns the instructions for the model about the form.
+    /// Returns the instructions for the model about the format.
     pub(crate) fn instructions(&self, request: &ModelRequest, has_tools: bool) -> Option<String> {
         let Some(schema) = &self.schema else {
             // OpenAI rejects the mode for JSON if the conversation does not mention it.

@@ -23,7 +23,7 @@ pub(super) fn as_object(schema: &Value) -> (Value, bool) {
     let mut root = Map::new();
     if let Value::Object(fields) = &mut inner {
         root.extend(fields.shift_remove("$schema").map(|version| ("$schema".to_owned(), version)));
-        // References into a document of its own stay as they are.
+        // With an `$id`, references are relative to the schema itself and stay valid.
         if !fields.contains_key("$id") {
             move_references(&mut inner);
         }

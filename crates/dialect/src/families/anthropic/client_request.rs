@@ -52,8 +52,8 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     client.finish(Family::Anthropic, body)
 }
 
-/// Whether a message is not sent as the client wrote it: calls that were made for the client are those of other tools
-/// for the provider, and it rejects thinking without a signature, which other models write.
+/// Whether a message is not sent as the client wrote it. The provider would treat `mcp_tool_use` blocks as calls of its own
+/// MCP servers, and it rejects thinking without a signature, which other models produce.
 fn is_rewritten(message: &Value) -> bool {
     let blocks = message.get("content").and_then(Value::as_array).into_iter().flatten();
     blocks.into_iter().any(|block| match block.get("type").and_then(Value::as_str) {
@@ -82,8 +82,8 @@ fn read_message(conversation: &mut ConversationReader, path: &str, message: Valu
     Ok(())
 }
 
-/// Reads a message of the assistant. Calls that were made for the client, and their results, become messages of their own.
-/// They are text here: nothing that a client writes runs a tool.
+/// Reads an assistant message. Calls of servers' tools and their results become separate messages. They are only history:
+/// nothing in a request makes them run again.
 fn read_assistant_message(
     conversation: &mut ConversationReader,
     path: &str,

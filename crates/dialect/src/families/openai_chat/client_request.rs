@@ -11,7 +11,7 @@ use crate::{Dialect, Family};
 
 const DIALECT: Dialect = Dialect::OpenAi;
 
-/// Fields that have no effect here: nothing is stored, and nothing is padded.
+/// Fields that have no effect, because the gateway does not store responses of this API.
 const IGNORED: [&str; 1] = ["store"];
 
 pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
@@ -71,7 +71,8 @@ fn read_generation(body: &mut RequestFields, generation: &mut Generation) -> Rea
     Ok(())
 }
 
-/// Whether a message has reasoning, which is not a part of OpenAI's API. Most servers reject it, so the writer decides.
+/// Whether a message has reasoning, which is not part of OpenAI's API. Most providers reject it, so the message is converted
+/// for the provider instead of sent unchanged.
 fn has_reasoning(message: &Value) -> bool {
     ["reasoning_content", "reasoning", "reasoning_details"].iter().any(|key| message.get(key).is_some())
 }

@@ -15,7 +15,7 @@ pub(super) struct ChatWriter {
     reasoning: String,
     refusal: String,
     calls: Vec<Value>,
-    /// Calls of servers' tools, which this API has no form for.
+    /// Calls of servers' tools, for which this API has no format.
     server_calls: Vec<Value>,
     /// Whether the next text starts a new paragraph.
     is_new_round: bool,

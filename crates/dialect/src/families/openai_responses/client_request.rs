@@ -122,7 +122,7 @@ fn read_item(conversation: &mut ConversationReader, path: &str, item: Value) -> 
             let result = read_result(&mut fields, "output", read_part)?;
             conversation.add_result(path, id, result)?;
         }
-        // A call that was made for the client. It is text here: nothing that a client writes runs a tool.
+        // A call of a server's tool. It is only history: nothing in a request makes it run again.
         Some("mcp_call") => {
             let id = fields.required_text("id")?;
             let name = fields.required_text("name")?;
@@ -142,11 +142,11 @@ fn read_item(conversation: &mut ConversationReader, path: &str, item: Value) -> 
             reason: fields.text("reason")?,
         }),
         Some("mcp_approval_request") => conversation.add_approval_request(),
-        // The gateway would not see calls of these tools.
+        // The gateway cannot handle calls of tools that are defined in an item.
         Some(kind) if !kind.starts_with("mcp_") && fields.take("tools").is_some() => {
             return Err(fields.unsupported("type", format!("the item `{kind}` with tools")));
         }
-        // Items of tools that ran elsewhere: a model can continue without them.
+        // Items of tools that the provider ran. The model can continue without them.
         Some(_) => {}
     }
     Ok(())
