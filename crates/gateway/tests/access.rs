@@ -1,5 +1,4 @@
-//! Who may use the gateway, and which requests it accepts. The numbers are those of the list of security tests in
-//! `docs/security-tests.md`.
+//! Access control of the gateway, and the requests that it rejects. The numbers are those in `docs/security-tests.md`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +16,7 @@ use toolwire_testkit::http_client;
 
 const KEY: &str = "tw_0123456789abcdef0123456789abcdef";
 
-/// The maximum wait for something that happens in any case.
+/// The timeout for events that are expected to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn with_key() -> GatewaySettings {
@@ -113,7 +112,7 @@ impl toolwire_gateway::ModelCatalog for NoModels {
     }
 }
 
-/// 3 and 5: other names of this machine, and web pages of other sites, are refused on every path, also with a key.
+/// 3 and 5: unknown host names and web pages of other sites are rejected on every path, even with a valid key.
 #[tokio::test]
 async fn other_names_and_other_pages_are_refused_everywhere() {
     let gateway = TestGateway::with(with_key()).await;
@@ -147,7 +146,7 @@ async fn other_names_and_other_pages_are_refused_everywhere() {
     assert_eq!(gateway.running.calls.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
-/// A configured web page may send requests, after asking.
+/// A configured web page may send requests after a CORS preflight.
 #[tokio::test]
 async fn a_configured_page_may_use_the_gateway() {
     let gateway = TestGateway::with(with_key()).await;
@@ -172,7 +171,7 @@ async fn a_configured_page_may_use_the_gateway() {
     assert_eq!(plain.headers()["x-content-type-options"], "nosniff");
 }
 
-/// 6: a web page can send other types without asking first.
+/// 6: other content types are rejected, because web pages can send them without a CORS preflight.
 #[tokio::test]
 async fn other_content_types_are_refused() {
     let gateway = TestGateway::start().await;
@@ -246,7 +245,7 @@ async fn invalid_bodies_get_an_error_in_the_format_of_the_api() {
     }
 }
 
-/// 19: slow clients do not disturb others, and end.
+/// 19: slow clients are disconnected, and do not delay others.
 #[tokio::test]
 async fn slow_clients_end_and_others_are_served() {
     let mut settings = GatewaySettings::default();
@@ -276,7 +275,7 @@ async fn slow_clients_end_and_others_are_served() {
     assert!(ended.is_ok(), "the connection is closed");
 }
 
-/// 51 and 52: requests whose end two servers could see differently, and other protocols.
+/// 51 and 52: requests whose end different servers could determine differently, and other protocols, are rejected.
 #[tokio::test]
 async fn ambiguous_requests_and_other_protocols_are_refused() {
     let gateway = TestGateway::start().await;
@@ -310,7 +309,7 @@ async fn ambiguous_requests_and_other_protocols_are_refused() {
     assert_eq!(gateway.model.requests().len(), 0);
 }
 
-/// An unknown path or method says what to do.
+/// The error for an unknown path or method suggests a correction.
 #[tokio::test]
 async fn wrong_paths_explain_themselves() {
     let gateway = TestGateway::start().await;

@@ -47,7 +47,7 @@ fn text(output: &[Value]) -> &str {
     output.last().unwrap()["content"][0]["text"].as_str().unwrap()
 }
 
-/// A message of the user that comes with an approval follows the result of the approved call, before or after the decision.
+/// A user message that is sent before or after the decision follows the result of the approved call.
 #[tokio::test]
 async fn the_user_can_write_together_with_an_approval() {
     for is_first in [true, false] {
@@ -66,7 +66,7 @@ async fn the_user_can_write_together_with_an_approval() {
     }
 }
 
-/// The response to an approval fails: the client sends it again, and the call does not run again.
+/// If the response to an approval fails, the client sends it again, and the call does not run again.
 #[tokio::test]
 async fn an_approval_can_be_sent_again_if_the_model_fails() {
     let gateway = TestGateway::start().await;
@@ -87,7 +87,7 @@ async fn an_approval_can_be_sent_again_if_the_model_fails() {
     assert_eq!(status, 400, "an approval is valid once: {error}");
 }
 
-/// The usage of a response after an approval is its own.
+/// The usage of a response after an approval does not include the usage before it.
 #[tokio::test]
 async fn the_usage_before_an_approval_is_not_counted_again() {
     let gateway = TestGateway::start().await;

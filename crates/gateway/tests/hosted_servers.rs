@@ -1,4 +1,4 @@
-//! Requests that name MCP servers themselves, in OpenAI's and Anthropic's forms, and approvals.
+//! Requests that name MCP servers in the formats of OpenAI and Anthropic, and approvals.
 
 #![allow(clippy::unwrap_used)]
 
@@ -129,7 +129,7 @@ async fn a_call_runs_after_its_approval_and_only_once() {
     assert_eq!(post(&gateway, "/v1/responses", &body).await.0, 400);
 }
 
-/// A conversation continues after an approval: decisions of the history are not made again.
+/// After an approval, the conversation continues; decisions in the history are not applied again.
 #[tokio::test]
 async fn a_conversation_continues_after_an_approval() {
     let gateway = TestGateway::start().await;
@@ -149,7 +149,7 @@ async fn a_conversation_continues_after_an_approval() {
     assert_eq!(output.last().unwrap()["content"][0]["text"], "hi");
 }
 
-/// Two entries for one server: each tool needs the approval of the entry that selects it.
+/// With two entries for one server, the entry that selects a tool decides whether it needs approval.
 #[tokio::test]
 async fn approval_belongs_to_the_entry_that_selects_the_tool() {
     let gateway = TestGateway::start().await;
@@ -173,7 +173,7 @@ async fn servers_in_messages_do_not_lift_approvals() {
     assert!(response.to_string().contains("`delete` was not run"), "{response}");
 }
 
-/// Of several approvals at the same time, exactly one counts.
+/// If several requests approve the same call at the same time, exactly one of them succeeds.
 #[tokio::test]
 async fn approvals_at_the_same_time_run_a_call_once() {
     let gateway = TestGateway::start().await;
@@ -285,7 +285,7 @@ async fn tools_can_be_deferred() {
     }
 }
 
-/// A URL names the server that is configured with it. Items have the label of the client.
+/// A URL selects the server that is configured with it. Items have the client's label.
 #[tokio::test]
 async fn a_url_of_a_configured_server_names_it() {
     let mut settings = GatewaySettings::default();
@@ -362,7 +362,7 @@ async fn chat_shows_the_calls_only_if_it_is_asked_to() {
     );
 }
 
-/// Stored responses do not exist yet.
+/// Requests that refer to stored responses are rejected.
 #[tokio::test]
 async fn parameters_that_need_stored_responses_are_refused() {
     let gateway = TestGateway::start().await;

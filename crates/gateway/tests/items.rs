@@ -1,4 +1,4 @@
-//! Items of the Responses API that a request only refers to, and the ends of responses in each API.
+//! References to items of the Responses API, and the stop reasons of each API.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ async fn post(gateway: &TestGateway, body: &Value) -> (u16, Value) {
     (response.status().as_u16(), response.json().await.unwrap())
 }
 
-/// A client that believes its responses stored sends references. A reference may lack its type.
+/// A client that assumes that its responses are stored sends references. A reference may have no `type`.
 #[tokio::test]
 async fn references_to_items_are_resolved() {
     let gateway = TestGateway::start().await;
@@ -56,7 +56,7 @@ async fn an_unknown_reference_is_refused() {
     }
 }
 
-/// A refusal has its own place in each API, also with a required format of the response.
+/// A refusal is written in the format of each API, with and without structured output.
 #[tokio::test]
 async fn refusals_have_the_form_of_each_api() {
     let gateway = TestGateway::start().await;
@@ -125,7 +125,7 @@ async fn a_stop_sequence_is_named() {
     assert_eq!(message["stop_sequence"], "two", "{message}");
 }
 
-/// Only a provider can continue a message of the assistant.
+/// An assistant message at the end of a request can be continued only by a provider that gets the request unchanged.
 #[tokio::test]
 async fn a_message_of_the_assistant_at_the_end_is_refused() {
     let gateway = TestGateway::start().await;
@@ -140,7 +140,7 @@ async fn a_message_of_the_assistant_at_the_end_is_refused() {
     }
 }
 
-/// Claude requires the thinking before calls. If it is gone, the conversation continues without thinking.
+/// Anthropic's API requires the signed thinking before calls. If it is lost, the conversation continues without thinking.
 #[tokio::test]
 async fn a_conversation_continues_without_its_thinking() {
     let gateway = TestGateway::start().await;

@@ -50,7 +50,7 @@ async fn until(condition: impl Fn() -> bool) {
     tokio::time::timeout(PATIENCE, waiting).await.expect("the condition holds at last");
 }
 
-/// 19: clients that send their bodies slowly take none of the requests that can be handled.
+/// 19: clients that send their bodies slowly do not count against the maximum number of requests.
 #[tokio::test]
 async fn slow_bodies_do_not_keep_others_out() {
     let mut settings = GatewaySettings::default();
@@ -144,7 +144,7 @@ async fn too_many_tools_are_refused() {
     assert_eq!((refused.status, &refused.body["error"]["param"]), (400, &json!("tools")));
 }
 
-/// The facts of a provider's error reach the client.
+/// The `retry-after`, `code` and `param` of a provider's error are passed on to the client.
 #[tokio::test]
 async fn errors_of_providers_keep_their_meaning() {
     let gateway = TestGateway::start().await;
@@ -177,7 +177,7 @@ async fn errors_of_providers_keep_their_meaning() {
     }
 }
 
-/// A retry that comes too late for the client is not awaited.
+/// The gateway does not wait for a retry that would start after the client's timeout.
 #[tokio::test]
 async fn a_retry_is_within_the_timeout_of_the_client() {
     let gateway = TestGateway::start().await;

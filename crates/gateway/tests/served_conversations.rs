@@ -16,7 +16,7 @@ use toolwire_contract::{Block, Role};
 use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;
 
-/// The maximum wait for something that happens in any case.
+/// The timeout for events that are expected to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn names(reply: &Reply) -> Vec<&str> {
@@ -124,7 +124,7 @@ async fn a_call_that_the_client_does_not_complete_gets_an_error_result() {
     }
 }
 
-/// A call of the client's tool that is cut off ends the response: the next one would be cut off too.
+/// A call of the client's tool that is cut off ends the response, because a retry would be cut off too.
 #[tokio::test]
 async fn a_call_that_is_cut_off_is_not_requested_again() {
     for path in [CHAT, RESPONSES, MESSAGES] {
@@ -136,7 +136,7 @@ async fn a_call_that_is_cut_off_is_not_requested_again() {
     }
 }
 
-/// A limit of steps does not concern the client's tools.
+/// The limit of steps does not apply to the client's tools.
 #[tokio::test]
 async fn the_last_step_can_call_the_clients_tools() {
     let gateway = TestGateway::start().await;
@@ -290,7 +290,7 @@ async fn errors_have_the_status_that_sdks_expect() {
     }
 }
 
-/// The client is gone: the request to the model and the call end.
+/// If the client disconnects, the request to the model and the call are cancelled.
 #[tokio::test]
 async fn a_client_that_leaves_cancels_everything() {
     let gateway = TestGateway::start().await;

@@ -1,4 +1,4 @@
-//! Which tools a request offers: choices, limits, and tools that a provider does not take.
+//! The tools that the model is offered: choices, limits, and tools that an API cannot express.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +29,7 @@ async fn send(gateway: &TestGateway, path: &'static str, parameters: &Value) -> 
     client.post(&body).await
 }
 
-/// The allowed tools are the only ones: of the client, and of the servers.
+/// `allowed_tools` restricts both the client's tools and the servers' tools.
 #[tokio::test]
 async fn a_choice_restricts_the_tools_of_both_kinds() {
     let gateway = TestGateway::start().await;
@@ -111,7 +111,7 @@ async fn client_tools_that_a_provider_does_not_take_are_refused() {
     assert_eq!(names.split(' ').count(), 63, "{names}");
 }
 
-/// Parameters of OpenAI's first tools are named, not ignored.
+/// OpenAI's deprecated parameters for tools are rejected with an error, not ignored.
 #[tokio::test]
 async fn deprecated_functions_are_refused() {
     let gateway = TestGateway::start().await;

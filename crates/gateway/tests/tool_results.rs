@@ -9,7 +9,7 @@ use client::{CHAT, Client, MESSAGES, RESPONSES, text};
 use serde_json::json;
 use support::TestGateway;
 
-/// Parallel calls come back as call, result, call, result: the hidden calls are inserted once.
+/// If a client returns parallel calls as call, result, call, result, the hidden calls are inserted once.
 #[tokio::test]
 async fn calls_and_results_can_alternate() {
     let gateway = TestGateway::start().await;

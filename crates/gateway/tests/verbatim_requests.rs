@@ -1,4 +1,4 @@
-//! Requests to a provider that has the client's own API: tools are added, and everything else stays as the client sent it.
+//! Requests to a provider that has the client's own API: tools are added, and everything else is sent unchanged.
 
 #![allow(clippy::unwrap_used)]
 
@@ -111,7 +111,7 @@ async fn tools_are_added_and_the_rest_stays_as_it_was_sent() {
     }
 }
 
-/// The client's results keep everything but the id of the call, which is the provider's again.
+/// The client's results are sent unchanged except for the id of the call, which is replaced by the provider's id.
 #[tokio::test]
 async fn results_of_the_client_s_own_calls_stay_as_they_were_sent() {
     let gateway = TestGateway::start().await;

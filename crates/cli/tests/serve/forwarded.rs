@@ -23,7 +23,7 @@ fn clients() -> [(Api, &'static str, &'static str, Value); 3] {
     ]
 }
 
-/// A response that is not one of the API.
+/// A response that is not in the format of the API.
 fn raw(content_type: &str, body: &str) -> ScriptedResponse {
     let headers = vec![("content-type".to_owned(), content_type.to_owned())];
     ScriptedResponse::Raw {
@@ -139,7 +139,7 @@ async fn another_endpoint_is_used_until_the_first_byte() {
     }
 }
 
-/// The time of a run is limited, also if the provider writes the response.
+/// The duration of a forwarded response is limited too.
 #[tokio::test]
 async fn a_forwarded_response_takes_a_limited_time() {
     for (api, name, path, body) in clients() {
@@ -159,7 +159,7 @@ async fn a_forwarded_response_takes_a_limited_time() {
     }
 }
 
-/// 28: clients with different keys share the account at the provider, so they cannot refer to what it has stored.
+/// 28: clients with different keys share the account at the provider, so they must not refer to data that it has stored.
 #[tokio::test]
 async fn references_to_stored_data_need_an_account_of_ones_own() {
     let provider = FakeProvider::start(Api::Responses, text_script()).await;

@@ -1,4 +1,4 @@
-//! Secrets stay in the gateway, and nothing that a request names is fetched. The numbers are those of `docs/security-tests.md`.
+//! The gateway does not reveal secrets, and fetches no URL in a request. The numbers are those in `docs/security-tests.md`.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ async fn secrets_appear_in_no_error() {
     check(&String::from_utf8_lossy(&output.stderr), "a start that fails");
 }
 
-/// 9: nothing that a request names is fetched.
+/// 9: no URL in a request is fetched.
 #[tokio::test]
 async fn no_url_of_a_request_is_fetched() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -52,7 +52,7 @@ fn other_machines_need_a_key() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// The lines to copy work as they are, with a key from the environment and an address that can be connected to.
+/// The printed example commands work unchanged, with a key from the environment and an address that clients can use.
 #[tokio::test]
 async fn the_printed_lines_work_when_copied() {
     const KEY: &str = "tw_0123456789abcdef0123456789abcdef";
@@ -115,7 +115,7 @@ fn mistakes_are_reported_at_the_start() {
     }
 }
 
-/// The gateway is ready when no server is starting any more; a server that fails does not matter.
+/// The gateway is ready when no server is starting any more, even if a server failed.
 #[tokio::test]
 async fn the_gateway_is_ready_after_the_start_of_its_servers() {
     let folder = folder("ready", None);
