@@ -135,7 +135,7 @@ impl Driver {
         let _ = events.send(AgentEvent::Done(Box::new(FinishedRun { outcome, run }))).await;
     }
 
-    /// Learns the limits of the model. Returns false if the run was cancelled.
+    /// Requests the limits of the model. Returns false if the run was cancelled.
     async fn prepare_model(&self) -> bool {
         tokio::select! {
             biased;

@@ -43,7 +43,7 @@ pub use history::{is_summary, normalize};
 use offered_tools::OfferedTools;
 use turn::Turn;
 
-/// A conversation with a model and its tools, at any point: a value that decides and never awaits.
+/// The state of a conversation with a model and its tools. It decides the next step and never awaits.
 ///
 /// [`Run::step`] returns the next step. The caller performs it and reports what happened. In whatever order
 /// things are reported, every call has exactly one result in the message after it, in the order of the calls;

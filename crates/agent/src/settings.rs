@@ -38,9 +38,9 @@ pub struct AgentSettings {
     /// tool of the toolbox that has the same name.
     #[serde(skip_serializing_if = "<[Tool]>::is_empty")]
     pub client_tools: Arc<[Tool]>,
-    /// The form of the final response. Text that does not have this form is never shown: [`AgentEvent::Text`] is the
-    /// complete final response. A response in another form is rejected once, with the reason, and the second one fails the
-    /// run with the code `invalid_output`.
+    /// The format of the final response. Text in another format is never shown: [`AgentEvent::Text`] is the complete final
+    /// response. The first response in another format is rejected with the reason, so that the model can correct it; the
+    /// second one ends the run with the code `invalid_output`.
     ///
     /// [`AgentEvent::Text`]: crate::AgentEvent::Text
     #[serde(skip_serializing_if = "OutputFormat::is_text")]

@@ -37,7 +37,7 @@ pub(crate) struct ConversationsArgs {
 enum Action {
     /// List the conversations, the last changed first
     List {
-        /// The maximum number
+        /// The maximum number of conversations
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
         /// Print JSON
@@ -48,7 +48,7 @@ enum Action {
     Search {
         #[arg(value_name = "WORD", required = true)]
         words: Vec<String>,
-        /// The maximum number
+        /// The maximum number of messages
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
         /// Print JSON
@@ -74,7 +74,7 @@ enum Action {
     Delete {
         #[arg(value_name = "ID|WORDS", required = true)]
         conversations: Vec<String>,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },

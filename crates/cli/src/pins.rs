@@ -45,7 +45,7 @@ enum PinsCommand {
     },
     /// Accept changed definitions; later changes are compared with them
     Accept {
-        /// The server's own names of the tools, as `toolwire pins list` prints them; default: all
+        /// The names of the tools on their server, as `toolwire pins list` prints them; default: all
         #[arg(value_name = "TOOL")]
         tools: Vec<String>,
         /// Only the tools of this server

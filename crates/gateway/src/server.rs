@@ -119,8 +119,8 @@ impl Gateway {
     }
 }
 
-/// Returns the maximum number of connections of an address. This machine has no limit by default, because many clients
-/// may connect through a proxy on it.
+/// Returns the maximum number of connections of an address. Loopback addresses have no limit by default: many clients
+/// may connect through a proxy on this machine.
 fn connections_of(address: IpAddr, limits: &GatewayLimits) -> usize {
     let is_local = address.to_canonical().is_loopback();
     let default = if is_local { usize::MAX } else { GatewayLimits::CONNECTIONS_PER_ADDRESS };

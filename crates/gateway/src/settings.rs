@@ -62,7 +62,7 @@ pub struct GatewayLimits {
     /// The maximum number of connections.
     #[serde(deserialize_with = "count")]
     pub connections: usize,
-    /// The maximum number of connections of one client address; by default 256, and no limit for this machine.
+    /// The maximum number of connections of one client address; by default 256, and no limit for loopback addresses.
     #[serde(deserialize_with = "optional_count")]
     pub connections_per_address: Option<usize>,
     /// The maximum number of concurrent requests.

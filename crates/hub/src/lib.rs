@@ -3,7 +3,7 @@
 pub mod auth;
 mod call;
 mod catalog;
-mod client_service; // how the client responds to servers
+mod client_service; // responds to requests of servers
 pub mod config;
 mod drift;
 mod excerpt;

@@ -49,7 +49,7 @@ impl Run {
         self.turn.has_failed_summary = true;
     }
 
-    /// Restores the summary of a stored conversation, unless it does not fit to the messages.
+    /// Restores the summary of a stored conversation if it matches the messages.
     pub(super) fn restore_summary(&mut self, summary: Option<Summary>) {
         let Some(summary) = summary else { return };
         let next = self.history.get(summary.messages);

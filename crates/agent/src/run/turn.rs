@@ -19,7 +19,7 @@ pub(super) struct Turn {
     pub(super) usage: Usage,
     /// Input and output tokens, estimated where the provider reports none.
     pub(super) tokens: u64,
-    /// The usage of responses that became no message; the next message gets it.
+    /// The usage of responses that were not added as messages. It is added to that of the next message.
     pub(super) unattributed: Usage,
     /// The number of empty responses in a row.
     pub(super) empty: u32,
@@ -31,7 +31,7 @@ pub(super) struct Turn {
     pub(super) failures: BTreeMap<String, u32>,
     #[serde(skip_serializing_if = "OutputState::is_default")]
     pub(super) output: OutputState,
-    /// What the user wrote while calls were open; it follows their results.
+    /// Content that the user sent while calls were open. It is added after their results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) said: Vec<Block>,
     /// Whether summarizing earlier turns failed.

@@ -83,7 +83,7 @@ impl Actions {
     }
 }
 
-/// How much a query asks for each kind of action.
+/// The weight of each kind of action in a query.
 pub(super) struct ActionWeights([f32; KINDS.len()]);
 
 impl ActionWeights {

@@ -1,4 +1,4 @@
-//! Styled lines of a limited width. Each line knows the part of the source that it displays.
+//! Styled lines of a limited width. Each line has the position of the source text that it displays.
 
 use std::fmt::Write as _;
 use std::ops::Range;

@@ -13,7 +13,7 @@ pub(crate) struct ConnectFailure {
     pub(crate) error: ConnectError,
     /// The last lines that the process wrote to stderr.
     pub(crate) stderr: Vec<String>,
-    /// What the process wrote to stdout that is not a message.
+    /// Output of the process on stdout that is not a message.
     pub(crate) ignored_output: IgnoredOutput,
     /// Whether the server is reached over HTTP. The hint for a process is to run its command in a terminal.
     pub(crate) is_remote: bool,
@@ -58,7 +58,7 @@ pub(crate) enum ConnectError {
     #[error("the server was not ready within {after:?}{}", extension(extended))]
     TimedOut {
         after: Duration,
-        /// Why the time was extended, and to which time.
+        /// The reason why the timeout was extended, and the extended timeout.
         extended: Option<(SlowStart, Duration)>,
     },
     #[error("{end} before the session started")]

@@ -116,7 +116,7 @@ impl StreamableHttpClient for CapturingClient {
         custom_headers: Headers,
     ) -> Result<(), Error> {
         let headers = headers(custom_headers, Some(&session_id), None)?;
-        // The response is ignored: a server that refuses only wastes its own memory.
+        // The response is ignored, because the client no longer needs the session in any case.
         self.send(HttpRequest::new(Method::DELETE, self.client.url(), headers)).await.map(|_| ())
     }
 

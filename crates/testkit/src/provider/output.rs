@@ -141,7 +141,7 @@ impl OutputCall {
     }
 }
 
-/// Splits a text as a stream would, into pieces so small that tokens, escapes and JSON are torn apart.
+/// Splits a text as a stream would, into pieces so small that they split tokens, escapes and JSON values.
 pub(super) fn pieces(text: &str) -> Vec<&str> {
     const PIECE_CHARS: usize = 5;
     let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).step_by(PIECE_CHARS).collect();
