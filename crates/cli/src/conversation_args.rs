@@ -21,7 +21,7 @@ pub(crate) struct ConversationArgs {
     /// Continue the last conversation
     #[arg(long = "continue", conflicts_with = "resume")]
     pub(crate) continue_last: bool,
-    /// Allow a tool that is not read-only: a name or a pattern; can be repeated
+    /// Allow a tool that needs approval: a name or a pattern; can be repeated
     #[arg(long, value_name = "TOOL")]
     pub(crate) allow: Vec<String>,
     /// Use only this server

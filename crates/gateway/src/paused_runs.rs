@@ -118,7 +118,7 @@ impl PausedRuns {
                 call.tool.as_ref().is_some_and(|tool| current.iter().any(|current| current == tool));
             let decision = match response.approve {
                 true if is_same => Decision::Once,
-                true => Decision::No { because: Some("the tool changed after it was approved".to_owned()) },
+                true => Decision::No { because: Some("the tool changed before the approval".to_owned()) },
                 false => Decision::No { because: response.reason.clone() },
             };
             paused.run.decide(&call.call_id, decision);
@@ -142,7 +142,7 @@ impl PausedRuns {
             responses.iter().map(|response| format!("`{}`", response.request_id)).collect();
         let position = position.ok_or_else(|| {
             let message =
-                format!("there is no open request for approval {}; each is valid once", ids.join(", "));
+                format!("no open request for approval has the id {}; each is valid once", ids.join(", "));
             Failure::invalid("input", message)
         })?;
         if let Some(open) = runs[position].run.asked.approvals.iter().find(|call| !is_decided(call)) {

@@ -90,7 +90,7 @@ fn split(text: &str) -> Vec<String> {
 }
 
 fn patterns(name: &str, value: &Value) -> Result<Vec<String>, Failure> {
-    let invalid = || Failure::invalid(name, format!("`{name}` must be a list of names or patterns"));
+    let invalid = || Failure::invalid(name, format!("`{name}` must be an array of names or patterns"));
     match value {
         Value::String(text) => Ok(split(text)),
         Value::Array(items) => items
@@ -165,7 +165,7 @@ mod tests {
             (
                 &[],
                 json!({"toolwire": {"servers": [1]}}),
-                "`toolwire.servers` must be a list of names or patterns",
+                "`toolwire.servers` must be an array of names or patterns",
             ),
         ] {
             let mut body = body;

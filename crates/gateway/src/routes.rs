@@ -82,7 +82,7 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(Route, bool), Failure
     }
     Err(match allowed {
         Some(methods) => {
-            let message = format!("`{path}` has no method {method}, only {methods}");
+            let message = format!("`{path}` does not support {method}, only {methods}");
             let failure = Failure::new(ErrorKind::InvalidRequest, message);
             Failure { status: Some(http::StatusCode::METHOD_NOT_ALLOWED), allow: Some(methods), ..failure }
         }

@@ -42,7 +42,7 @@ pub(crate) struct ServeArgs {
     /// The address to listen on [default: `toolwire.gateway.listen` in the configuration, else 127.0.0.1:8787]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// Allow a tool that is not read-only: a name or a pattern; can be repeated
+    /// Allow a tool that needs approval: a name or a pattern; can be repeated
     #[arg(long, value_name = "TOOL")]
     allow: Vec<String>,
     /// Use only this server
