@@ -137,7 +137,7 @@ impl ToolVectors {
         self.by_text.extend(missing.into_iter().zip(embedded.into_iter().map(normalized)));
         self.by_text = texts.iter().map(|text| (text.clone(), self.by_text[text].clone())).collect();
         let vectors = texts.iter().map(|text| self.by_text[text].clone()).collect();
-        // It compares all vectors, which would block other tasks.
+        // Creating the index compares all vectors with each other, which would block other tasks.
         let Ok(of_tools) = spawn_blocking(|| VectorIndex::new(vectors)).await else { return };
         self.of_tools = Arc::new(of_tools);
         self.catalog = Some(catalog);

@@ -1,4 +1,4 @@
-//! Every API of a client with every API of a provider: the stand-ins of the providers refuse what the real ones refuse.
+//! Every API of a client with every API of a provider. The fake providers reject what the real ones reject.
 
 #![allow(clippy::unwrap_used)]
 
@@ -158,7 +158,7 @@ async fn errors_of_the_provider() {
     }
 }
 
-/// What the client sends reaches a provider with the same API unchanged, also in the second request of the loop.
+/// A provider with the client's API gets the client's fields unchanged, also in the second request of the loop.
 #[tokio::test]
 async fn a_provider_with_the_client_s_api_gets_the_client_s_own_request() {
     let outputs = [call("lookup"), answer("It is found.")].map(ScriptedResponse::Output).to_vec();

@@ -1,4 +1,4 @@
-//! Streams through the gateway that arrive in pieces, that the provider ends too early, and that the client leaves.
+//! Streams through the gateway that are split at every byte, that the provider ends too early, or that the client cancels.
 
 #![allow(clippy::unwrap_used)]
 

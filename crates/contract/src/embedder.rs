@@ -25,8 +25,8 @@ pub trait Embedder: Send + Sync {
 /// The purpose of an embedding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextPurpose {
-    /// To be found. It is embedded once, so its vector may be cached.
+    /// The text is to be found. It is embedded once, so its vector may be cached.
     Document,
-    /// To find documents.
+    /// The text is used to find documents.
     Query,
 }

@@ -72,10 +72,10 @@ pub struct ModelRequest {
     pub max_output_tokens: Option<u64>,
     pub temperature: Option<f64>,
     pub generation: Generation,
-    /// The format of the response. The text of a response that has another form than text is only in
-    /// [`ModelEvent::Response`], as JSON in the form of the format's own schema. It is not validated.
+    /// The format of the response. A response in a JSON format is only in [`ModelEvent::Response`], not in text events. It
+    /// is converted to the original schema of the format, but not validated.
     pub output: OutputFormat,
-    /// The same request in the format of a client's API, as far as the client sent it.
+    /// The client's JSON text of the request, if the request came from a client of the gateway.
     pub verbatim: Option<Arc<VerbatimRequest>>,
 }
 

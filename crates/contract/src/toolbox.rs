@@ -22,7 +22,7 @@ pub trait Toolbox: Send + Sync {
         None
     }
 
-    /// Returns the server's own name of a listed tool, if it is another one.
+    /// Returns the name that a listed tool has on its server, if it differs from the listed one.
     fn original_name(&self, tool: &str) -> Option<String> {
         let _ = tool;
         None
@@ -91,7 +91,7 @@ pub struct Progress {
 pub struct ToolServer {
     /// The name in the configuration.
     pub name: String,
-    /// The name that the server gives itself, if it is another one.
+    /// The name that the server reports for itself, if it differs from `name`.
     pub title: Option<String>,
 }
 

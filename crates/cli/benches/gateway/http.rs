@@ -1,6 +1,6 @@
-//! As much of HTTP/1.1 as the benchmark needs, so that it costs little beside what it measures.
+//! The parts of HTTP/1.1 that the benchmark needs. A complete HTTP library would use more CPU time and distort the figures.
 
-/// How a body ends.
+/// The way in which the end of a body is determined.
 pub(crate) enum Framing {
     Length(usize),
     Chunked,

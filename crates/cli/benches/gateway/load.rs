@@ -1,4 +1,4 @@
-//! Clients that send the same request again and again.
+//! Clients that send the same request repeatedly.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ impl Request {
     }
 }
 
-/// What a client sees of a run.
+/// The measurements of one round.
 pub(crate) struct Load {
     pub(crate) requests: usize,
     pub(crate) elapsed: Duration,

@@ -1,4 +1,4 @@
-//! The gateway as a process of its own, so that its CPU time and memory can be read.
+//! The gateway as a separate process, so that its CPU time and memory can be measured.
 
 use std::error::Error;
 use std::fs;
@@ -45,7 +45,7 @@ impl Gateway {
                 break;
             }
         }
-        // The gateway must never wait for a reader of its log.
+        // The log is read and discarded, so that a full pipe does not block the gateway.
         std::thread::spawn(move || lines.for_each(drop));
         Ok(Gateway { child, address: address.ok_or("the gateway did not start")? })
     }

@@ -13,7 +13,7 @@ use crate::http::{Framing, framing};
 /// The number of text events of a streamed response.
 const STREAMED_WORDS: usize = 20;
 
-/// What the model does. It is the first part of the path in the base URL of the model.
+/// The behaviour of the model. It is the first part of the path in the base URL of the model.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Behaviour {
     Text,
@@ -38,7 +38,7 @@ impl Behaviour {
         [Behaviour::Text, Behaviour::Stream, Behaviour::OpenStream, Behaviour::Calls(1), Behaviour::Calls(2)];
 }
 
-/// Serves until the process ends, on a thread of its own.
+/// Serves on a separate thread until the process ends.
 pub(crate) fn start() -> io::Result<SocketAddr> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
@@ -126,7 +126,7 @@ fn whole(body: &Value) -> Vec<u8> {
     (head + &body).into_bytes()
 }
 
-/// Each event is a chunk of its own, as providers send them.
+/// Writes each event as a separate chunk, as providers do.
 fn streamed(events: &[String], is_complete: bool) -> Vec<u8> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let chunks = events.iter().map(|event| format!("{:x}\r\n{event}\r\n", event.len()));

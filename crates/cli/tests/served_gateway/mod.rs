@@ -1,4 +1,4 @@
-//! A gateway with a few tools in front of the stand-in of a provider.
+//! A gateway with a few tools in front of a fake provider.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -50,7 +50,7 @@ fn tools() -> Functions {
     )
 }
 
-/// A gateway in front of the stand-in of a provider that plays these outputs.
+/// A gateway in front of a fake provider with scripted outputs.
 pub(crate) struct Served {
     pub(crate) provider: FakeProvider,
     pub(crate) url: String,

@@ -62,7 +62,7 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     body
 }
 
-/// Adds a block after the client's: the first one may identify the client.
+/// Adds a block after those of the client, because the provider may identify the client by the first block.
 pub(super) fn add_instructions(body: &mut VerbatimBody<'_>, text: &str) {
     let text = json!({"type": "text", "text": text});
     let client = body.take("system").unwrap_or_default();
