@@ -1,4 +1,4 @@
-//! Call ids in the form that each API accepts.
+//! Call ids in the format that each API accepts.
 
 use crate::{Dialect, Family};
 

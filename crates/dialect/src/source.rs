@@ -1,6 +1,6 @@
 //! Reads tools from JSON text or from [`Tool`] values.
 //!
-//! The text is one tool, an array of tools, `{"tools":[…]}` or a `tools/list` response, in MCP's form or a
+//! The text is one tool, an array of tools, `{"tools":[…]}` or a `tools/list` response, in MCP's format or a
 //! dialect's.
 
 mod form;
@@ -42,7 +42,7 @@ pub(crate) enum ToolReadError<'a> {
     NotAnObject,
     NoName,
     NotADefinition,
-    /// The entry has the form of another dialect.
+    /// The entry has the format of another dialect.
     OtherDialect {
         found: Dialect,
         expected: Dialect,
@@ -164,7 +164,7 @@ impl<'a> SourceTool<'a> {
     }
 }
 
-/// Reads `text` in the form of `from`.
+/// Reads `text` in the format of `from`.
 ///
 /// With `retain`, the complete tool objects are retained, not only the members that a definition needs.
 pub(crate) fn read<'a>(
@@ -187,7 +187,7 @@ struct SourceReader<'a> {
 type Read<T> = Result<T, JsonError>;
 
 impl<'a> SourceReader<'a> {
-    /// Reads tools in MCP's form.
+    /// Reads tools in MCP's format.
     fn mcp(&mut self) -> Read<SourceTools<'a>> {
         let first = self.json.peek();
         let start = self.json.position();
@@ -330,7 +330,7 @@ impl<'a> SourceReader<'a> {
         Ok(name)
     }
 
-    /// Reads definitions in the form of another dialect.
+    /// Reads definitions in the format of another dialect.
     fn definitions(&mut self, from: Dialect) -> Read<SourceTools<'a>> {
         self.json.peek();
         let start = self.json.position();

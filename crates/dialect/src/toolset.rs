@@ -43,7 +43,7 @@ impl Toolset {
         Toolset::bind(&SourceTools { tools, is_single: false }, dialect, options, &arena)
     }
 
-    /// Reads `text` in MCP's form, as [`convert`](crate::convert) does, and binds the tools to `dialect`.
+    /// Reads `text` in MCP's format, as [`convert`](crate::convert) does, and binds the tools to `dialect`.
     pub fn from_json(text: &str, dialect: Dialect, options: &Options) -> Result<Toolset, ReadError> {
         let arena = Bump::new();
         let sources = read(text, Dialect::Mcp, dialect == Dialect::Mcp, &arena)?;

@@ -179,7 +179,7 @@ impl Codec {
     }
 }
 
-/// Validates and repairs arguments in MCP's own form, for callers that do not use a dialect.
+/// Validates and repairs arguments in MCP's own format, for callers that do not use a dialect.
 #[derive(Debug)]
 pub struct Checker {
     validator: Option<ArgumentValidator>,

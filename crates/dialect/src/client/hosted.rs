@@ -5,7 +5,7 @@ use toolwire_contract::Secret;
 
 use super::{ReadRequest, RequestFields, expected};
 
-/// An MCP server that a request names, in OpenAI's or Anthropic's form.
+/// An MCP server that a request names, in OpenAI's or Anthropic's format.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HostedServer {
@@ -49,7 +49,7 @@ pub struct ToolFilter {
     pub read_only: bool,
 }
 
-/// Reads OpenAI's form: `{"type": "mcp", "server_label": …}`.
+/// Reads OpenAI's format: `{"type": "mcp", "server_label": …}`.
 pub(crate) fn read_hosted_server(mut fields: RequestFields) -> ReadRequest<HostedServer> {
     let label = fields.required_text("server_label")?;
     let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
@@ -110,7 +110,7 @@ fn read_names(path: &str, names: Value) -> ReadRequest<Vec<String>> {
     texts.ok_or_else(|| expected(path.to_owned(), "an array of names", &names))
 }
 
-/// Reads Anthropic's form: `mcp_servers` and the entries `mcp_toolset` of `tools`.
+/// Reads Anthropic's format: `mcp_servers` and the entries `mcp_toolset` of `tools`.
 pub(crate) fn read_hosted_toolsets(
     body: &mut RequestFields,
     toolsets: Vec<RequestFields>,
@@ -132,7 +132,7 @@ pub(crate) fn read_hosted_toolsets(
             defer_exceptions: Vec::new(),
             label,
         };
-        // The older form, without toolsets.
+        // The older format, without toolsets.
         let configuration = fields.object("tool_configuration")?;
         is_used.push(configuration.is_some());
         if let Some(mut configuration) = configuration {

@@ -148,7 +148,7 @@ pub(crate) fn read_audio(fields: &mut RequestFields) -> ReadRequest<Content> {
     Ok(media(media_type, audio.required_text("data")?, None))
 }
 
-/// Reads `{"file_data", "filename"}`. A file in any other form can only be sent to the same API.
+/// Reads `{"file_data", "filename"}`. A file in any other format can only be sent to the same API.
 pub(crate) fn read_file(dialect: Dialect, fields: &mut RequestFields, part: Value) -> ReadRequest<Content> {
     let name = fields.text("filename")?;
     match fields.text("file_data")? {

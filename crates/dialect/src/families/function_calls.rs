@@ -1,4 +1,4 @@
-//! Calls in the form `{"id", "type", "function": {"name", "arguments"}}`, which several families share.
+//! Calls in the format `{"id", "type", "function": {"name", "arguments"}}`, which several families share.
 
 use serde_json::{Value, json};
 

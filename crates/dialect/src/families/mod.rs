@@ -27,13 +27,13 @@ use crate::{Dialect, Family, ReceivedCall, RequestOptions};
 pub(crate) struct FamilyFormat {
     pub(crate) rules: FamilyRules,
     pub(crate) new_reader: fn() -> Box<dyn ResponseReader>,
-    /// Reads the usage in the form in which the API reports it.
+    /// Reads the usage in the format in which the API reports it.
     pub(crate) read_usage: fn(&Value) -> Option<Usage>,
     /// Returns the content that a user message accepts.
     pub(crate) user_limits: fn(Dialect, &RequestOptions) -> ContentLimits,
     /// Returns the names of the generation parameters.
     pub(crate) generation: fn(Dialect) -> GenerationFormat,
-    /// Returns the forms of responses that the API can require.
+    /// Returns the response formats that the API can require.
     pub(crate) output: fn(Dialect) -> OutputRules,
     pub(crate) write_request: fn(&PreparedRequest<'_>) -> Map<String, Value>,
     /// Writes an assistant turn with at least one call.
@@ -43,7 +43,7 @@ pub(crate) struct FamilyFormat {
     /// Writes the response for a client; `None` if the gateway does not serve this API.
     pub(crate) client_writer: Option<fn(ResponseHead) -> Box<dyn ClientWriter>>,
     pub(crate) write_results: fn(&ResultTurn<'_>) -> Vec<Value>,
-    /// The form of requests that are sent as a client wrote them; `None` if the gateway does not serve this API.
+    /// The format of requests that are sent with the client's JSON text; `None` if the gateway does not serve this API.
     pub(crate) verbatim: Option<VerbatimFormat>,
 }
 

@@ -111,7 +111,7 @@ pub(crate) struct WireSchema {
 }
 
 impl WireSchema {
-    /// Returns OpenAI's form.
+    /// Returns the fields in OpenAI's format.
     pub(crate) fn fields(&self) -> Map<String, Value> {
         let mut fields = Map::new();
         fields.set("name", self.name.as_str());

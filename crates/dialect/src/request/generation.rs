@@ -21,7 +21,7 @@ pub(crate) struct GenerationFormat {
     pub(crate) user: UserFormat,
 }
 
-/// The form of the effort in a body.
+/// The format of the effort in a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EffortFormat {
     None,
@@ -39,7 +39,7 @@ pub(crate) enum EffortFormat {
     Switch,
 }
 
-/// The form of the end user's id in a body.
+/// The format of the end user's id in a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UserFormat {
     None,

@@ -54,7 +54,7 @@ pub(crate) struct PairedCall<'a> {
     pub(crate) id: &'a str,
     /// The tool's own name.
     pub(crate) tool: &'a str,
-    /// The call in the form of this dialect.
+    /// The call in the format of this dialect.
     pub(crate) received: ReceivedCall,
     pub(crate) result: Option<&'a ToolResult>,
 }
@@ -192,7 +192,7 @@ impl<'a> HistoryReader<'a> {
         }
     }
 
-    /// Returns a call in the form in which this API sent it, or would have sent it.
+    /// Returns a call in the format in which this API sent it, or would have sent it.
     fn received(&self, id: &str, call: &ToolCall, used_ids: &mut HashSet<String>) -> ReceivedCall {
         let provider_data = meta_field(&call.extra, self.dialect.family().meta_key());
         let field = |key: &str| provider_data.and_then(|data| data.get(key)?.as_str()).map(str::to_owned);

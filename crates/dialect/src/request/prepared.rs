@@ -1,4 +1,4 @@
-//! A request in the form from which every family writes its JSON.
+//! A request, prepared so that every family can write it as JSON.
 
 use serde_json::{Map, Value, json};
 use toolwire_contract::{ModelRequest, ToolChoice, ToolResult, nearest_names};

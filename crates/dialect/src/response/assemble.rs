@@ -1,4 +1,4 @@
-//! Turns a parsed response into the contract's form: tools have their own names and arguments again.
+//! Converts a parsed response to the types of `toolwire-contract`: tools have their own names and arguments again.
 
 use std::collections::HashSet;
 

@@ -5,7 +5,7 @@ use toolwire_contract::{Content, ModelEvent, StopReason, Usage};
 
 use super::{CallDraft, JsonCursor, ReadResult, ResponseError};
 
-/// The parts that every API reports in some form. Text and thinking are in the reader until it finishes.
+/// The parts that every API reports in some format. Text and thinking are in the reader until it finishes.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseParts {
     /// The API's id of the response.

@@ -32,7 +32,7 @@ pub(crate) struct ContentLimits {
     pub(crate) structured: StructuredContent,
 }
 
-/// The form in which structured content is sent.
+/// The format in which structured content is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StructuredContent {
     /// As JSON text.

@@ -98,7 +98,7 @@ impl Inexpressible {
     }
 }
 
-/// The code for a schema that a dialect has no form for.
+/// The code for a schema that a dialect cannot express.
 pub(crate) const UNSAYABLE: &str = "unsayable";
 
 /// The code for a schema that takes too much work.

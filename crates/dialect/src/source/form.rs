@@ -1,4 +1,4 @@
-//! The forms in which APIs define tools.
+//! The formats in which APIs define tools.
 
 use bumpalo::Bump;
 
@@ -6,7 +6,7 @@ use super::{SourceTool, ToolReadError};
 use crate::json::{Member, Node};
 use crate::{Dialect, Family};
 
-/// The form of an entry in a list of tools.
+/// The format of an entry in a list of tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Dialect(Dialect),
@@ -41,7 +41,7 @@ impl Form {
         }
     }
 
-    /// Returns the reason why an entry of this form is not a definition for `expected`.
+    /// Returns the reason why an entry in this format is not a definition for `expected`.
     pub(super) fn error(self, expected: Dialect) -> ToolReadError<'static> {
         match self {
             Form::Dialect(found) if found.family() != expected.family() => {
@@ -64,18 +64,18 @@ pub(super) fn is_wrapped_schema(schema: Node<'_>) -> bool {
     matches!(schema, Node::Object([member]) if member.key == "json" && member.value.object().is_some())
 }
 
-/// Whether an `inputSchema` has another form than in MCP.
+/// Whether an `inputSchema` has another format than in MCP.
 pub(super) fn is_unusual(schema: Node<'_>) -> bool {
     is_wrapped_schema(schema) || matches!(schema, Node::Null)
 }
 
-/// Returns the name of an entry in any form.
+/// Returns the name of an entry in any format.
 pub(super) fn name_of<'a>(node: Node<'a>, arena: &'a Bump) -> &'a str {
     let places = [Some(node), node.member("function"), node.member("toolSpec")];
     places.into_iter().find_map(|place| place?.member("name")?.text(arena)).unwrap_or_default()
 }
 
-/// Reads a definition in the form of `from`.
+/// Reads a definition in the format of `from`.
 pub(super) fn definition<'a>(node: Node<'a>, from: Dialect, arena: &'a Bump) -> SourceTool<'a> {
     let (inner, schema) = match from.family() {
         Family::Bedrock => {

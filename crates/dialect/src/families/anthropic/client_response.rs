@@ -156,7 +156,7 @@ impl ClientWriter for MessageWriter {
                 self.call(id, name, &Map::from_iter([("input".to_owned(), json!(input))]))
             }
             ClientEvent::ServerCall(call) if self.head.shows_server_calls => self.server_call(call),
-            // This API has no form for them, and no approval.
+            // This API has no format for these events and no approvals.
             ClientEvent::ServerCall(_)
             | ClientEvent::ServerTools { .. }
             | ClientEvent::ApprovalRequest { .. } => Vec::new(),

@@ -1,4 +1,4 @@
-//! Reads Converse responses and streams. Streamed blocks are assembled into the form of a complete response.
+//! Reads Converse responses and streams. Streamed blocks are assembled into the format of a complete response.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Reads Gemini responses and streams. A chunk has the form of a complete response and contains complete
+//! Reads Gemini responses and streams. A chunk has the format of a complete response and contains complete
 //! calls. Only Vertex can be configured to send a call in fragments; see [`StreamedArguments`].
 
 use serde_json::{Map, Value, json};

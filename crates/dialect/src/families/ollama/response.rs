@@ -1,4 +1,4 @@
-//! Reads Ollama responses and streams. A chunk has the form of a complete response, and its calls are
+//! Reads Ollama responses and streams. A chunk has the format of a complete response, and its calls are
 //! complete.
 
 use serde_json::json;

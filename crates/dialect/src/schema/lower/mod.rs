@@ -167,7 +167,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         Ok(LoweredRoot { node, plan: root.plan, shared, size, moved })
     }
 
-    /// Lowers a schema in a position where OpenAPI has no form for `null` alone.
+    /// Lowers a schema in a position where OpenAPI cannot express `null` alone.
     fn lower_item(&mut self, node: Node<'a>, place: &Place<'_>) -> LowerResult<'a> {
         let lowered = self.lower(node, place)?;
         if self.is_openapi_null(lowered.node) {
