@@ -17,7 +17,7 @@ use toolwire_contract::{ModelResponse, StopReason, Tool};
 use toolwire_dialect::{Dialect, Options, ResponseError, Toolset};
 
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/conversations")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("conversations")
 }
 
 fn read(path: &str) -> Value {

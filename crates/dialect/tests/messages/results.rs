@@ -62,7 +62,7 @@ fn call(id: Option<&str>, name: &str) -> ReceivedCall {
 }
 
 fn cases() -> Vec<Case> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/messages/results");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("messages/results");
     let mut paths: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();

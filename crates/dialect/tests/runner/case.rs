@@ -195,5 +195,5 @@ fn compare(expected: &Outputs, actual: &Outputs, failures: &mut Failures) {
 }
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
 }
