@@ -10,6 +10,7 @@ mod converter;
 mod error;
 mod lenient_json;
 mod plan;
+mod property_names;
 mod quick_match;
 mod repair;
 mod repairing;

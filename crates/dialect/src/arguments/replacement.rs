@@ -171,7 +171,7 @@ fn in_listed_case(value: &Value, options: &[Value]) -> Option<(Value, RepairKind
 const MAX_DIGITS: usize = 64;
 
 pub(super) fn is_plain_integer(number: &Number) -> bool {
-    !number.as_str().contains(['.', 'e', 'E'])
+    number.as_str().bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
 }
 
 /// Returns an integer without its fraction of zeros and its exponent, if it has one.
