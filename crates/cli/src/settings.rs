@@ -37,6 +37,10 @@ pub(crate) struct GatewayConfig {
     pub(crate) hosts: Vec<String>,
     /// Origins of web pages that may use the gateway.
     pub(crate) origins: Vec<String>,
+    /// Hosts of MCP servers that requests may name by URL.
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Addresses that these hosts may have although they are not public.
+    pub(crate) allowed_addresses: Vec<String>,
     /// The models to list, besides those of `toolwire.models`.
     pub(crate) models: Vec<String>,
     /// Other names of models: a name, or a pattern that ends with `*`.

@@ -12,7 +12,7 @@ use toolwire_dialect::{ErrorKind, Family, ResponseWriter, ToolReference};
 
 use crate::exchange::{Exchange, ExchangeContext};
 use crate::gateway::{Caller, Inner};
-use crate::hosted;
+use crate::hosted::{self, NamedServers};
 use crate::items::ItemsOf;
 use crate::prepare::Prepared;
 use crate::responding::Responding;
@@ -35,6 +35,8 @@ impl Inner {
         }
         let mut prepared = self.prepare(family, &caller.principal, headers, &body)?;
         prepared.head.request_id.clone_from(&caller.request_id);
+        prepared.named =
+            self.name_servers(family, &caller, &prepared.client, &prepared.options.selection).await?;
         let dropped = bounded_list(&prepared.dropped);
         let is_stream = prepared.client.stream;
         let writer = ResponseWriter::new(family, prepared.head.clone())
@@ -59,14 +61,19 @@ impl Inner {
 
     /// Starts the run of a request.
     fn start(&self, family: Family, caller: Caller, prepared: Prepared) -> Result<Exchange, Failure> {
-        let Prepared { mut client, options, served, listed_servers, .. } = prepared;
+        let Prepared { mut client, mut options, served, listed_servers, named, .. } = prepared;
         if !client.approvals.is_empty() {
             let paused = self.paused.resume(&caller.principal, &client)?;
             return Ok(Exchange::resume(paused, self.context(family, caller)));
         }
-        let filters = options.selection.hosted.clone();
+        let NamedServers { filters, tools, unavailable } = named;
+        options.selection.hosted.clone_from(&filters);
         let selection = options.selection.clone();
-        let agent = self.agent(&served, options.selection)?;
+        let agent = match tools {
+            // Not cached: the tools of servers that a request names by URL are for this request only.
+            Some(tools) => self.new_agent(&served, &selection, &tools)?,
+            None => self.agent(&served, options.selection)?,
+        };
         let mut settings = self.run_settings(&agent, &client.request, options.max_steps)?;
         if let Some(required) = &client.required_tool {
             require_tool(&mut settings, &agent, &selection, required)?;
@@ -104,7 +111,7 @@ impl Inner {
         let run =
             Run::resume(settings, messages.iter().cloned(), agent.tools().tools(), agent.model().limits());
         let exchange = Exchange::new(agent, run, messages, self.context(family, caller));
-        Ok(exchange.with_servers(filters, &listed_servers))
+        Ok(exchange.with_servers(filters, &listed_servers, unavailable))
     }
 
     fn context(&self, family: Family, caller: Caller) -> ExchangeContext {

@@ -96,12 +96,17 @@ impl Exchange {
     }
 
     /// Uses the client's labels for servers, and lists the tools of the servers that the history does not list yet.
-    pub(crate) fn with_servers(mut self, servers: Vec<HostedFilter>, listed: &[String]) -> Exchange {
+    pub(crate) fn with_servers(
+        mut self,
+        servers: Vec<HostedFilter>,
+        listed: &[String],
+        unavailable: Vec<(String, String)>,
+    ) -> Exchange {
         let tools = self.agent.tools();
         for HostedFilter { server, label, .. } in servers {
             let is_listed = listed.contains(&label) || self.labels.contains_key(&server);
             self.labels.insert(server.clone(), label.clone());
-            if is_listed {
+            if is_listed || unavailable.iter().any(|(unavailable, _)| *unavailable == label) {
                 continue;
             }
             let is_of_server =
@@ -113,6 +118,8 @@ impl Exchange {
             let entries: Vec<Tool> = tools.tools().iter().filter(is_of_server).map(original).collect();
             self.ready.push_back(ClientEvent::ServerTools { server: label, tools: entries.into() });
         }
+        let event = |(server, reason)| ClientEvent::ServerUnavailable { server, reason };
+        self.ready.extend(unavailable.into_iter().map(event));
         self
     }
 

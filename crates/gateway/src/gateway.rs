@@ -25,6 +25,7 @@ use crate::items::Items;
 use crate::keys::Principal;
 use crate::origin::OriginPolicy;
 use crate::paused_runs::PausedRuns;
+use crate::request_servers::{NoRequestServers, RequestServers};
 use crate::response::{Failure, HttpResponse, ResponseBody, json};
 use crate::routes::{self, Route, RouteInfo};
 use crate::settings::GatewaySettings;
@@ -54,6 +55,7 @@ pub struct Gateway(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) models: Arc<dyn ModelCatalog>,
     pub(crate) tools: Arc<dyn Toolbox>,
+    pub(crate) request_servers: Arc<dyn RequestServers>,
     pub(crate) settings: GatewaySettings,
     pub(crate) hidden: Arc<HiddenRounds>,
     pub(crate) paused: Arc<PausedRuns>,
@@ -67,10 +69,22 @@ pub(crate) struct Inner {
 }
 
 impl Gateway {
+    /// Creates a gateway that connects only to configured servers.
     pub fn new(models: Arc<dyn ModelCatalog>, tools: Arc<dyn Toolbox>, settings: GatewaySettings) -> Gateway {
+        Gateway::with_request_servers(models, tools, Arc::new(NoRequestServers), settings)
+    }
+
+    /// Creates a gateway that also connects to servers that requests name by URL.
+    pub fn with_request_servers(
+        models: Arc<dyn ModelCatalog>,
+        tools: Arc<dyn Toolbox>,
+        request_servers: Arc<dyn RequestServers>,
+        settings: GatewaySettings,
+    ) -> Gateway {
         Gateway(Arc::new(Inner {
             models,
             tools,
+            request_servers,
             hidden: Arc::default(),
             paused: Arc::default(),
             items: Arc::default(),
@@ -208,11 +222,7 @@ impl Inner {
         if let Some((agent, _)) = self.agents.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(agent.clone());
         }
-        let tools = select(&self.tools, key.1.clone());
-        let unattended = if key.1.can_approve { Unattended::Pause } else { Unattended::Refuse };
-        let agent = Agent::builder().settings(self.settings.agent.clone()).model(served.model.clone());
-        let agent = agent.unattended(unattended).tools(tools);
-        let agent = agent.build().map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))?;
+        let agent = self.new_agent(served, &key.1, &self.tools)?;
         let bytes = key.1.bytes(&**agent.tools());
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = agents.values().map(|(_, bytes)| bytes).sum();
@@ -224,6 +234,20 @@ impl Inner {
             agents.insert(key, (agent.clone(), bytes));
         }
         Ok(agent)
+    }
+
+    /// Creates an agent with a model and the selected part of these tools.
+    pub(crate) fn new_agent(
+        &self,
+        served: &ServedModel,
+        selection: &ToolSelection,
+        tools: &Arc<dyn Toolbox>,
+    ) -> Result<Agent, Failure> {
+        let tools = select(tools, selection.clone());
+        let unattended = if selection.can_approve { Unattended::Pause } else { Unattended::Refuse };
+        let agent = Agent::builder().settings(self.settings.agent.clone()).model(served.model.clone());
+        let agent = agent.unattended(unattended).tools(tools);
+        agent.build().map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))
     }
 }
 

@@ -1,75 +1,205 @@
-//! MCP servers that a request names in the format of OpenAI or Anthropic. Only configured servers can be named.
+//! MCP servers that a request names in the format of OpenAI or Anthropic: configured servers, or servers with a URL.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use futures::future::join_all;
 use http::StatusCode;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 use toolwire_agent::ApprovalPolicy;
 use toolwire_contract::{Tool, Toolbox};
-use toolwire_dialect::{ErrorKind, Family, HostedApproval, HostedServer, ToolFilter};
+use toolwire_dialect::{ClientRequest, ErrorKind, Family, HostedApproval, HostedServer, ToolFilter};
 
+use crate::gateway::{Caller, Inner};
+use crate::hosted_tools::{self, HostedTools};
+use crate::keys::Principal;
+use crate::request_servers::{RequestServer, RequestServerError};
 use crate::response::Failure;
-use crate::tools::HostedFilter;
+use crate::tools::{HostedFilter, ToolSelection};
 
 /// The start of a URL that refers to a configured server by its name.
 const OWN_SCHEME: &str = "toolwire://";
 
-/// Returns the tools that a request selects by naming servers.
-pub(crate) fn filters(
-    servers: &[HostedServer],
-    tools: &dyn Toolbox,
-    urls: &BTreeMap<String, String>,
-    family: Family,
-) -> Result<Vec<HostedFilter>, Failure> {
-    let listed = tools.tools();
-    let has_tools = |name: &str| {
-        listed.iter().any(|tool| tools.server_of(&tool.name).is_some_and(|server| server.name == name))
-    };
-    let missing = tools.missing_servers();
-    let mut filters = Vec::new();
-    for hosted in servers {
-        let name = server_name(hosted, urls)?;
-        if let Some(missing) = missing.iter().find(|missing| missing.server == name) {
-            let failure = Failure::invalid("tools", missing.to_string());
-            let status = if family == Family::Anthropic {
-                StatusCode::BAD_REQUEST
-            } else {
-                StatusCode::FAILED_DEPENDENCY
-            };
-            return Err(failure.with_status(status));
-        }
-        if !has_tools(name) {
-            return Err(Failure::invalid("tools", format!("no server named `{name}` is configured")));
-        }
-        filters.push(HostedFilter {
-            server: name.to_owned(),
-            label: hosted.label.clone(),
-            allowed: hosted.allowed_tools.clone(),
-            denied: hosted.denied_tools.clone(),
-            read_only: hosted.read_only,
-        });
-    }
-    Ok(filters)
+/// The servers that a request names.
+#[derive(Default)]
+pub(crate) struct NamedServers {
+    /// One filter for each server of the request, in the same order.
+    pub(crate) filters: Vec<HostedFilter>,
+    /// The tools of all servers that the request may use, if it names some by URL; `None` means the configured tools.
+    pub(crate) tools: Option<Arc<dyn Toolbox>>,
+    /// The labels of unavailable servers, and the reasons.
+    pub(crate) unavailable: Vec<(String, String)>,
 }
 
-/// Returns the name of the configured server that a request means. A URL must be that of a configured server.
-fn server_name<'a>(hosted: &'a HostedServer, urls: &'a BTreeMap<String, String>) -> Result<&'a str, Failure> {
-    let Some(url) = hosted.url.as_deref() else { return Ok(&hosted.label) };
-    let url = url.trim_end_matches('/');
+impl Inner {
+    /// Finds the servers that a request names, and connects to those that it names by URL, if this is allowed.
+    pub(crate) async fn name_servers(
+        &self,
+        family: Family,
+        caller: &Caller,
+        client: &ClientRequest,
+        selection: &ToolSelection,
+    ) -> Result<NamedServers, Failure> {
+        if client.hosted_servers.is_empty() {
+            return Ok(NamedServers::default());
+        }
+        let mut found = self.find_servers(&caller.principal, &client.hosted_servers)?;
+        // A run that waits for an approval has its own tools.
+        let is_resumed = !client.approvals.is_empty();
+        found
+            .by_url
+            .retain(|(name, _)| !is_resumed && !selection.is_none() && selection.selects_server(Some(name)));
+        let mut servers = Vec::new();
+        let until = (Instant::now() + self.settings.limits.request_server_timeout).min(caller.deadline);
+        let connecting = found.by_url.iter().map(|(_, server)| self.connect(server, until));
+        for ((name, server), connected) in found.by_url.iter().zip(join_all(connecting).await) {
+            match connected {
+                Ok(tools) => servers.push((name.clone(), tools)),
+                Err(RequestServerError::Refused { reason }) => return Err(refused(&server.label, &reason)),
+                Err(RequestServerError::Unavailable { reason }) => {
+                    let reason = format!("server `{}` is unavailable: {reason}", server.label);
+                    found.unavailable.push((server.label.clone(), reason));
+                }
+            }
+        }
+        let is_available =
+            |filter: &HostedFilter| !found.unavailable.iter().any(|(label, _)| *label == filter.label);
+        let has_other_tools = !client.request.tools.is_empty() || found.filters.iter().any(is_available);
+        let is_required = |label: &str| {
+            let required = client.required_tool.iter().chain(client.allowed_tools.iter().flatten());
+            required.filter_map(|tool| tool.server.as_deref()).any(|server| server == label)
+        };
+        // Only the Responses API can report a missing server in a successful response.
+        let must_fail = |(label, _): &&(String, String)| {
+            family != Family::OpenAiResponses || !has_other_tools || is_required(label)
+        };
+        if let Some((_, reason)) = found.unavailable.iter().find(must_fail) {
+            let status = match family {
+                Family::Anthropic => StatusCode::BAD_REQUEST,
+                _ => StatusCode::FAILED_DEPENDENCY,
+            };
+            return Err(Failure::invalid("tools", reason).with_status(status));
+        }
+        let tools = (!servers.is_empty()).then(|| -> Arc<dyn Toolbox> {
+            let configured = found.uses_configured.then(|| self.tools.clone());
+            Arc::new(HostedTools::new(configured, servers))
+        });
+        Ok(NamedServers { filters: found.filters, tools, unavailable: found.unavailable })
+    }
+
+    /// Finds the servers that a request names, without connecting to them.
+    fn find_servers(&self, principal: &Principal, servers: &[HostedServer]) -> Result<FoundServers, Failure> {
+        let listed = self.tools.tools();
+        let missing = self.tools.missing_servers();
+        let owners = listed.iter().filter_map(|tool| self.tools.server_of(&tool.name));
+        let with_tools: BTreeSet<String> = owners.map(|server| server.name).collect();
+        let urls = &self.settings.server_urls;
+        let mut taken: BTreeSet<String> = with_tools.iter().chain(urls.keys()).cloned().collect();
+        taken.extend(missing.iter().map(|missing| missing.server.clone()));
+        let mut found = FoundServers::default();
+        for hosted in servers {
+            let name = match server_source(hosted, urls) {
+                ServerSource::Configured(name) => {
+                    found.uses_configured = true;
+                    if let Some(missing) = missing.iter().find(|missing| missing.server == name) {
+                        found.unavailable.push((hosted.label.clone(), missing.to_string()));
+                    } else if !with_tools.contains(name) {
+                        let message = format!("no server named `{name}` is configured");
+                        return Err(Failure::invalid("tools", message));
+                    }
+                    name.to_owned()
+                }
+                ServerSource::Url(url) => {
+                    let server = RequestServer::read(principal, hosted, url)?;
+                    match found.by_url.iter().find(|(_, other)| *other == server) {
+                        Some((name, _)) => name.clone(),
+                        None => {
+                            let name = hosted_tools::server_name(&hosted.label, &taken);
+                            taken.insert(name.clone());
+                            found.by_url.push((name.clone(), server));
+                            name
+                        }
+                    }
+                }
+            };
+            let is_other = |filter: &HostedFilter| filter.label == hosted.label && filter.server != name;
+            if found.filters.iter().any(is_other) {
+                let message = format!("two different servers have the name `{}`", hosted.label);
+                return Err(Failure::invalid("tools", message));
+            }
+            found.filters.push(HostedFilter {
+                server: name,
+                label: hosted.label.clone(),
+                allowed: hosted.allowed_tools.clone(),
+                denied: hosted.denied_tools.clone(),
+                read_only: hosted.read_only,
+            });
+        }
+        let (count, max) = (found.by_url.len(), self.settings.limits.request_servers);
+        if count > max {
+            let message = format!("the request names {count} servers by URL, and the maximum is {max}");
+            return Err(Failure::invalid("tools", message));
+        }
+        Ok(found)
+    }
+
+    async fn connect(
+        &self,
+        server: &RequestServer,
+        until: Instant,
+    ) -> Result<Arc<dyn Toolbox>, RequestServerError> {
+        let unavailable = |reason: String| Err(RequestServerError::Unavailable { reason });
+        let connecting = self.request_servers.connect(server.clone());
+        let Ok(connected) = tokio::time::timeout_at(until, connecting).await else {
+            return unavailable("connecting took too long".to_owned());
+        };
+        let tools = connected?;
+        let (count, max) = (tools.tools().len(), self.settings.limits.tools);
+        match count > max {
+            true => unavailable(format!("it has {count} tools, and the maximum is {max}")),
+            false => Ok(tools),
+        }
+    }
+}
+
+/// The servers that a request names, before they are connected.
+#[derive(Default)]
+struct FoundServers {
+    filters: Vec<HostedFilter>,
+    uses_configured: bool,
+    /// Servers that the request names by URL, each with the name that its tools' server gets.
+    by_url: Vec<(String, RequestServer)>,
+    unavailable: Vec<(String, String)>,
+}
+
+enum ServerSource<'a> {
+    /// The name of a configured server.
+    Configured(&'a str),
+    Url(&'a str),
+}
+
+/// Returns the server that an entry of a request refers to. A URL may be that of a configured server.
+fn server_source<'a>(hosted: &'a HostedServer, urls: &'a BTreeMap<String, String>) -> ServerSource<'a> {
+    let Some(full) = hosted.url.as_deref() else { return ServerSource::Configured(&hosted.label) };
+    let url = full.trim_end_matches('/');
     if let Some(name) = url.strip_prefix(OWN_SCHEME) {
-        return Ok(name);
+        return ServerSource::Configured(name);
     }
     let is_same = |name: &&String| urls.get(*name).is_some_and(|known| known.trim_end_matches('/') == url);
     // Several servers may have the same URL with different credentials, so a server with the client's label is preferred.
-    if let Some(name) = Some(&hosted.label).filter(is_same).or_else(|| urls.keys().find(is_same)) {
-        return Ok(name);
+    match Some(&hosted.label).filter(is_same).or_else(|| urls.keys().find(is_same)) {
+        Some(name) => ServerSource::Configured(name),
+        None => ServerSource::Url(full),
     }
+}
+
+fn refused(label: &str, reason: &str) -> Failure {
     let message = format!(
-        "no configured server has the URL of `{}`, and the gateway connects only to configured servers; hint: \
-         configure the server, and use its URL or `{OWN_SCHEME}NAME`",
-        hosted.label
+        "no configured server has the URL of `{label}`, and the gateway does not connect to it: {reason}; hint: configure the \
+         server, and use its URL or `{OWN_SCHEME}NAME`"
     );
-    Err(Failure::new(ErrorKind::Forbidden, message))
+    Failure::new(ErrorKind::Forbidden, message)
 }
 
 /// Adds the approvals that a request requires to a policy. A request can only require more approvals than the
@@ -132,6 +262,8 @@ fn needs_approval(approval: &HostedApproval, tool: &Tool, original: &str) -> boo
 /// Returns the labels of the servers whose tools the history already lists.
 pub(crate) fn listed_servers(body: &Map<String, Value>) -> Vec<String> {
     let items = body.get("input").and_then(Value::as_array).into_iter().flatten();
-    let lists = items.filter(|item| item.get("type").and_then(Value::as_str) == Some("mcp_list_tools"));
+    let is_list = |item: &&Value| item.get("type").and_then(Value::as_str) == Some("mcp_list_tools");
+    let has_failed = |item: &&Value| item.get("error").is_some_and(|error| !error.is_null());
+    let lists = items.filter(is_list).filter(|item| !has_failed(item));
     lists.filter_map(|item| item.get("server_label")?.as_str().map(str::to_owned)).collect()
 }

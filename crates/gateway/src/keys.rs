@@ -23,6 +23,11 @@ impl Principal {
     pub(crate) fn has_key(&self) -> bool {
         self.key.is_some()
     }
+
+    /// Returns the name of the key.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
 }
 
 /// The keys that clients may use. Without any key, every client that can connect may use the gateway.

@@ -12,7 +12,7 @@ use toolwire_dialect::{
 use crate::catalog::ServedModel;
 use crate::forward::Body;
 use crate::gateway::Inner;
-use crate::hosted;
+use crate::hosted::{self, NamedServers};
 use crate::ids::random_id;
 use crate::keys::Principal;
 use crate::request_options::RequestOptions;
@@ -32,6 +32,8 @@ pub(crate) struct Prepared {
     pub(crate) dropped: Vec<String>,
     /// The servers whose tools the history already lists.
     pub(crate) listed_servers: Vec<String>,
+    /// The servers that the request names; not yet connected.
+    pub(crate) named: NamedServers,
     /// Whether a later request may refer to the items of the response.
     pub(crate) stores_items: bool,
 }
@@ -67,15 +69,23 @@ impl Inner {
         head.shows_server_calls = options.show_calls || !client.hosted_servers.is_empty();
         options.selection.can_approve =
             family == Family::OpenAiResponses && !client.hosted_servers.is_empty();
-        options.selection.hosted =
-            hosted::filters(&client.hosted_servers, &*self.tools, &self.settings.server_urls, family)?;
         options.selection.allowed = allowed_tools(&client);
+        let named = NamedServers::default();
         let own_instructions = self.settings.agent.instructions.as_deref();
         verbatim::attach(&mut client, family, &served, headers, sent, own_instructions)?;
         self.checked_tools.check(&served, &client.request)?;
         if client.request.verbatim.is_some() {
             let dropped = Vec::new();
-            return Ok(Prepared { stores_items, client, options, head, served, dropped, listed_servers });
+            return Ok(Prepared {
+                stores_items,
+                client,
+                options,
+                head,
+                served,
+                dropped,
+                listed_servers,
+                named,
+            });
         }
         let mut dropped = client.ignored.clone();
         if let Some(dialect) = served.dialect {
@@ -90,7 +100,7 @@ impl Inner {
             }
             dropped.extend(lost);
         }
-        Ok(Prepared { stores_items, client, options, head, served, dropped, listed_servers })
+        Ok(Prepared { stores_items, client, options, head, served, dropped, listed_servers, named })
     }
 
     /// Returns the parts of the response that are known before the model responds.

@@ -73,6 +73,11 @@ pub struct GatewayLimits {
     pub requests_per_key: Option<usize>,
     /// The maximum number of tools in one request.
     pub tools: usize,
+    /// The maximum number of servers that one request names by URL.
+    pub request_servers: usize,
+    /// The time to connect to a server that a request names by URL, and to list its tools.
+    #[serde(deserialize_with = "duration")]
+    pub request_server_timeout: Duration,
     /// The maximum duration of a run.
     #[serde(deserialize_with = "duration")]
     pub run_timeout: Duration,
@@ -102,6 +107,8 @@ impl Default for GatewayLimits {
             requests: 1_024,
             requests_per_key: None,
             tools: 1_024,
+            request_servers: 8,
+            request_server_timeout: Duration::from_secs(10),
             run_timeout: Duration::from_secs(600),
             heartbeat: Duration::from_secs(10),
             drain: Duration::from_secs(30),
@@ -141,6 +148,7 @@ mod tests {
         let value = json!({
             "bodyBytes": 1, "allBodiesBytes": 2, "headerTimeout": "500ms", "bodyTimeout": 2, "writeTimeout": "3s",
             "connections": 4, "connectionsPerAddress": 5, "requests": 6, "requestsPerKey": 7, "tools": 0,
+            "requestServers": 10, "requestServerTimeout": 11,
             "runTimeout": "1h", "heartbeat": 8, "drain": 9,
         });
         let expected = GatewayLimits {
@@ -154,6 +162,8 @@ mod tests {
             requests: 6,
             requests_per_key: Some(7),
             tools: 0,
+            request_servers: 10,
+            request_server_timeout: Duration::from_secs(11),
             run_timeout: Duration::from_secs(3_600),
             heartbeat: Duration::from_secs(8),
             drain: Duration::from_secs(9),

@@ -76,7 +76,7 @@ impl ToolSelection {
         names + 2 * filters + usize::try_from(tokens.saturating_mul(16)).unwrap_or(usize::MAX)
     }
 
-    fn selects_server(&self, name: Option<&str>) -> bool {
+    pub(crate) fn selects_server(&self, name: Option<&str>) -> bool {
         let Some(patterns) = &self.servers else { return true };
         name.is_some_and(|name| matches_any(patterns, name))
     }

@@ -82,6 +82,7 @@ impl Hub {
                 token_provider,
                 environment: environment.clone(),
                 guard: guard.clone(),
+                allowed_hosts: options.allowed_hosts.clone(),
                 start_queue: start_queue.clone(),
                 changed: changed.clone(),
             };

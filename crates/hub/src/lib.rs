@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod allowed_hosts; // URLs from untrusted sources
 pub mod auth;
 mod call;
 mod catalog;
@@ -23,6 +24,7 @@ mod supervise;
 mod sync;
 mod transport;
 
+pub use allowed_hosts::{AllowedHosts, PatternError, UrlRefusal};
 pub use auth::Browser;
 pub use catalog::QuarantinedTool;
 pub use config::{Config, ServerConfig, ServerName, Transport};

@@ -1,6 +1,7 @@
 //! `toolwire serve`: the gateway, with the configured models and servers.
 
 mod models;
+mod request_servers;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolwire_gateway::{Gateway, GatewaySettings, Keys, OriginError, StartError};
-use toolwire_hub::{ServerConfig, Transport};
+use toolwire_hub::{AllowedHosts, PatternError, ServerConfig, Transport};
 use toolwire_llm::Demo;
 
 use crate::assembly;
@@ -25,6 +26,7 @@ use crate::settings::{self, Settings};
 use crate::source::describe_io_error;
 use crate::tools::print_problems;
 use models::ConfiguredModels;
+use request_servers::ServerPool;
 
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
 
@@ -58,7 +60,13 @@ pub(crate) fn run(args: &ServeArgs, config: Option<&Path>) -> Result<ExitCode, C
         address(args.listen.as_deref().or(settings.gateway.listen.as_deref()).unwrap_or(DEFAULT_ADDRESS))?;
     let keys = keys(&settings)?;
     let models = ConfiguredModels::new(&settings, assembly::models(&settings)?)?;
-    servers::run(serve(address, &loaded, &settings, keys, models))
+    let hosts = AllowedHosts::new(&settings.gateway.allowed_hosts, &settings.gateway.allowed_addresses);
+    let hosts = hosts.map_err(|error| {
+        let key = if matches!(error, PatternError::Host(_)) { "allowedHosts" } else { "allowedAddresses" };
+        CommandError::usage(format!("`toolwire.gateway.{key}`: {error}"))
+            .with_hint("`docs/guide/gateway.md` describes the keys")
+    })?;
+    servers::run(serve(address, &loaded, &settings, keys, models, hosts))
 }
 
 /// Returns the URLs of the configured servers that have one.
@@ -77,6 +85,7 @@ async fn serve(
     settings: &Settings,
     keys: Keys,
     models: ConfiguredModels,
+    hosts: AllowedHosts,
 ) -> Result<ExitCode, CommandError> {
     let listener = TcpListener::bind(address).await.map_err(|error| {
         CommandError::work(format!("cannot listen on {address}: {}", describe_io_error(&error)))
@@ -96,7 +105,10 @@ async fn serve(
 
     let hub = Arc::new(assembly::hub(loaded));
     let model = models.default_name().to_owned();
-    let gateway = Gateway::new(Arc::new(models), hub.clone(), gateway_settings);
+    let limits = &gateway_settings.limits;
+    let pool = Arc::new(ServerPool::new(hosts, limits.request_server_timeout, limits.run_timeout));
+    let gateway =
+        Gateway::with_request_servers(Arc::new(models), hub.clone(), pool.clone(), gateway_settings);
     let stop = CancellationToken::new();
     let served = gateway.serve(listener, stop.clone());
     let announce = async {
@@ -120,6 +132,7 @@ async fn serve(
         Either::Left((served, _)) => served,
         Either::Right(((), served)) => served.await,
     };
+    pool.close().await;
     servers::close(&hub).await;
     served.map_err(|error| start_error(&error, local))?;
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@
 
 mod forwarded;
 mod mcp_servers;
+mod request_servers;
 mod secrets;
 mod start;
 

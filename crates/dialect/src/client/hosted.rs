@@ -14,6 +14,8 @@ pub struct HostedServer {
     pub url: Option<String>,
     /// The token for the server. It is never part of a response or a log.
     pub authorization: Option<Secret>,
+    /// Headers for the server, which may be secret too.
+    pub headers: Vec<(String, Secret)>,
     /// The tools that may be called; `None`: all of them.
     pub allowed_tools: Option<Vec<String>>,
     /// The tools that must not be called.
@@ -81,6 +83,7 @@ pub(crate) fn read_hosted_server(mut fields: RequestFields) -> ReadRequest<Hoste
     Ok(HostedServer {
         url: fields.text("server_url")?,
         authorization: fields.text("authorization")?.map(Secret::new),
+        headers: read_headers(&mut fields)?,
         allowed_tools: allowed.names,
         denied_tools: Vec::new(),
         read_only: allowed.read_only,
@@ -89,6 +92,16 @@ pub(crate) fn read_hosted_server(mut fields: RequestFields) -> ReadRequest<Hoste
         defer_exceptions: Vec::new(),
         label,
     })
+}
+
+fn read_headers(fields: &mut RequestFields) -> ReadRequest<Vec<(String, Secret)>> {
+    let Some(headers) = fields.object("headers")? else { return Ok(Vec::new()) };
+    let path = headers.own_path().to_owned();
+    let read = |(name, value): (String, Value)| match value {
+        Value::String(text) => Ok((name, Secret::new(text))),
+        other => Err(expected(format!("{path}.{name}"), "a string", &other)),
+    };
+    headers.rest().into_iter().map(read).collect()
 }
 
 /// Reads a filter: an array of names, or `{"tool_names": […], "read_only": …}`.
@@ -123,6 +136,7 @@ pub(crate) fn read_hosted_toolsets(
         let mut server = HostedServer {
             url: fields.text("url")?,
             authorization: fields.text("authorization_token")?.map(Secret::new),
+            headers: Vec::new(),
             allowed_tools: None,
             denied_tools: Vec::new(),
             read_only: false,

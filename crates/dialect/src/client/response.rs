@@ -58,6 +58,11 @@ pub enum ClientEvent {
         server: String,
         tools: Arc<[Tool]>,
     },
+    /// The tools of a server cannot be listed. The response continues without them.
+    ServerUnavailable {
+        server: String,
+        reason: String,
+    },
     /// A call of a server's tool, with its result.
     ServerCall(ServerCall),
     /// A call of a server's tool that the client must approve.

@@ -17,7 +17,7 @@ use toolwire_contract::{
     ModelResponse, Role, StopReason, Tool, ToolResult, ToolServer, Toolbox, UnusableCall, Usage,
 };
 use toolwire_dialect::Dialect;
-use toolwire_gateway::{Gateway, GatewaySettings, ModelCatalog, ServedModel, UnknownModel};
+use toolwire_gateway::{Gateway, GatewaySettings, ModelCatalog, RequestServers, ServedModel, UnknownModel};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 /// The name of the scripted model.
@@ -51,6 +51,23 @@ impl TestGateway {
     }
 
     pub(crate) async fn on(listener: TcpListener, settings: GatewaySettings) -> TestGateway {
+        TestGateway::create(listener, settings, None).await
+    }
+
+    /// Starts a gateway that connects to servers that requests name by URL.
+    pub(crate) async fn with_request_servers(
+        settings: GatewaySettings,
+        servers: Arc<dyn RequestServers>,
+    ) -> TestGateway {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        TestGateway::create(listener, settings, Some(servers)).await
+    }
+
+    async fn create(
+        listener: TcpListener,
+        settings: GatewaySettings,
+        servers: Option<Arc<dyn RequestServers>>,
+    ) -> TestGateway {
         let address = listener.local_addr().unwrap();
         let limits = ModelLimits { tools: Some(64), ..ModelLimits::default() };
         let failures = Arc::new(AtomicUsize::new(0));
@@ -63,7 +80,11 @@ impl TestGateway {
         };
         let model = Arc::new(ScriptedModel::from_fn(play).with_name(MODEL).with_limits(limits));
         let running = Running::default();
-        let gateway = Gateway::new(Arc::new(OneModel(model.clone())), tools(&running), settings);
+        let (models, tools) = (Arc::new(OneModel(model.clone())), tools(&running));
+        let gateway = match servers {
+            Some(servers) => Gateway::with_request_servers(models, tools, servers, settings),
+            None => Gateway::new(models, tools, settings),
+        };
         let stop = CancellationToken::new();
         let serving = stop.clone();
         tokio::spawn(async move { gateway.serve(listener, serving).await.unwrap() });
@@ -204,6 +225,7 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
     let told = || ScriptedTurn::text_in_chunks(&format!("Results: {}.", results.join(" | ")), 5);
     match (scenario, results.len()) {
         ("say", _) => ScriptedTurn::text_in_chunks(&rest.join(" "), 4),
+        ("call", 0) => ScriptedTurn::calls([("1", rest[0], json!({"key": "a"}))]),
         ("ours", 0) => ScriptedTurn::calls([lookup("1", "a")]),
         ("rounds", 0) => with_text("First.", ScriptedTurn::calls([lookup("1", "a")])),
         ("rounds", 1) => with_text("Second.", ScriptedTurn::calls([lookup("1", "b")])),

@@ -176,6 +176,18 @@ impl ServerConfig {
         let matches = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(tool));
         (self.allow.is_empty() || matches(&self.allow)) && !matches(&self.deny)
     }
+
+    /// Replaces the values of the configured headers in a text that may come from the server.
+    pub fn redact(&self, text: String) -> String {
+        /// Shorter values are not secret, and are parts of other words.
+        const MIN_SECRET_BYTES: usize = 8;
+        let Transport::Http { headers, .. } = &self.transport else { return text };
+        let values = headers.iter().map(|(_, value)| value.expose());
+        // The token of `Bearer TOKEN`, too.
+        let secrets = values.flat_map(|value| [Some(value), value.split_once(' ').map(|(_, token)| token)]);
+        let secrets = secrets.flatten().filter(|secret| secret.len() >= MIN_SECRET_BYTES);
+        secrets.fold(text, |text, secret| text.replace(secret, "…"))
+    }
 }
 
 impl ServerName {

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::allowed_hosts::AllowedHosts;
 use crate::auth::Browser;
 use crate::config::ServerName;
 use crate::host::{Host, NoHost};
@@ -36,6 +37,9 @@ pub struct HubOptions {
     pub only_server: Option<ServerName>,
     /// The handling of tools whose definition changed.
     pub pin_policy: PinPolicy,
+    /// The only hosts and addresses of servers, if their URLs come from untrusted sources. Then proxies are not used, redirects
+    /// are not followed, and messages are limited to 8 MB.
+    pub allowed_hosts: Option<Arc<AllowedHosts>>,
 }
 
 impl Default for HubOptions {
@@ -50,6 +54,7 @@ impl Default for HubOptions {
             result_budget: Some(ResultBudget::default()),
             only_server: None,
             pin_policy: PinPolicy::default(),
+            allowed_hosts: None,
         }
     }
 }
@@ -81,5 +86,9 @@ impl HubOptions {
 
     pub fn with_pin_policy(self, policy: PinPolicy) -> HubOptions {
         HubOptions { pin_policy: policy, ..self }
+    }
+
+    pub fn with_allowed_hosts(self, hosts: Arc<AllowedHosts>) -> HubOptions {
+        HubOptions { allowed_hosts: Some(hosts), ..self }
     }
 }

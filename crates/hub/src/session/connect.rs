@@ -28,6 +28,7 @@ use super::error::{ConnectError, ConnectFailure};
 use super::start_extension::{OnSlowStart, StartExtension};
 use super::task::SessionTask;
 use super::{PausableDeadline, ProtocolEra, ServerInfo, Session, SessionEvent};
+use crate::allowed_hosts::AllowedHosts;
 use crate::auth::TokenProvider;
 use crate::client_service::ClientService;
 use crate::config::{Transport, redact_url};
@@ -67,6 +68,8 @@ pub(crate) struct ConnectContext {
     pub(crate) environment: Arc<[(OsString, OsString)]>,
     /// See [`HubOptions::guard`](crate::HubOptions::guard).
     pub(crate) guard: Option<Arc<Path>>,
+    /// See [`HubOptions::allowed_hosts`](crate::HubOptions::allowed_hosts).
+    pub(crate) allowed_hosts: Option<Arc<AllowedHosts>>,
     /// The maximum time for connecting, and also for listing all tools. The time that a user takes to log in
     /// does not count.
     pub(crate) timeout: Duration,
@@ -210,7 +213,8 @@ impl ConnectAttempt<'_> {
     }
 
     async fn connect_http(&self, url: &Url, headers: &[(String, Secret)], kind: HttpKind) -> AttemptResult {
-        let client = HttpClient::new(url, headers, self.context.token_provider.clone())
+        let ConnectContext { token_provider, allowed_hosts, .. } = self.context;
+        let client = HttpClient::new(url, headers, token_provider.clone(), allowed_hosts.clone())
             .map_err(|reason| ConnectError::InvalidUrl { url: redact_url(url), reason })?;
         // A server with the other transport is used too, because a wrong `type` is a common mistake.
         let (first, second) = match kind {

@@ -12,6 +12,9 @@ use super::{PausableDeadline, Session, SessionCall, SessionError};
 /// More pages than any real server has.
 const MAX_PAGES: usize = 1000;
 
+/// More tools than any real server has.
+const MAX_TOOLS: usize = 10_000;
+
 /// Longer than any timeout that can be configured.
 const UNLIMITED: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -82,6 +85,11 @@ impl Session {
             listing.tools.extend(tools);
             if let Some(ttl) = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis) {
                 listing.ttl = Some(listing.ttl.map_or(ttl, |shortest| shortest.min(ttl)));
+            }
+            if listing.tools.len() > MAX_TOOLS {
+                listing.tools.truncate(MAX_TOOLS);
+                listing.incomplete = Some(format!("the tool list has more than {MAX_TOOLS} tools"));
+                return Ok(listing);
             }
             match page.get("nextCursor").and_then(Value::as_str) {
                 None => return Ok(listing),

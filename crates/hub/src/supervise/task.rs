@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::restart::{RestartEvent, RestartMachine, RestartPolicy, RestartState};
 use super::start_queue::StartQueue;
 use super::{Phase, Server, ServerSnapshot, StartProgress, SupervisorCommand};
+use crate::allowed_hosts::AllowedHosts;
 use crate::auth::TokenProvider;
 use crate::catalog::Catalog;
 use crate::config::Transport;
@@ -36,6 +37,7 @@ pub(crate) struct ServerContext {
     pub(crate) token_provider: Option<Arc<dyn TokenProvider>>,
     pub(crate) environment: Arc<[(OsString, OsString)]>,
     pub(crate) guard: Option<Arc<Path>>,
+    pub(crate) allowed_hosts: Option<Arc<AllowedHosts>>,
     pub(crate) start_queue: Arc<StartQueue>,
     /// Notifies the hub that something about the server has changed.
     pub(crate) changed: mpsc::Sender<()>,
@@ -60,6 +62,9 @@ pub(crate) async fn supervise(
         let (event, stderr, hint) = match connect(&server, &context, &mut era, &mut inbox).await {
             ConnectOutcome::Stopped => break,
             ConnectOutcome::Failed { reason, stderr, is_permanent, hint } => {
+                // The server may have repeated what it was sent.
+                let reason = server.config.redact(reason);
+                let hint = hint.map(|hint| server.config.redact(hint));
                 (RestartEvent::ConnectFailed { reason, is_permanent }, stderr, hint)
             }
             ConnectOutcome::Ready(session, events) => {
@@ -118,6 +123,7 @@ async fn connect(
         token_provider: context.token_provider.clone(),
         environment: context.environment.clone(),
         guard: context.guard.clone(),
+        allowed_hosts: context.allowed_hosts.clone(),
         timeout: server.config.connect_timeout,
         on_slow_start: server.config.extends_connect_timeout.then(|| -> OnSlowStart {
             let snapshot = server.snapshot.clone();

@@ -28,7 +28,6 @@ use sse_stream::Sse;
 use super::sse_events::{self, EventStreamError};
 use super::{Connection, TransportFailure};
 use crate::excerpt::excerpt;
-use crate::raw_capture::MAX_MESSAGE_BYTES;
 pub(crate) use client::HttpClient;
 pub(super) use client::{
     HttpRequest, content_type, is_event_stream, status_failure, uncompressed, wrong_content,
@@ -58,8 +57,9 @@ pub(crate) fn streamable(
     backoff.max_delay = Some(MAX_RESUME_DELAY);
     let mut config = StreamableHttpClientTransportConfig::with_uri(client.url().as_str());
     config.retry_config = Arc::new(backoff);
-    let config =
-        config.max_concurrent_requests(MAX_CONCURRENT_REQUESTS).max_sse_event_size(MAX_MESSAGE_BYTES);
+    let config = config
+        .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
+        .max_sse_event_size(client.max_message_bytes());
     let stream_gate = StreamGate::new();
     let client = CapturingClient { client, probe_timeout, connection, stream_gate };
     StreamableHttpClientTransport::with_client(client, config)
@@ -214,7 +214,9 @@ impl CapturingClient {
             ));
         }
         if content_type.is_some_and(|content_type| content_type.starts_with("application/json")) {
-            let body = read_body(response, MAX_MESSAGE_BYTES).await.map_err(StreamableHttpError::Client)?;
+            let body = read_body(response, self.client.max_message_bytes())
+                .await
+                .map_err(StreamableHttpError::Client)?;
             return self.capture_body(posted, &body, new_session);
         }
         match posted.is_request {
@@ -290,7 +292,8 @@ impl CapturingClient {
         id: Option<i64>,
     ) -> BoxStream<'static, Result<Sse, SseError>> {
         let connection = self.connection.clone();
-        let events = sse_events::events(response).flat_map(move |event| {
+        let limit = self.client.max_message_bytes();
+        let events = sse_events::events(response, limit).flat_map(move |event| {
             let events: Vec<Result<Sse, SseError>> = match event {
                 Ok(event) if sse_events::is_message(&event) => {
                     let data = event.data.as_deref().unwrap_or_default();
@@ -309,8 +312,8 @@ impl CapturingClient {
                     events.into_iter().map(Ok).collect()
                 }
                 Ok(event) => vec![Ok(event)],
-                Err(EventStreamError::TooLong) => {
-                    let failure = TransportFailure::TooLong { limit: MAX_MESSAGE_BYTES };
+                Err(EventStreamError::TooLong { limit }) => {
+                    let failure = TransportFailure::TooLong { limit };
                     let error = id.and_then(|id| connection.capture.fail(id, failure));
                     error.into_iter().map(|message| Ok(Sse::default().data(message.to_string()))).collect()
                 }

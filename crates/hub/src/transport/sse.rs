@@ -40,7 +40,7 @@ pub(crate) async fn open(
     if !is_event_stream(content_type(&response).as_deref()) {
         return Err(wrong_content(response).await);
     }
-    let mut events = sse_events::events(uncompressed(response)?);
+    let mut events = sse_events::events(uncompressed(response)?, client.max_message_bytes());
     let interrupted = |reason: String| TransportFailure::Interrupted { reason };
     let endpoint = loop {
         match events.next().await {

@@ -9,24 +9,22 @@ use futures::stream::BoxStream;
 use reqwest::Response;
 use sse_stream::{Sse, SseStream};
 
-use crate::raw_capture::MAX_MESSAGE_BYTES;
-
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EventStreamError {
-    #[error("an event is longer than {MAX_MESSAGE_BYTES} bytes")]
-    TooLong,
+    #[error("an event is longer than {limit} bytes")]
+    TooLong { limit: usize },
     #[error(transparent)]
     Failed(sse_stream::Error),
 }
 
-/// Returns the events of a response until it ends or fails.
-pub(super) fn events(response: Response) -> BoxStream<'static, Result<Sse, EventStreamError>> {
+/// Returns the events of a response until it ends or fails, or one is longer than `limit`.
+pub(super) fn events(response: Response, limit: usize) -> BoxStream<'static, Result<Sse, EventStreamError>> {
     let is_too_long = Arc::new(AtomicBool::new(false));
     let exceeded = is_too_long.clone();
     let mut length = EventLength::default();
     let bounded = response.bytes_stream().map(move |chunk| {
         let chunk = chunk.map_err(io::Error::other)?;
-        if length.add(&chunk) > MAX_MESSAGE_BYTES {
+        if length.add(&chunk) > limit {
             exceeded.store(true, Ordering::Relaxed);
             return Err(io::Error::other("too long"));
         }
@@ -35,7 +33,7 @@ pub(super) fn events(response: Response) -> BoxStream<'static, Result<Sse, Event
     let events = SseStream::from_bytes_stream(bounded);
     let events = events.map(move |event| {
         event.map_err(|error| match is_too_long.load(Ordering::Relaxed) {
-            true => EventStreamError::TooLong,
+            true => EventStreamError::TooLong { limit },
             false => EventStreamError::Failed(error),
         })
     });

@@ -159,6 +159,7 @@ impl ClientWriter for MessageWriter {
             // This API has no format for these events and no approvals.
             ClientEvent::ServerCall(_)
             | ClientEvent::ServerTools { .. }
+            | ClientEvent::ServerUnavailable { .. }
             | ClientEvent::ApprovalRequest { .. } => Vec::new(),
             ClientEvent::RoundFinished => {
                 self.is_new_round = true;

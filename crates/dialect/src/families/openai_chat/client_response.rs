@@ -124,6 +124,7 @@ impl ClientWriter for ChatWriter {
             }
             ClientEvent::ServerCall(_)
             | ClientEvent::ServerTools { .. }
+            | ClientEvent::ServerUnavailable { .. }
             | ClientEvent::ApprovalRequest { .. } => Vec::new(),
             ClientEvent::RoundFinished => {
                 self.is_new_round = true;

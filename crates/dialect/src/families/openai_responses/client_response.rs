@@ -191,6 +191,18 @@ impl ItemWriter {
         self.server_item(item(&[]), middle, item(&entries))
     }
 
+    fn server_unavailable(&mut self, server: &str, reason: &str) -> Vec<StreamEvent> {
+        let id = self.next_id("mcpl");
+        let item = json!({"id": id, "type": "mcp_list_tools", "server_label": server, "tools": []});
+        let middle = vec![
+            ("response.mcp_list_tools.in_progress", json!({})),
+            ("response.mcp_list_tools.failed", json!({})),
+        ];
+        let mut failed = item.clone();
+        failed["error"] = json!(reason);
+        self.server_item(item, middle, failed)
+    }
+
     fn server_call(&mut self, call: &ServerCall) -> Vec<StreamEvent> {
         let id = self.next_id("mcp");
         let arguments = call.arguments_text();
@@ -314,7 +326,12 @@ impl ClientWriter for ItemWriter {
                 self.server_tools(server, tools)
             }
             ClientEvent::ServerCall(call) if self.head.shows_server_calls => self.server_call(call),
-            ClientEvent::ServerTools { .. } | ClientEvent::ServerCall(_) => Vec::new(),
+            ClientEvent::ServerUnavailable { server, reason } if self.head.shows_server_calls => {
+                self.server_unavailable(server, reason)
+            }
+            ClientEvent::ServerTools { .. }
+            | ClientEvent::ServerUnavailable { .. }
+            | ClientEvent::ServerCall(_) => Vec::new(),
             ClientEvent::ApprovalRequest { id, server, name, arguments } => {
                 self.approval_request(id, server, name, arguments)
             }

@@ -98,6 +98,7 @@ impl Connector {
             token_provider: self.token_provider,
             environment: std::env::vars_os().chain(secret).collect(),
             guard: None,
+            allowed_hosts: None,
             on_slow_start: None,
             timeout: self.timeout,
             stop: CancellationToken::new(),

@@ -15,15 +15,20 @@ use reqwest::{Method, Response, StatusCode, Url};
 use rustls::CertificateError;
 
 use crate::Secret;
+use crate::allowed_hosts::{AllowedHosts, CheckedResolver};
 use crate::auth::{AuthError, TokenProvider};
 use crate::config::redact_url;
 use crate::excerpt::excerpt;
+use crate::raw_capture::MAX_MESSAGE_BYTES;
 use crate::transport::failure::{Credentials, ProxySetting, TlsProblem};
 use crate::transport::{Connection, TransportFailure, install_tls_provider};
 
 const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MAX_REDIRECTS: usize = 10;
+
+/// The maximum size of a message of a server that is not trusted.
+const MAX_UNTRUSTED_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -34,6 +39,8 @@ pub(crate) struct HttpClient {
     url: Arc<Url>,
     headers: HeaderMap,
     token_provider: Option<Arc<dyn TokenProvider>>,
+    /// Whether the URL comes from an untrusted source.
+    is_untrusted: bool,
 }
 
 pub(in crate::transport) struct HttpRequest<'a> {
@@ -52,11 +59,13 @@ impl<'a> HttpRequest<'a> {
 }
 
 impl HttpClient {
-    /// Creates a client with the configured headers. The error is a reason why the configuration is invalid.
+    /// Creates a client with the configured headers. With `allowed_hosts`, the URL comes from an untrusted source. The error is
+    /// a reason why the configuration is invalid.
     pub(crate) fn new(
         url: &Url,
         configured: &[(String, Secret)],
         token_provider: Option<Arc<dyn TokenProvider>>,
+        allowed_hosts: Option<Arc<AllowedHosts>>,
     ) -> Result<HttpClient, String> {
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
             return Err("it must start with `http://` or `https://`".into());
@@ -72,13 +81,28 @@ impl HttpClient {
             headers.append(name, value);
         }
         install_tls_provider();
-        let inner = reqwest::Client::builder()
+        let is_untrusted = allowed_hosts.is_some();
+        let builder = reqwest::Client::builder()
             .user_agent(concat!("toolwire/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(TCP_CONNECT_TIMEOUT)
-            .redirect(redirect_policy())
-            .build()
-            .map_err(|error| error.to_string())?;
-        Ok(HttpClient { inner, url: Arc::new(url.clone()), headers, token_provider })
+            .connect_timeout(TCP_CONNECT_TIMEOUT);
+        let builder = match allowed_hosts {
+            // A proxy would resolve the name itself.
+            Some(hosts) => {
+                let url = hosts.check(url.as_str()).map_err(|refusal| refusal.to_string())?;
+                let is_encrypted = url.scheme() == "https";
+                let resolver = CheckedResolver::new(hosts, !is_encrypted);
+                let builder = builder.redirect(Policy::none()).no_proxy().https_only(is_encrypted);
+                builder.dns_resolver(Arc::new(resolver))
+            }
+            None => builder.redirect(redirect_policy()),
+        };
+        let inner = builder.build().map_err(|error| error.to_string())?;
+        Ok(HttpClient { inner, url: Arc::new(url.clone()), headers, token_provider, is_untrusted })
+    }
+
+    /// Returns the maximum size of a message.
+    pub(in crate::transport) fn max_message_bytes(&self) -> usize {
+        if self.is_untrusted { MAX_UNTRUSTED_MESSAGE_BYTES } else { MAX_MESSAGE_BYTES }
     }
 
     pub(crate) fn url(&self) -> &Url {
@@ -174,7 +198,10 @@ impl HttpClient {
                 TransportFailure::Interrupted { reason: format!("no response within {timeout:?}") }
             })?,
         };
-        let response = sent.map_err(|error| send_failure(&error, request.url))?;
+        let response = sent.map_err(|error| {
+            let proxy_url = Some(request.url).filter(|_| !self.is_untrusted);
+            send_failure(&error, proxy_url)
+        })?;
         match redirect_target(&response) {
             Some(target) => {
                 let (status, full) = (response.status().as_u16(), target.as_str());
@@ -326,8 +353,8 @@ fn redirect_target(response: &Response) -> Option<Url> {
     response.url().join(location.to_str().ok()?).ok()
 }
 
-/// Returns the reason why a request got no response.
-fn send_failure(error: &reqwest::Error, url: &Url) -> TransportFailure {
+/// Returns the reason why a request got no response. `url` is that of the request if a proxy may have been used.
+fn send_failure(error: &reqwest::Error, url: Option<&Url>) -> TransportFailure {
     if error.is_redirect() {
         return TransportFailure::RedirectLoop;
     }
@@ -337,7 +364,8 @@ fn send_failure(error: &reqwest::Error, url: &Url) -> TransportFailure {
     let reason = root_cause(error);
     match error.is_connect() {
         true => {
-            TransportFailure::Unreachable { reason, proxy: proxy_of(url, |name| std::env::var(name).ok()) }
+            let proxy = url.and_then(|url| proxy_of(url, |name| std::env::var(name).ok()));
+            TransportFailure::Unreachable { reason, proxy }
         }
         false => TransportFailure::Interrupted { reason },
     }
