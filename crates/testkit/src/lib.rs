@@ -6,6 +6,7 @@ pub mod conformance;
 pub mod provider;
 
 mod api_keys;
+mod haproxy;
 #[cfg(feature = "provider")]
 mod http_client;
 mod installed_servers;
@@ -18,6 +19,7 @@ mod running_server;
 mod scripted_model;
 
 pub use api_keys::api_key_variables;
+pub use haproxy::HaProxy;
 #[cfg(feature = "provider")]
 pub use http_client::{http_client, install_tls_provider};
 pub use installed_servers::{InstalledServers, ServerCommand};

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod behind_haproxy;
 mod forwarded;
 mod mcp_servers;
 mod request_servers;
