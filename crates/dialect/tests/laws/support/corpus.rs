@@ -63,7 +63,7 @@ fn captured_folder() -> Option<PathBuf> {
 }
 
 fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn server(name: &str, tools: &Value) -> Server {
