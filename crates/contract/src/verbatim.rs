@@ -27,6 +27,8 @@ pub struct VerbatimRequest {
     pub messages: Vec<(Arc<Message>, Vec<String>)>,
     /// The names and the definitions of the client's tools.
     pub tools: Vec<(String, String)>,
+    /// The names of those tools that only this API has. A request in another form cannot contain them.
+    pub native_tools: Vec<String>,
     /// The value that was read from the field `tool_choice`.
     pub tool_choice: ToolChoice,
     /// Headers for the API, such as `anthropic-beta`.

@@ -48,7 +48,7 @@ pub use options::{Defaults, Layout, Options};
 pub use output::{BoundOutput, OutputMethod, separates_output};
 pub use read::{CallStream, ResponseStream, read_calls, read_client_request, read_response};
 pub use report::{Change, Effect, Refusal, Report, Status};
-pub use request::{OutputLimit, RequestError, RequestOptions};
+pub use request::{ApiSupport, OutputLimit, RequestError, RequestOptions};
 pub use response::{CallId, CallKind, ReceivedCall, ResponseError, custom_call_input, is_refusal};
 pub use result::{CallOutcome, ResultOptions, image_size, media_type};
 pub use toolset::Toolset;

@@ -12,11 +12,11 @@ use toolwire_contract::{ModelRequest, ToolChoice, VerbatimRequest};
 
 use crate::output::has_native_output;
 use crate::request::{Choice, PreparedRequest, Turn, find_foreign_content, require_final_results};
-use crate::write::{history_reader, merge, write_request};
-use crate::{Dialect, RequestError, RequestOptions, Toolset, wire_id};
+use crate::write::{OUTPUT_LIMITS, history_reader, merge, merge_extra, write_request};
+use crate::{ApiSupport, Dialect, RequestError, RequestOptions, Toolset, wire_id};
 
-/// The keys of the output limit. A request has at most one of them.
-const OUTPUT_LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+/// Fields that APIs reject if there are no tools.
+const CHOICES: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
 
 /// The mark at the end of a prefix that the provider caches.
 const CACHE_MARK: &str = r#","cache_control":{"type":"ephemeral"}}"#;
@@ -63,19 +63,20 @@ impl<'a> VerbatimBody<'a> {
     }
 }
 
-/// Returns the request of the client if `dialect` has its API, so that [`write_request_text`] keeps the client's parts.
+/// Returns the request of the client if the server has its API (`dialect` and [`RequestOptions::api_support`]), so that [`write_request_text`] keeps the client's parts.
 pub fn verbatim_request<'r>(
     dialect: Dialect,
     request: &'r ModelRequest,
     options: &RequestOptions,
 ) -> Option<&'r VerbatimRequest> {
     let verbatim = request.verbatim.as_deref()?;
-    let has_api = dialect.has_api_of(dialect.family()) && verbatim.family == dialect.family().meta_key();
-    let has_choice = match request.tool_choice {
-        ToolChoice::Auto | ToolChoice::None => true,
-        ToolChoice::Required => options.forced_choice,
-        ToolChoice::Tool(_) => options.forced_choice && options.named_choice != Some(false),
-    };
+    let has_api = options.api_support == ApiSupport::Complete
+        && dialect.has_api_of(dialect.family())
+        && verbatim.family == dialect.family().meta_key();
+    // Otherwise only the required tool must be listed.
+    let has_choice = !matches!(request.tool_choice, ToolChoice::Tool(_))
+        || !options.forced_choice
+        || options.named_choice != Some(false);
     let instructions = request.instructions.as_deref().unwrap_or_default();
     let has_instructions =
         verbatim.instructions.as_deref().is_none_or(|client| instructions.contains(client));
@@ -142,11 +143,15 @@ impl<'a> Writer<'a> {
             own.retain(|name, _| !OUTPUT_LIMITS.contains(&name.as_str()));
         }
         let extra = &self.options.extra;
-        merge(&mut own, extra);
+        merge_extra(&mut own, extra);
+        let has_limit = OUTPUT_LIMITS.iter().any(|name| extra.contains_key(*name));
         let mut client = Vec::new();
         for (name, text) in &verbatim.fields {
             match own.get_mut(name) {
                 _ if name == "tool_choice" && !self.keeps_choice() => {}
+                // A choice of the configuration has precedence, as every other field of it.
+                None if CHOICES.contains(&name.as_str()) && !has_tools => {}
+                None if OUTPUT_LIMITS.contains(&name.as_str()) && has_limit => {}
                 Some(Value::Object(fields)) if extra.contains_key(name) => {
                     let mut sent: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
                     merge(&mut sent, fields);
@@ -179,7 +184,9 @@ impl<'a> Writer<'a> {
             ToolChoice::Tool(name) => self.tools.wire_name(name).is_none_or(|wire| wire == name),
             _ => true,
         };
-        has_same_name && self.request.tool_choice == self.verbatim.tool_choice
+        let is_possible = self.options.forced_choice
+            || matches!(self.request.tool_choice, ToolChoice::Auto | ToolChoice::None);
+        has_same_name && is_possible && self.request.tool_choice == self.verbatim.tool_choice
     }
 
     /// Returns the definitions of the client and the prepared ones, in the order of the request.
@@ -244,6 +251,8 @@ impl<'a> Writer<'a> {
             turns,
             tools: has_tools.then_some(&Value::Null).into_iter().collect(),
             choice: match &self.request.tool_choice {
+                // If the API cannot require a call, the model decides.
+                ToolChoice::Required | ToolChoice::Tool(_) if !options.forced_choice => Choice::Auto,
                 ToolChoice::Auto => Choice::Auto,
                 ToolChoice::Required => Choice::Required,
                 ToolChoice::None => Choice::None,

@@ -10,6 +10,9 @@ use crate::request::{
 use crate::result::{self, ContentLimits, ContentPart, ResultTurn};
 use crate::{CallOutcome, Dialect, ReceivedCall, RequestError, RequestOptions, ResultOptions, Toolset};
 
+/// The keys of the output limit. A request has at most one of them.
+pub(crate) const OUTPUT_LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+
 /// The first user message of a conversation that the assistant started, for APIs that require one.
 const OPENING: &str = "(the conversation begins with the assistant)";
 
@@ -69,7 +72,7 @@ pub fn write_request(
     {
         merge(&mut body, &own.fields);
     }
-    merge(&mut body, &options.extra);
+    merge_extra(&mut body, &options.extra);
     Ok(Value::Object(body))
 }
 
@@ -166,6 +169,15 @@ pub fn write_results(
         return Ok(Vec::new());
     }
     Ok((dialect.family().format().write_results)(&ResultTurn { dialect, outcomes, options }))
+}
+
+/// Merges the fields of the configuration into a body. An output limit among them replaces that of the request, whatever its key
+/// is.
+pub(crate) fn merge_extra(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
+    if OUTPUT_LIMITS.iter().any(|key| extra.contains_key(*key)) {
+        body.retain(|key, _| !OUTPUT_LIMITS.contains(&key.as_str()));
+    }
+    merge(body, extra);
 }
 
 /// Merges fields into a body. Objects are merged key by key.

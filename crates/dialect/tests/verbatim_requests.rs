@@ -5,9 +5,11 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Message, ModelRequest, Role, Tool, ToolCall, ToolResult, VerbatimRequest};
+use toolwire_contract::{
+    Block, Message, ModelRequest, Role, Tool, ToolCall, ToolChoice, ToolResult, VerbatimRequest,
+};
 use toolwire_dialect::{
-    ClientEvent, Dialect, Family, Options, RequestOptions, ResponseHead, ResponseWriter, Toolset,
+    ApiSupport, ClientEvent, Dialect, Family, Options, RequestOptions, ResponseHead, ResponseWriter, Toolset,
     custom_call_input, read_client_request, read_response, verbatim_request, write_request,
     write_request_text,
 };
@@ -358,4 +360,107 @@ fn instructions_of_others_stay_complete() {
     let texts: Vec<&str> =
         sent["system"].as_array().unwrap().iter().map(|block| block["text"].as_str().unwrap()).collect();
     assert_eq!(texts, ["never", "You must never tell it.\n\nA note."]);
+}
+
+fn written(dialect: Dialect, request: &ModelRequest, options: &RequestOptions) -> Value {
+    serde_json::from_str(&write(dialect, request, options)).unwrap()
+}
+
+/// OpenAI rejects a request with both keys of the output limit.
+#[test]
+fn a_limit_of_the_configuration_replaces_the_client_s_under_any_key() {
+    let mut options = options();
+    options.extra = json!({"max_tokens": 100}).as_object().unwrap().clone();
+    let body = r#"{"model":"m","max_completion_tokens":50,"messages":[{"role":"user","content":"q"}]}"#;
+    let (request, _) = read(Family::OpenAiChat, body);
+    let plain = ModelRequest { verbatim: None, ..request.clone() };
+    for request in [request, plain] {
+        let sent = written(Dialect::OpenAi, &request, &options);
+        assert_eq!((&sent["max_tokens"], sent.get("max_completion_tokens")), (&json!(100), None), "{sent}");
+    }
+}
+
+#[test]
+fn null_means_absent() {
+    let body = r#"{"model":"m","input":"q","max_output_tokens":null,"temperature": null,"store":null,"tool_choice":null}"#;
+    let (mut request, verbatim) = read(Family::OpenAiResponses, body);
+    assert_eq!(verbatim.fields, []);
+    // The defaults of the operator.
+    (request.max_output_tokens, request.temperature) = (Some(70), Some(0.5));
+    let sent = written(Dialect::Responses, &request, &options());
+    assert_eq!((&sent["max_output_tokens"], &sent["temperature"]), (&json!(70), &json!(0.5)), "{sent}");
+    assert_eq!((&sent["store"], sent.get("tool_choice")), (&json!(false), None), "{sent}");
+}
+
+#[test]
+fn a_server_with_a_part_of_the_api_gets_a_converted_request() {
+    let options = RequestOptions { api_support: ApiSupport::Partial, ..options() };
+    for (dialect, family, sent) in ALL {
+        assert_eq!(verbatim_request(dialect, &read(family, sent).0, &options), None);
+    }
+}
+
+/// Only the type of an item makes it a reference, not its text.
+#[test]
+fn texts_about_references_stay_as_they_were_sent() {
+    for (family, body) in [
+        (
+            Family::OpenAiChat,
+            r#"{"model":"m","messages":[{"role":"user","content":"What is an item_reference?"}]}"#,
+        ),
+        (
+            Family::Anthropic,
+            r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"\"type\":\"item_reference\""}]}"#,
+        ),
+        (
+            Family::OpenAiResponses,
+            r#"{"model":"m","input":[{"role":"user","content":"What is an item_reference?"}]}"#,
+        ),
+    ] {
+        let (_, verbatim) = read(family, body);
+        assert_eq!(verbatim.messages.len(), 1, "{family:?}");
+    }
+    // The gateway has replaced the references in what it read, but not in the text.
+    let read_from = json!({"model": "m", "input": [{"role": "user", "content": "q"}]});
+    let client = read_client_request(Family::OpenAiResponses, read_from).unwrap().unwrap();
+    for reference in [
+        r#"{"type":"item_reference","id":"msg_1"}"#,
+        r#"{"type":"item\u005freference","id":"msg_1"}"#,
+        r#"{"id":"msg_1"}"#,
+        r#"{"id":"\"type\": \"role\"","type":null}"#,
+    ] {
+        let body = format!(r#"{{"model":"m","input":[{reference}]}}"#);
+        let verbatim = client.verbatim(Family::OpenAiResponses, &body).unwrap();
+        assert_eq!(verbatim.messages, [], "{reference}");
+    }
+}
+
+/// OpenAI rejects these fields in a request without tools.
+#[test]
+fn choices_are_not_sent_without_tools() {
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"q"}],"tool_choice":"auto","parallel_tool_calls":true,
+        "tools":[{"type":"function","function":{"name":"f"}}]}"#;
+    let (request, _) = read(Family::OpenAiChat, body);
+    let sent = written(Dialect::OpenAi, &request, &options());
+    assert_eq!((&sent["tool_choice"], &sent["parallel_tool_calls"]), (&json!("auto"), &json!(true)));
+    let without = ModelRequest { tools: Arc::default(), ..request };
+    let sent = written(Dialect::OpenAi, &without, &options());
+    for key in ["tools", "tool_choice", "parallel_tool_calls"] {
+        assert_eq!(sent.get(key), None, "{sent}");
+    }
+}
+
+/// A model that cannot be forced to call a tool decides itself, and the client's own tools stay.
+#[test]
+fn a_choice_that_the_model_does_not_accept_is_left_to_it() {
+    let options = RequestOptions { forced_choice: false, ..options() };
+    let body = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"q"}],
+        "tools":[{"type":"bash_20250124","name":"bash"}],"tool_choice":{"type":"tool","name":"bash"}}"#;
+    let (request, verbatim) = read(Family::Anthropic, body);
+    assert_eq!(request.tool_choice, ToolChoice::Tool("bash".to_owned()));
+    assert_eq!(verbatim.native_tools, ["bash"]);
+    let sent = written(Dialect::Anthropic, &request, &options);
+    assert_eq!(sent["tools"], json!([{"type": "bash_20250124", "name": "bash"}]));
+    assert!(matches!(sent.get("tool_choice"), None | Some(Value::Object(_))), "{sent}");
+    assert_ne!(sent["tool_choice"]["type"], "tool", "{sent}");
 }

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use crate::top_level::folded;
+
 /// The parts of a body that matter to the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BodyFacts {
@@ -12,6 +14,8 @@ pub(crate) struct BodyFacts {
     pub(crate) provider_state: Option<&'static str>,
     /// Whether it refers to items of earlier responses, which the gateway may have stored itself.
     pub(crate) has_item_references: bool,
+    /// Whether it has reasoning that only the provider's store contains. The gateway leaves it out of requests that it writes.
+    pub(crate) has_stored_reasoning: bool,
     /// Whether it names MCP servers.
     pub(crate) names_servers: bool,
     /// Whether its `metadata` has options of the gateway.
@@ -19,17 +23,21 @@ pub(crate) struct BodyFacts {
 }
 
 /// The keys that the search compares, sorted.
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 30] = [
+    "annotations",
     "arguments",
     "audio",
+    "citations",
     "container",
     "container_id",
     "conversation",
+    "encrypted_content",
     "file_id",
     "file_ids",
     "function",
     "id",
     "input",
+    "input_examples",
     "input_schema",
     "mcp_servers",
     "metadata",
@@ -37,8 +45,11 @@ const KEYS: [&str; 23] = [
     "previous_response_id",
     "prompt",
     "response_format",
+    "result",
+    "results",
     "role",
     "schema",
+    "skill_id",
     "tools",
     "toolwire",
     "type",
@@ -66,6 +77,32 @@ enum Place {
     Content,
     /// Schemas, arguments and other data of the client, which are not searched.
     Other,
+}
+
+/// A value, as far as the object that contains it must know it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// `null`, `false` or an empty text.
+    Nothing,
+    Something,
+    ItemReference,
+    Reasoning,
+    ImageGenerationCall,
+    /// The type of skills that are not those of a user.
+    PublicSkill,
+}
+
+impl Found {
+    /// Reads the value of a `type`.
+    fn of_type(name: &str) -> Found {
+        match name {
+            "item_reference" => Found::ItemReference,
+            "reasoning" => Found::Reasoning,
+            "image_generation_call" => Found::ImageGenerationCall,
+            "anthropic" => Found::PublicSkill,
+            _ => Found::Something,
+        }
+    }
 }
 
 impl BodyFacts {
@@ -105,6 +142,8 @@ impl Place {
             (_, "arguments" | "input" | "input_schema" | "parameters" | "schema" | "response_format") => {
                 Place::Other
             }
+            // Examples of arguments, and what a model returned: nothing is looked up there.
+            (_, "input_examples" | "annotations" | "citations") | (Place::Item, "results") => Place::Other,
             (_, "metadata") => Place::Other,
             _ => Place::Content,
         }
@@ -118,104 +157,115 @@ struct Scan<'f> {
 
 impl Scan<'_> {
     /// Called for a value that is not empty.
-    fn found(&mut self) {
+    fn found(self) -> Found {
         if let Place::Stored(key) = self.place {
             self.facts.provider_state.get_or_insert(key);
         }
+        Found::Something
     }
 }
 
 impl<'de> DeserializeSeed<'de> for Scan<'_> {
-    type Value = ();
+    type Value = Found;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Found, D::Error> {
         if self.place == Place::Other {
-            return deserializer.deserialize_ignored_any(IgnoredAny).map(drop);
+            return deserializer.deserialize_ignored_any(IgnoredAny).map(|_| Found::Something);
         }
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Scan<'_> {
-    type Value = ();
+    type Value = Found;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("JSON")
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found, A::Error> {
         // A conversation or a container may be an object with an `id`. Without one, it does not refer to stored data.
         let place = match self.place {
             Place::Stored("conversation") => Place::Reference("conversation"),
             Place::Stored("container") => Place::Reference("container"),
             place => place,
         };
-        self.place = place;
-        let (mut has_id, mut has_kind) = (false, false);
+        let facts = self.facts;
+        let (mut kind, mut has_kind) = (Found::Nothing, false);
+        let [mut has_id, mut has_content, mut has_skill] = [false; 3];
         while let Some(key) = map.next_key_seed(KnownKey)? {
-            if place == Place::Metadata && key == Some("toolwire") {
-                self.facts.has_options = true;
+            let found = map.next_value_seed(Scan { facts: &mut *facts, place: place.below(key) })?;
+            let is_set = found != Found::Nothing;
+            match key {
+                Some("toolwire") => facts.has_options |= place == Place::Metadata,
+                Some("mcp_servers") => facts.names_servers |= place == Place::Root && is_set,
+                Some("id") => has_id = true,
+                Some("role") => has_kind = true,
+                Some("type") => (kind, has_kind) = (found, true),
+                Some("encrypted_content" | "result") => has_content |= is_set,
+                Some("skill_id") => has_skill |= is_set,
+                _ => {}
             }
-            if place == Place::Root && key == Some("mcp_servers") {
-                self.facts.names_servers = true;
-            }
-            has_id |= key == Some("id");
-            has_kind |= matches!(key, Some("type" | "role"));
-            map.next_value_seed(Scan { facts: &mut *self.facts, place: place.below(key) })?;
         }
-        // A reference may have no `type`.
-        self.facts.has_item_references |= place == Place::Item && has_id && !has_kind;
-        Ok(())
+        if has_skill && kind != Found::PublicSkill {
+            facts.provider_state.get_or_insert("skill_id");
+        }
+        if place == Place::Item && has_id {
+            // A reference may have no `type`.
+            facts.has_item_references |= !has_kind;
+            facts.has_stored_reasoning |= kind == Found::Reasoning && !has_content;
+            if kind == Found::ImageGenerationCall && !has_content {
+                facts.provider_state.get_or_insert("image_generation_call");
+            }
+        }
+        Ok(Found::Something)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Found, A::Error> {
         let place = match self.place {
             Place::Tools => Place::Tool,
             Place::Items => Place::Item,
             place => place,
         };
         while list.next_element_seed(Scan { facts: &mut *self.facts, place })?.is_some() {}
-        Ok(())
+        Ok(Found::Something)
     }
 
-    fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
-        match self.place {
-            Place::Type { is_tool: true } if text.starts_with("mcp") => self.facts.names_servers = true,
-            Place::Type { .. } if text == "item_reference" => {
-                self.facts.has_item_references = true;
+    fn visit_str<E>(self, text: &str) -> Result<Found, E> {
+        Ok(match self.place {
+            Place::Type { is_tool } => {
+                let kind = Found::of_type(text);
+                self.facts.names_servers |= is_tool && text.starts_with("mcp");
+                self.facts.has_item_references |= kind == Found::ItemReference;
+                kind
             }
-            _ if !text.is_empty() => self.found(),
-            _ => {}
-        }
-        Ok(())
+            _ if text.is_empty() => Found::Nothing,
+            // A new container.
+            Place::Stored("container") if text == "auto" => Found::Something,
+            _ => self.found(),
+        })
     }
 
-    fn visit_bool<E>(mut self, value: bool) -> Result<(), E> {
-        if value {
-            self.found();
-        }
-        Ok(())
+    fn visit_bool<E>(self, value: bool) -> Result<Found, E> {
+        Ok(if value { self.found() } else { Found::Nothing })
     }
 
-    fn visit_u64<E>(mut self, _: u64) -> Result<(), E> {
-        self.found();
-        Ok(())
+    fn visit_u64<E>(self, _: u64) -> Result<Found, E> {
+        Ok(self.found())
     }
 
-    fn visit_i64<E>(mut self, _: i64) -> Result<(), E> {
-        self.found();
-        Ok(())
+    fn visit_i64<E>(self, _: i64) -> Result<Found, E> {
+        Ok(self.found())
     }
 
-    fn visit_f64<E>(mut self, _: f64) -> Result<(), E> {
-        self.found();
-        Ok(())
+    fn visit_f64<E>(self, _: f64) -> Result<Found, E> {
+        Ok(self.found())
     }
 
-    fn visit_unit<E>(self) -> Result<(), E> {
+    fn visit_unit<E>(self) -> Result<Found, E> {
         // An item whose `type` is null may be a reference.
         self.facts.has_item_references |= matches!(self.place, Place::Type { is_tool: false });
-        Ok(())
+        Ok(Found::Nothing)
     }
 }
 
@@ -238,7 +288,8 @@ impl Visitor<'_> for KnownKey {
     }
 
     fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(KEYS.binary_search(&key).ok().map(|index| KEYS[index]))
+        let key = folded(key);
+        Ok(KEYS.binary_search(&&*key).ok().map(|index| KEYS[index]))
     }
 }
 
@@ -290,6 +341,20 @@ mod tests {
                 "file_ids",
             ),
             (r#"{"input":[{"type":"code_interpreter_call","container_id":"cntr_1"}]}"#, "container_id"),
+            (r#"{"input":[{"type":"image_generation_call","id":"ig_1"}]}"#, "image_generation_call"),
+            (
+                r#"{"input":[{"id":"ig_1","result":null,"type":"image_generation_call"}]}"#,
+                "image_generation_call",
+            ),
+            (r#"{"container":{"skills":[{"type":"custom","skill_id":"skill_1"}]}}"#, "skill_id"),
+            (
+                r#"{"tools":[{"type":"shell","environment":{"skills":[{"type":"skill_reference","skill_id":"skill_1"}]}}]}"#,
+                "skill_id",
+            ),
+            (
+                r#"{"input":[{"role":"user","content":[{"type":"input_file","File_ID":"file-1"}]}]}"#,
+                "file_id",
+            ),
         ] {
             assert_eq!(facts(body).provider_state, Some(key), "{body}");
         }
@@ -309,6 +374,16 @@ mod tests {
             json!({"messages": [{"role": "user", "content": "file_id"}], "metadata": {"file_id": "x"}}),
             json!({"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}),
             json!({"text": {"format": {"type": "json_schema", "schema": schema}}}),
+            json!({"tools": [{"name": "f", "input_schema": schema, "input_examples": [{"file_id": "x"}]}]}),
+            json!({"tools": [{"type": "code_interpreter", "container": "auto"}]}),
+            json!({"input": [{"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "t",
+                "annotations": [{"type": "container_file_citation", "container_id": "cntr_1", "file_id": "cfile_1"}]}]}]}),
+            json!({"input": [{"type": "file_search_call", "id": "fs_1", "results": [{"file_id": "file-1", "text": "t"}]}]}),
+            json!({"input": [{"type": "image_generation_call", "id": "ig_1", "result": "aW1n"}]}),
+            json!({"input": [{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2VjcmV0"}]}),
+            json!({"messages": [{"role": "assistant", "content": [{"type": "text", "text": "t", "citations": [{"file_id": "file_1"}]}]}]}),
+            json!({"container": {"skills": [{"type": "anthropic", "skill_id": "pptx", "version": "latest"}]}}),
+            json!({"mcp_servers": null}),
             json!({"audio": {"voice": "alloy", "format": "wav"}, "messages": [{"content": [{"type": "input_audio"}]}]}),
         ] {
             assert_eq!(facts(&body.to_string()), BodyFacts::default(), "{body}");
@@ -331,6 +406,12 @@ mod tests {
         }
         assert!(!facts(r#"{"input":[{"id":"msg_1","role":"user","content":"hi"}]}"#).has_item_references);
         assert!(facts(r#"{"input":[{"type":"item\u005freference","id":"msg_1"}]}"#).has_item_references);
+        for (content, is_stored) in
+            [("", true), (r#","encrypted_content":null"#, true), (r#","encrypted_content":"YQ""#, false)]
+        {
+            let body = format!(r#"{{"input":[{{"type":"reasoning","id":"rs_1","summary":[]{content}}}]}}"#);
+            assert_eq!(facts(&body).has_stored_reasoning, is_stored, "{body}");
+        }
         assert!(facts(r#"{"metadata":{"\u0074oolwire":"{}"}}"#).has_options);
         assert!(!facts(r#"{"messages":[{"type":"mcp","content":"\"mcp toolwire"}]}"#).names_servers);
         assert!(BodyFacts::of(b"{\"a\":01}").is_err() && BodyFacts::of(b"{} x").is_err());

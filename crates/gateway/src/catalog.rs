@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use serde_json::Value;
 use toolwire_contract::{Model, ModelError};
-use toolwire_dialect::{Dialect, Family};
+use toolwire_dialect::{ApiSupport, Dialect, Family};
 
 /// Finds models by the names that clients use.
 pub trait ModelCatalog: Send + Sync {
@@ -24,6 +25,8 @@ pub struct ServedModel {
     pub model: Arc<dyn Model>,
     /// The dialect of the requests to the provider; `None` if there is no provider.
     pub dialect: Option<Dialect>,
+    /// How much of the dialect's API the provider has.
+    pub api_support: ApiSupport,
     /// Sends requests that are already in the provider's format.
     pub upstream: Option<Arc<dyn Upstream>>,
 }
@@ -31,7 +34,7 @@ pub struct ServedModel {
 impl ServedModel {
     /// Creates a model that has no provider.
     pub fn new(model: Arc<dyn Model>) -> ServedModel {
-        ServedModel { model, dialect: None, upstream: None }
+        ServedModel { model, dialect: None, api_support: ApiSupport::default(), upstream: None }
     }
 
     /// Sets the provider.
@@ -48,6 +51,9 @@ pub trait Upstream: Send + Sync {
 
     /// Sends a request and returns the response, whatever its status is.
     fn forward(&self, request: ForwardedRequest) -> BoxFuture<'_, Result<ForwardedResponse, ModelError>>;
+
+    /// Removes the provider's keys from an error that a response contains.
+    fn redact(&self, error: Value) -> Value;
 }
 
 /// A request in the format of the provider.
@@ -97,8 +103,13 @@ impl ServedModel {
         self.dialect.map(Dialect::family)
     }
 
-    /// Whether the provider has exactly the API of the client.
+    /// Whether the provider has the complete API of the client.
     pub(crate) fn has_api_of(&self, family: Family) -> bool {
+        self.has_format_of(family) && self.api_support == ApiSupport::Complete
+    }
+
+    /// Whether the provider has the API of the client, or a part of it.
+    pub(crate) fn has_format_of(&self, family: Family) -> bool {
         self.dialect.is_some_and(|dialect| dialect.has_api_of(family))
     }
 }

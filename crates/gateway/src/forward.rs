@@ -12,11 +12,11 @@ use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Map, Value};
 use tokio::time::timeout_at;
 use toolwire_contract::ModelError;
-use toolwire_dialect::{ClientError, ErrorKind, Family};
+use toolwire_dialect::{ApiSupport, ClientError, ErrorKind, Family};
 
 use crate::body_scan::BodyFacts;
 use crate::catalog::{ForwardedBody, ForwardedRequest, ServedModel, Upstream};
-use crate::forwarded_events::{pass_on, took_too_long};
+use crate::forwarded_events::{Events, pass_on, took_too_long};
 use crate::gateway::{Caller, Inner};
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
@@ -64,7 +64,12 @@ impl Body {
     }
 
     fn raw(&self, key: &str) -> Option<&[u8]> {
-        self.fields.get(key).map(|range| &self.bytes[range])
+        self.fields.get(key).map(|field| &self.bytes[field.value.clone()])
+    }
+
+    /// Whether a field is set. `null` means absent, and `false` is the default of the fields that are switches.
+    fn sets(&self, key: &str) -> bool {
+        self.raw(key).is_some_and(|value| !matches!(value, b"null" | b"false"))
     }
 
     /// Returns the name of the model.
@@ -72,19 +77,28 @@ impl Body {
         serde_json::from_slice(self.raw("model")?).ok()
     }
 
-    /// Returns the body with the name that the provider uses for the model. All other bytes are unchanged.
-    fn with_model(&self, id: &str) -> Bytes {
-        let name = Value::from(id).to_string();
-        match self.fields.get("model") {
-            Some(range) if self.bytes[range.clone()] != *name.as_bytes() => {
-                let mut body = BytesMut::with_capacity(self.bytes.len() + name.len());
-                body.extend_from_slice(&self.bytes[..range.start]);
-                body.extend_from_slice(name.as_bytes());
-                body.extend_from_slice(&self.bytes[range.end..]);
-                body.freeze()
-            }
-            _ => self.bytes.clone(),
+    /// Returns the body with the provider's name of the model, and of the output limit if it has only a part of the API. All
+    /// other bytes stay as they are.
+    fn for_provider(&self, model: &str, api_support: ApiSupport) -> Bytes {
+        let name = Value::from(model).to_string();
+        let model = self.fields.get("model").map(|field| (field.value.clone(), name.as_str()));
+        let limit = self.fields.get("max_completion_tokens").filter(|_| api_support == ApiSupport::Partial);
+        let limit = limit.map(|field| (field.key.clone(), "max_tokens"));
+        let mut edits: Vec<_> = model.into_iter().chain(limit).collect();
+        edits.retain(|(range, text)| self.bytes[range.clone()] != *text.as_bytes());
+        edits.sort_by_key(|(range, _)| range.start);
+        if edits.is_empty() {
+            return self.bytes.clone();
         }
+        let mut body = BytesMut::with_capacity(self.bytes.len() + name.len());
+        let mut position = 0;
+        for (range, text) in edits {
+            body.extend_from_slice(&self.bytes[position..range.start]);
+            body.extend_from_slice(text.as_bytes());
+            position = range.end;
+        }
+        body.extend_from_slice(&self.bytes[position..]);
+        body.freeze()
     }
 }
 
@@ -104,12 +118,16 @@ impl Inner {
         let Some(served) = body.model().and_then(|name| self.models.find(&name).ok()) else {
             return Ok(None);
         };
-        if !served.has_api_of(family) || self.settings.agent.instructions.is_some() {
+        if !served.has_format_of(family) || self.settings.agent.instructions.is_some() {
             return Ok(None);
         }
-        let own_keys = ["toolwire", "previous_response_id", "conversation", "background", "mcp_servers"];
+        let own_keys = ["previous_response_id", "conversation", "background", "mcp_servers"];
         let is_ours = self.hidden.is_mentioned(&body.bytes) || self.items.is_mentioned(&body.bytes);
-        if is_ours || own_keys.iter().any(|key| body.raw(key).is_some()) {
+        if is_ours || body.raw("toolwire").is_some() || own_keys.iter().any(|key| body.sets(key)) {
+            return Ok(None);
+        }
+        let has_both_limits = body.raw("max_completion_tokens").is_some() && body.raw("max_tokens").is_some();
+        if has_both_limits && served.api_support == ApiSupport::Partial {
             return Ok(None);
         }
         let selection = RequestOptions::take(headers, &mut Map::new())?.selection;
@@ -119,11 +137,15 @@ impl Inner {
         let Some(upstream) = served.upstream.clone() else { return Ok(None) };
         // The scan of the top level compares bytes. This one parses the whole body, so it finds escaped and nested keys too.
         let facts = body.facts()?;
-        if facts.names_servers || facts.has_options {
+        // Clients that share the account could read reasoning of each other; the loop sends none of it.
+        let has_foreign_reasoning = facts.has_stored_reasoning && !self.settings.allows_provider_state();
+        if facts.names_servers || facts.has_options || has_foreign_reasoning {
             return Ok(None);
         }
-        let mut request =
-            ForwardedRequest { body: body.with_model(upstream.model_id()), ..ForwardedRequest::default() };
+        let mut request = ForwardedRequest {
+            body: body.for_provider(upstream.model_id(), served.api_support),
+            ..ForwardedRequest::default()
+        };
         request.headers = sent_headers(family, headers);
         let forward = Forward {
             family,
@@ -149,7 +171,7 @@ impl Inner {
         })?;
         let request = ForwardedRequest {
             path: Some(path),
-            body: body.with_model(upstream.model_id()),
+            body: body.for_provider(upstream.model_id(), ApiSupport::Complete),
             ..ForwardedRequest::default()
         };
         let forward = Forward {
@@ -204,6 +226,7 @@ impl Forward {
         upstream: Arc<dyn Upstream>,
         request: ForwardedRequest,
     ) -> Result<HttpResponse, Failure> {
+        let is_model_api = request.path.is_none();
         let response = timeout_at(self.deadline, upstream.forward(request)).await;
         let response = response.map_err(|_| took_too_long())?.map_err(|error| model_error(&error))?;
         let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::BAD_GATEWAY);
@@ -212,7 +235,7 @@ impl Forward {
                 self.refused(status, &response.headers, &body)
             }
             ForwardedBody::Parts(_) if !status.is_success() => self.refused(status, &response.headers, b""),
-            body => Ok(self.accepted(status, &response.headers, body)),
+            body => Ok(self.accepted(status, &response.headers, body, upstream, is_model_api)),
         }
     }
 
@@ -221,6 +244,8 @@ impl Forward {
         status: StatusCode,
         headers: &[(String, Vec<u8>)],
         body: ForwardedBody,
+        upstream: Arc<dyn Upstream>,
+        is_model_api: bool,
     ) -> HttpResponse {
         let mut response = Response::new(ResponseBody::Whole(Bytes::new()));
         *response.status_mut() = status;
@@ -232,9 +257,14 @@ impl Forward {
             response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
         }
         *response.body_mut() = match body {
-            ForwardedBody::Complete(bytes) => ResponseBody::Whole(bytes),
+            ForwardedBody::Complete(bytes) => ResponseBody::Whole(redacted(bytes, &*upstream)),
             ForwardedBody::Parts(parts) => {
-                let events = is_events.then_some((self.family, self.request_id));
+                let (family, request_id) = (self.family, self.request_id);
+                let new_events = || Events::new(family, request_id, self.model, upstream);
+                let events = is_events.then(new_events).map(|mut events| {
+                    events.has_known_end = is_model_api;
+                    events
+                });
                 ResponseBody::stream(pass_on(parts, self.deadline, events))
             }
         };
@@ -274,6 +304,19 @@ impl Forward {
         let mut refused = json(status, &body);
         copy_headers(refused.headers_mut(), headers);
         Ok(refused)
+    }
+}
+
+/// Removes the provider's keys from a complete response that is an error, or contains one.
+fn redacted(body: Bytes, upstream: &dyn Upstream) -> Bytes {
+    let fields = TopLevel::scan(&body).ok();
+    let error = fields.as_ref().and_then(|fields| fields.get("error"));
+    if error.is_none_or(|error| body[error.value.clone()] == *b"null") {
+        return body;
+    }
+    match serde_json::from_slice::<Value>(&body) {
+        Ok(value) => Bytes::from(upstream.redact(value).to_string()),
+        Err(_) => body,
     }
 }
 

@@ -1,12 +1,17 @@
 //! Passes the event stream of a provider on to a client with the same API.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream, Stream};
+use memchr::memmem;
+use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwire_contract::ModelError;
 use toolwire_dialect::{ClientError, ErrorKind, Family};
 
+use crate::catalog::Upstream;
 use crate::response::{Interrupted, model_error};
 
 /// The maximum size of an event that is held back until it is complete. A longer event is passed on in parts.
@@ -22,33 +27,163 @@ pub(crate) fn took_too_long() -> ClientError {
 pub(crate) fn pass_on(
     parts: BoxStream<'static, Result<Bytes, ModelError>>,
     deadline: Instant,
-    events: Option<(Family, String)>,
+    events: Option<Events>,
 ) -> impl Stream<Item = Result<Bytes, Interrupted>> + Send + 'static {
-    let state = Some((parts, Held::default(), events));
+    let state = Some((parts, events));
     stream::unfold(state, move |state| async move {
-        let (mut parts, mut held, events) = state?;
+        let (mut parts, mut events) = state?;
         loop {
-            let error = match timeout_at(deadline, parts.next()).await {
-                Ok(Some(Ok(bytes))) => {
-                    let bytes = if events.is_some() { held.complete_events(bytes) } else { bytes };
+            let error = match (timeout_at(deadline, parts.next()).await, &mut events) {
+                (Ok(Some(Ok(bytes))), None) if bytes.is_empty() => continue,
+                (Ok(Some(Ok(bytes))), None) => return Some((Ok(bytes), Some((parts, events)))),
+                (Ok(Some(Ok(bytes))), Some(received)) => {
+                    let bytes = received.next(bytes);
                     if bytes.is_empty() {
                         continue;
                     }
-                    return Some((Ok(bytes), Some((parts, held, events))));
+                    return Some((Ok(bytes), Some((parts, events))));
                 }
-                Ok(None) => {
-                    let rest = held.bytes.split().freeze();
-                    return (!rest.is_empty()).then_some((Ok(rest), None));
-                }
-                Ok(Some(Err(error))) => model_error(&error),
-                Err(_) => took_too_long(),
+                (Ok(None), None) => return None,
+                (Ok(None), Some(received)) => match received.finish() {
+                    Ok(rest) => return (!rest.is_empty()).then_some((Ok(rest), None)),
+                    Err(error) => model_error(&error),
+                },
+                (Ok(Some(Err(error))), _) => model_error(&error),
+                (Err(_), _) => took_too_long(),
             };
-            let Some((family, request_id)) = &events else { return Some((Err(Interrupted), None)) };
-            let start = if held.is_inside { "\n\n" } else { "" };
-            let event = format!("{start}{}", error.event(*family, request_id));
+            let Some(events) = &events else { return Some((Err(Interrupted), None)) };
+            let start = if events.held.is_inside { "\n\n" } else { "" };
+            let event = format!("{start}{}", error.event(events.family, &events.request_id));
             return Some((Ok(Bytes::from(event)), None));
         }
     })
+}
+
+/// The events of one response.
+pub(crate) struct Events {
+    family: Family,
+    request_id: String,
+    /// The name of the model, for errors.
+    model: String,
+    upstream: Arc<dyn Upstream>,
+    /// Whether the events are those of the family, so that the last one is known.
+    pub(crate) has_known_end: bool,
+    held: Held,
+    /// The last event with data. Only the beginning of a very long one.
+    last: Bytes,
+}
+
+impl Events {
+    pub(crate) fn new(
+        family: Family,
+        request_id: String,
+        model: String,
+        upstream: Arc<dyn Upstream>,
+    ) -> Events {
+        let (held, last) = (Held::default(), Bytes::new());
+        Events { family, request_id, model, upstream, has_known_end: true, held, last }
+    }
+
+    /// Returns what can be passed on now.
+    fn next(&mut self, bytes: Bytes) -> Bytes {
+        let was_inside = self.held.is_inside;
+        let bytes = self.held.complete_events(bytes);
+        if bytes.is_empty() {
+            return bytes;
+        }
+        if self.held.is_inside {
+            if !was_inside {
+                self.last = bytes.clone();
+            }
+            return bytes;
+        }
+        if let Some(last) = last_event(&bytes) {
+            self.last = bytes.slice(last..);
+        }
+        self.redacted(bytes)
+    }
+
+    /// Returns the rest of a stream that ends, or an error if the response is not complete.
+    fn finish(&mut self) -> Result<Bytes, ModelError> {
+        let rest = self.held.bytes.split().freeze();
+        let is_complete = |event: &[u8]| ends_response(self.family, event);
+        if !self.has_known_end || is_complete(&self.last) || is_complete(&rest) {
+            return Ok(self.redacted(rest));
+        }
+        let problem = "the stream ended before the response was complete".to_owned();
+        Err(ModelError::Broken { model: self.model.clone(), problem })
+    }
+
+    /// Removes the provider's keys from errors. All other events stay as they are.
+    fn redacted(&self, bytes: Bytes) -> Bytes {
+        if memmem::find(&bytes, b"error").is_none() {
+            return bytes;
+        }
+        let mut redacted = BytesMut::with_capacity(bytes.len());
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let (event, following) = rest.split_at(first_event(rest));
+            match self.redacted_error(event) {
+                Some(error) => redacted.extend_from_slice(error.as_bytes()),
+                None => redacted.extend_from_slice(event),
+            }
+            rest = following;
+        }
+        redacted.freeze()
+    }
+
+    /// Returns an event without keys, if it is an error that contains any.
+    fn redacted_error(&self, event: &[u8]) -> Option<String> {
+        memmem::find(event, b"error")?;
+        let (name, data) = read_event(event);
+        let error: Value = serde_json::from_slice(&data).ok()?;
+        let is_set = |pointer: &str| error.pointer(pointer).is_some_and(|value| !value.is_null());
+        if error["type"] != "error" && !is_set("/error") && !is_set("/response/error") {
+            return None;
+        }
+        let redacted = self.upstream.redact(error.clone());
+        let name = name.map_or_else(String::new, |name| format!("event: {name}\n"));
+        (redacted != error).then(|| format!("{name}data: {redacted}\n\n"))
+    }
+}
+
+/// Returns the name and the data of an event.
+fn read_event(event: &[u8]) -> (Option<String>, Vec<u8>) {
+    let (mut name, mut data) = (None, Vec::new());
+    for line in event.split(|byte| matches!(byte, b'\n' | b'\r')) {
+        if let Some(text) = line.strip_prefix(b"event:") {
+            name = Some(String::from_utf8_lossy(text).trim().to_owned());
+        } else if let Some(text) = line.strip_prefix(b"data:") {
+            data.extend_from_slice(text);
+        }
+    }
+    (name, data)
+}
+
+/// Whether a response is complete after this event. Some servers end Chat Completions without `[DONE]`.
+fn ends_response(family: Family, event: &[u8]) -> bool {
+    let (name, data) = read_event(event);
+    if data.trim_ascii() == b"[DONE]" {
+        return true;
+    }
+    let data: Value = serde_json::from_slice(&data).unwrap_or(Value::Null);
+    let is_type = |types: &[&str]| {
+        let names = [name.as_deref(), data["type"].as_str()];
+        names.into_iter().flatten().any(|name| types.contains(&name))
+    };
+    match family {
+        Family::Anthropic => is_type(&["message_stop", "error"]),
+        Family::OpenAiResponses => {
+            is_type(&["response.completed", "response.incomplete", "response.failed", "error"])
+        }
+        _ => {
+            let choices = data["choices"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let is_usage = choices.is_empty() && !data["usage"].is_null();
+            !data["error"].is_null()
+                || is_usage
+                || choices.iter().any(|choice| !choice["finish_reason"].is_null())
+        }
+    }
 }
 
 /// The beginning of an event whose end has not arrived. It is held back, because an error event cannot follow half an
@@ -85,11 +220,33 @@ impl Held {
 
 /// Returns the position after the last empty line.
 fn end_of_events(bytes: &[u8]) -> usize {
-    let is_end = |end: &usize| {
-        let bytes = &bytes[..*end];
-        bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n") || bytes.ends_with(b"\r\r")
-    };
-    (2..=bytes.len()).rev().find(is_end).unwrap_or(0)
+    (2..=bytes.len()).rev().find(|end| is_end(&bytes[..*end])).unwrap_or(0)
+}
+
+/// Whether the last line is empty.
+fn is_end(bytes: &[u8]) -> bool {
+    bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n") || bytes.ends_with(b"\r\r")
+}
+
+/// Returns the length of the first event, with the empty line after it.
+fn first_event(bytes: &[u8]) -> usize {
+    (2..=bytes.len()).find(|end| is_end(&bytes[..*end])).unwrap_or(bytes.len())
+}
+
+/// Returns the position of the last event with data.
+fn last_event(bytes: &[u8]) -> Option<usize> {
+    let mut end = bytes.len();
+    while end > 0 {
+        let start = end_of_events(&bytes[..end - 1]);
+        if bytes[start..end]
+            .split(|byte| matches!(byte, b'\n' | b'\r'))
+            .any(|line| line.starts_with(b"data:"))
+        {
+            return Some(start);
+        }
+        end = start;
+    }
+    None
 }
 
 #[cfg(test)]
@@ -97,13 +254,34 @@ fn end_of_events(bytes: &[u8]) -> usize {
 mod tests {
     use std::time::Duration;
 
-    use super::*;
+    use futures::future::BoxFuture;
 
-    async fn passed(parts: Vec<Result<&'static str, ModelError>>, is_events: bool) -> (String, bool) {
+    use super::*;
+    use crate::catalog::{ForwardedRequest, ForwardedResponse};
+
+    struct Provider;
+
+    impl Upstream for Provider {
+        fn model_id(&self) -> &str {
+            "m"
+        }
+
+        fn forward(&self, _: ForwardedRequest) -> BoxFuture<'_, Result<ForwardedResponse, ModelError>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn redact(&self, error: Value) -> Value {
+            serde_json::from_str(&error.to_string().replace("sk-secret", "…")).expect("JSON")
+        }
+    }
+
+    type Parts = Vec<Result<&'static str, ModelError>>;
+
+    async fn passed(parts: Parts, family: Option<Family>) -> (String, bool) {
         let parts = stream::iter(parts.into_iter().map(|part| part.map(Bytes::from))).boxed();
         let deadline = Instant::now() + Duration::from_secs(60);
-        let events = is_events.then(|| (Family::Anthropic, "req_1".to_owned()));
-        let mut passed = Box::pin(pass_on(parts, deadline, events));
+        let events = |family| Events::new(family, "req_1".to_owned(), "m".to_owned(), Arc::new(Provider));
+        let mut passed = Box::pin(pass_on(parts, deadline, family.map(events)));
         let mut text = String::new();
         while let Some(part) = passed.next().await {
             match part {
@@ -120,8 +298,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_follows_the_last_complete_event() {
-        let (text, is_interrupted) =
-            passed(vec![Ok("data: 1\n\ndata: "), Ok("2\n"), Ok("\nda"), Err(broken())], true).await;
+        let parts = vec![Ok("data: 1\n\ndata: "), Ok("2\n"), Ok("\nda"), Err(broken())];
+        let (text, is_interrupted) = passed(parts, Some(Family::Anthropic)).await;
         let (events, error) = text.split_at("data: 1\n\ndata: 2\n\n".len());
         assert_eq!((events, is_interrupted), ("data: 1\n\ndata: 2\n\n", false));
         assert!(error.starts_with("event: error\ndata: {\"type\":\"error\""), "{error}");
@@ -131,18 +309,80 @@ mod tests {
     #[tokio::test]
     async fn bytes_stay_as_they_are() {
         for end in ["\n\n", "\r\n\r\n", ""] {
-            let whole = format!("event: a\ndata: 1{end}: b\n\ndata: 3{end}");
+            let whole = format!(
+                "event: a\ndata: {{\"text\":\"error\"}}{end}: b\n\ndata: {{\"type\":\"message_stop\"}}{end}"
+            );
             let bytes: &'static str = whole.clone().leak();
             let parts = (0..bytes.len()).map(|index| Ok(&bytes[index..=index])).collect();
-            assert_eq!(passed(parts, true).await, (whole, false));
+            assert_eq!(passed(parts, Some(Family::Anthropic)).await, (whole.clone(), false));
+            assert_eq!(passed(vec![Ok(bytes)], Some(Family::Anthropic)).await, (whole, false));
         }
-        assert_eq!(passed(vec![Ok("abc"), Err(broken())], false).await, ("abc".to_owned(), true));
+        assert_eq!(passed(vec![Ok("abc"), Err(broken())], None).await, ("abc".to_owned(), true));
+        assert_eq!(passed(vec![Ok("abc")], None).await, ("abc".to_owned(), false));
+    }
+
+    /// The connection may be closed properly in the middle of a response.
+    #[tokio::test]
+    async fn a_stream_without_its_last_event_ends_with_an_error() {
+        let choice = r#"{"choices":[{"index":0,"delta":{"content":"[DONE]"},"finish_reason":null}]}"#;
+        let finish = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+        let usage = r#"{"choices":[],"usage":{"total_tokens":1}}"#;
+        let delta = r#"{"type":"content_block_delta","delta":{"text":"message_stop"}}"#;
+        for (family, data, is_complete) in [
+            (Family::OpenAiChat, "[DONE]", true),
+            (Family::OpenAiChat, finish, true),
+            (Family::OpenAiChat, usage, true),
+            (Family::OpenAiChat, r#"{"error":{"message":"no"}}"#, true),
+            (Family::OpenAiChat, choice, false),
+            (Family::Anthropic, r#"{"type":"message_stop"}"#, true),
+            (Family::Anthropic, r#"{"type":"error","error":{}}"#, true),
+            (Family::Anthropic, delta, false),
+            (Family::OpenAiResponses, r#"{"type":"response.completed"}"#, true),
+            (Family::OpenAiResponses, r#"{"type":"response.incomplete"}"#, true),
+            (Family::OpenAiResponses, r#"{"type":"response.failed"}"#, true),
+            (Family::OpenAiResponses, r#"{"type":"response.output_text.done"}"#, false),
+        ] {
+            let sent: &'static str = format!("data: {{}}\n\ndata: {data}\n\n: ping\n\n").leak();
+            let (text, _) = passed(vec![Ok(sent)], Some(family)).await;
+            let end = text.strip_prefix(sent).unwrap_or_else(|| panic!("{family:?}: {text}"));
+            let is_error = end.contains("\"error\"") && end.contains("interrupted") && end.ends_with("\n\n");
+            assert_eq!((end.is_empty(), is_error), (is_complete, !is_complete), "{family:?}: {text}");
+        }
+        // Half an event is not passed on.
+        let (text, _) = passed(vec![Ok("data: {}\n\ndata: {\"a"), Ok("b")], Some(Family::Anthropic)).await;
+        assert!(text.starts_with("data: {}\n\nevent: error\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn errors_contain_no_keys() {
+        let text = "data: {\"text\":\"sk-secret is no error\"}\n\n";
+        for (name, error) in [
+            ("", r#"{"error":{"message":"the key sk-secret is wrong"}}"#),
+            ("event: error\n", r#"{"type":"error","error":{"message":"the key sk-secret is wrong"}}"#),
+            ("event: error\n", r#"{"type":"error","message":"the key sk-secret is wrong"}"#),
+            (
+                "event: response.failed\n",
+                r#"{"type":"response.failed","response":{"error":{"message":"the key sk-secret is wrong"}}}"#,
+            ),
+        ] {
+            for family in [Family::OpenAiChat, Family::OpenAiResponses, Family::Anthropic] {
+                let sent: &'static str = format!("{text}{name}data: {error}\n\ndata: [DONE]\n\n").leak();
+                let expected = sent.replace("the key sk-secret", "the key …");
+                assert_eq!(passed(vec![Ok(sent)], Some(family)).await, (expected.clone(), false));
+                let parts = (0..sent.len()).map(|index| Ok(&sent[index..=index])).collect();
+                assert_eq!(passed(parts, Some(family)).await, (expected, false));
+            }
+        }
     }
 
     #[tokio::test]
     async fn a_very_long_event_is_not_held() {
         let long: &'static str = "x".repeat(MAX_HELD_BYTES + 1).leak();
-        let (text, _) = passed(vec![Ok(long), Err(broken())], true).await;
+        let (text, _) = passed(vec![Ok(long), Err(broken())], Some(Family::Anthropic)).await;
         assert!(text.starts_with(&format!("{long}\n\nevent: error\n")));
+        let last: &'static str = format!("event: response.completed\ndata: {long}").leak();
+        let parts = vec![Ok(last), Ok("x\n"), Ok("\n")];
+        let (text, _) = passed(parts, Some(Family::OpenAiResponses)).await;
+        assert_eq!(text, format!("{last}x\n\n"));
     }
 }

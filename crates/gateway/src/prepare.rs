@@ -20,8 +20,7 @@ use crate::response::Failure;
 use crate::verbatim;
 
 /// Parameters that change the meaning of the response. The request fails if the model's API does not have them.
-const ESSENTIAL: [&str; 6] =
-    ["logprobs", "top_logprobs", "modalities", "audio", "web_search_options", "prediction"];
+const ESSENTIAL: [&str; 2] = ["web_search_options", "prediction"];
 
 /// A request, ready to run.
 pub(crate) struct Prepared {
@@ -63,9 +62,11 @@ impl Inner {
         }
         let mut client = read_request(family, body)?;
         let served = self.find_model(&client.model)?;
+        reject_unreturned(family, &client, &served)?;
         options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
         head.model.clone_from(&client.model);
         head.stream_usage = client.stream_usage;
+        head.has_functions = client.has_functions;
         head.shows_server_calls = options.show_calls || !client.hosted_servers.is_empty();
         options.selection.can_approve =
             family == Family::OpenAiResponses && !client.hosted_servers.is_empty();
@@ -158,6 +159,34 @@ fn reject_state(family: Family, body: &Map<String, Value>) -> Result<(), Failure
         }
         None => Ok(()),
     }
+}
+
+/// Refuses parameters that request a part of the response that is not passed on.
+fn reject_unreturned(family: Family, client: &ClientRequest, served: &ServedModel) -> Result<(), Failure> {
+    let Some(parameter) = unreturned(client) else { return Ok(()) };
+    let hint = match served.has_format_of(family) {
+        true => "; with the header `x-toolwire-servers: none`, the provider gets the request unchanged",
+        false => "",
+    };
+    let message = format!("`{parameter}` is not supported in a response that the gateway writes{hint}");
+    let mut error = ClientError::new(ErrorKind::UnsupportedParameter, message);
+    error.parameter = Some(parameter.to_owned());
+    Err(error.into())
+}
+
+fn unreturned(client: &ClientRequest) -> Option<&'static str> {
+    let fields = &client.request.generation.family_fields.as_ref()?.fields;
+    let list = |name: &str| fields.get(name).and_then(Value::as_array).into_iter().flatten();
+    let is_set = |name: &str| fields.get(name).is_some_and(|value| !value.is_null());
+    let is_any = |name: &str, default: Value| is_set(name) && fields.get(name) != Some(&default);
+    let requests = [
+        ("logprobs", is_any("logprobs", json!(false))),
+        ("top_logprobs", is_any("top_logprobs", json!(0))),
+        ("modalities", list("modalities").any(|modality| modality != "text")),
+        ("audio", is_set("audio")),
+        ("include", list("include").any(|part| part == "message.output_text.logprobs")),
+    ];
+    requests.into_iter().find(|(_, is_requested)| *is_requested).map(|(name, _)| name)
 }
 
 /// Reads a request in the format of the client's API.

@@ -32,7 +32,7 @@ impl RequestOptions {
         {
             fields.extend(read_object("metadata.toolwire", found)?);
         }
-        if let Some(found) = body.shift_remove("toolwire") {
+        if let Some(found) = body.shift_remove("toolwire").filter(|found| !found.is_null()) {
             fields.extend(read_object("toolwire", found)?);
         }
         let mut options = RequestOptions::default();

@@ -3,6 +3,7 @@
 //! A body that is forwarded unchanged must mean the same to every parser. Its keys must therefore be unique, even
 //! if case is ignored, and written without escapes.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -11,9 +12,56 @@ use memchr::memchr2;
 /// The maximum nesting, which is also that of `serde_json`.
 const MAX_DEPTH: usize = 127;
 
-/// The fields of an object: each key, and the position of its value.
+/// Keys with a meaning in one of the APIs. Some parsers ignore case, so other spellings of these keys are refused.
+const KEYS: [&str; 34] = [
+    "audio",
+    "background",
+    "container",
+    "conversation",
+    "function_call",
+    "functions",
+    "include",
+    "input",
+    "instructions",
+    "logprobs",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_tokens",
+    "mcp_servers",
+    "messages",
+    "metadata",
+    "modalities",
+    "model",
+    "n",
+    "parallel_tool_calls",
+    "previous_response_id",
+    "prompt",
+    "response_format",
+    "service_tier",
+    "store",
+    "stream",
+    "stream_options",
+    "system",
+    "temperature",
+    "text",
+    "thinking",
+    "tool_choice",
+    "tools",
+    "toolwire",
+];
+
+/// The fields of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TopLevel(Vec<(String, Range<usize>)>);
+pub(crate) struct TopLevel(Vec<Field>);
+
+/// The positions of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    name: String,
+    /// Without its quotation marks.
+    pub(crate) key: Range<usize>,
+    pub(crate) value: Range<usize>,
+}
 
 /// The reason why a body is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +74,8 @@ pub(crate) enum InvalidBody {
     TooDeep,
     #[error("the body has the key `{0}` more than once")]
     DuplicateKey(String),
+    #[error("the body has the key `{0}`; write it as `{1}`")]
+    OtherSpelling(String, String),
     #[error("the body has a key with escapes or control characters; write top-level keys without escapes")]
     EscapedKey,
 }
@@ -41,7 +91,7 @@ impl TopLevel {
                 Err(error) => syntax(error),
             });
         }
-        let mut fields: Vec<(String, Range<usize>)> = Vec::new();
+        let mut fields: Vec<Field> = Vec::new();
         let mut known = HashSet::new();
         scanner.position += 1;
         if scanner.next_token() == Some(b'}') {
@@ -49,11 +99,16 @@ impl TopLevel {
         } else {
             loop {
                 let key = scanner.key()?;
-                if !known.insert(key.to_ascii_lowercase()) {
-                    return Err(InvalidBody::DuplicateKey(key.to_owned()));
+                let name = &text[key.clone()];
+                let plain = folded(name);
+                if plain != name && KEYS.binary_search(&&*plain).is_ok() {
+                    return Err(InvalidBody::OtherSpelling(name.to_owned(), plain.into_owned()));
+                }
+                if !known.insert(plain) {
+                    return Err(InvalidBody::DuplicateKey(name.to_owned()));
                 }
                 let value = scanner.value()?;
-                fields.push((key.to_owned(), value));
+                fields.push(Field { name: name.to_owned(), key, value });
                 match scanner.next_token() {
                     Some(b',') => scanner.position += 1,
                     Some(b'}') => break scanner.position += 1,
@@ -67,9 +122,21 @@ impl TopLevel {
         }
     }
 
-    /// Returns the position of a value.
-    pub(crate) fn get(&self, key: &str) -> Option<Range<usize>> {
-        self.0.iter().find(|(known, _)| known == key).map(|(_, range)| range.clone())
+    pub(crate) fn get(&self, name: &str) -> Option<&Field> {
+        self.0.iter().find(|field| field.name == name)
+    }
+}
+
+/// Returns a key in the spelling that parsers which ignore case find it by. Go's also takes two other characters for letters.
+pub(crate) fn folded(key: &str) -> Cow<'_, str> {
+    let fold = |letter: char| match letter {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        other => other.to_ascii_lowercase(),
+    };
+    match key.chars().all(|letter| fold(letter) == letter) {
+        true => Cow::Borrowed(key),
+        false => key.chars().map(fold).collect(),
     }
 }
 
@@ -100,15 +167,15 @@ impl<'b> Scanner<'b> {
         }
     }
 
-    /// Reads a key and the colon after it.
-    fn key(&mut self) -> Result<&'b str, InvalidBody> {
+    /// Reads a key and the colon after it. Returns the position of the key.
+    fn key(&mut self) -> Result<Range<usize>, InvalidBody> {
         if self.next_token() != Some(b'"') {
             return Err(self.unexpected());
         }
         let start = self.position + 1;
         self.string()?;
-        let key = &self.text[start..self.position - 1];
-        if key.bytes().any(|byte| byte == b'\\' || byte.is_ascii_control()) {
+        let key = start..self.position - 1;
+        if self.text[key.clone()].bytes().any(|byte| byte == b'\\' || byte.is_ascii_control()) {
             return Err(InvalidBody::EscapedKey);
         }
         if self.next_token() != Some(b':') {
@@ -183,7 +250,16 @@ mod tests {
 
     fn fields(body: &str) -> Result<Vec<(String, String)>, InvalidBody> {
         let scanned = TopLevel::scan(body.as_bytes())?;
-        Ok(scanned.0.iter().map(|(key, range)| (key.clone(), body[range.clone()].to_owned())).collect())
+        let field = |field: &Field| {
+            assert_eq!(body[field.key.clone()], field.name);
+            (field.name.clone(), body[field.value.clone()].to_owned())
+        };
+        Ok(scanned.0.iter().map(field).collect())
+    }
+
+    #[test]
+    fn keys_are_sorted() {
+        assert!(KEYS.is_sorted());
     }
 
     #[test]
@@ -200,7 +276,13 @@ mod tests {
     fn keys_with_two_meanings_are_refused() {
         let duplicate = |key: &str| Err(InvalidBody::DuplicateKey(key.to_owned()));
         assert_eq!(fields(r#"{"model":"a","model":"b"}"#), duplicate("model"));
-        assert_eq!(fields(r#"{"model":"a","Model":"b"}"#), duplicate("Model"));
+        let other =
+            |key: &str, plain: &str| Err(InvalidBody::OtherSpelling(key.to_owned(), plain.to_owned()));
+        assert_eq!(fields(r#"{"model":"a","Model":"b"}"#), other("Model", "model"));
+        assert_eq!(fields(r#"{"Messages":[]}"#), other("Messages", "messages"));
+        assert_eq!(fields("{\"tool\u{17f}\":[]}"), other("tool\u{17f}", "tools"));
+        assert_eq!(fields(r#"{"later":1,"Later":2}"#), duplicate("Later"));
+        assert!(fields(r#"{"enableThinking":true}"#).is_ok());
         assert_eq!(fields(r#"{"\u006dodel":"a"}"#), Err(InvalidBody::EscapedKey));
     }
 

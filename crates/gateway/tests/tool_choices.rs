@@ -111,12 +111,17 @@ async fn client_tools_that_a_provider_does_not_take_are_refused() {
     assert_eq!(names.split(' ').count(), 63, "{names}");
 }
 
-/// OpenAI's deprecated parameters for tools are rejected with an error, not ignored.
+/// OpenAI's deprecated parameters for tools are converted, so the current ones cannot be sent too.
 #[tokio::test]
-async fn deprecated_functions_are_refused() {
+async fn functions_and_tools_are_refused_together() {
     let gateway = TestGateway::start().await;
-    for parameter in ["functions", "function_call"] {
-        let (status, error) = send(&gateway, CHAT, &json!({parameter: [{"name": "f"}]})).await;
+    let tools = json!([{"type": "function", "function": {"name": "g"}}]);
+    for (parameter, body) in [
+        ("functions", json!({"functions": [{"name": "f"}], "tools": tools})),
+        ("functions", json!({"functions": "f", "tools": null})),
+        ("function_call", json!({"function_call": "auto", "tool_choice": "none"})),
+    ] {
+        let (status, error) = send(&gateway, CHAT, &body).await;
         assert_eq!((status, &error["error"]["param"]), (400, &json!(parameter)), "{error}");
     }
 }

@@ -6,8 +6,9 @@ mod client;
 mod support;
 
 use client::{CHAT, Client, MESSAGES, RESPONSES, text};
-use serde_json::json;
+use serde_json::{Value, json};
 use support::TestGateway;
+use toolwire_testkit::http_client;
 
 /// If a client returns parallel calls as call, result, call, result, the hidden calls are inserted once.
 #[tokio::test]
@@ -68,5 +69,38 @@ async fn a_result_without_a_call_is_refused() {
             assert!(message.contains(expected) && message.contains(&id), "{path}: {message}");
             assert_eq!(gateway.model.requests().len(), before, "{path}");
         }
+    }
+}
+
+/// The deprecated form of tools has no ids, and one call per message.
+#[tokio::test]
+async fn functions_are_tools() {
+    let gateway = TestGateway::start().await;
+    let functions = json!([{"name": "get_weather", "parameters": {"type": "object"}}, {"name": "get_time"}]);
+    for model in ["scripted", "openai", "anthropic"] {
+        let post = async |messages: &Value, choice: &str| {
+            let body = json!({"model": model, "messages": messages, "functions": functions, "function_call": choice});
+            let request = http_client().post(gateway.url("/v1/chat/completions")).json(&body);
+            let response = request.send().await.unwrap();
+            let (status, body) = (response.status().as_u16(), response.json::<Value>().await.unwrap());
+            assert_eq!(status, 200, "{model}: {body}");
+            body["choices"][0].clone()
+        };
+        // The model calls two functions, and a message can have only one of them.
+        let question = json!({"role": "user", "content": "clients"});
+        let choice = post(&json!([question]), "auto").await;
+        let call = json!({"name": "get_weather", "arguments": "{\"city\":\"Paris\"}"});
+        assert_eq!(
+            (&choice["finish_reason"], &choice["message"]["function_call"]),
+            (&json!("function_call"), &call)
+        );
+        assert_eq!(choice["message"].get("tool_calls"), None);
+        let result = json!({"role": "function", "name": "get_weather", "content": "sunny"});
+        let choice = post(&json!([question, choice["message"], result]), "auto").await;
+        assert_eq!(choice["message"]["content"], "Results: sunny.", "{model}: {choice}");
+        let request = gateway.model.requests().pop().unwrap();
+        assert_eq!(request.tools.iter().filter(|tool| tool.name == "get_time").count(), 1);
+        let fields = request.verbatim.iter().flat_map(|verbatim| &verbatim.fields);
+        assert!(fields.into_iter().all(|(name, _)| !name.starts_with("function")), "{model}");
     }
 }

@@ -148,7 +148,64 @@ async fn tools_that_only_a_provider_has_are_refused_elsewhere() {
     let body =
         json!({"model": "azure", "messages": hi, "tools": [{"type": "custom", "custom": {"name": "sql"}}]});
     assert!(message("/v1/chat/completions", body).await.contains("`custom`"));
+    let body = json!({"model": "compatible", "messages": hi, "tools": [{"type": "custom", "custom": {"name": "sql"}}]});
+    assert!(message("/v1/chat/completions", body).await.contains("`custom`"));
     let body = json!({"model": "responses", "input": "hi", "tools": [{"type": "web_search"}]});
     let refused = message("/v1/responses", body).await;
     assert!(refused.contains("`web_search`") && refused.contains("`x-toolwire-servers: none`"), "{refused}");
+}
+
+/// A server that only follows an API may reject what the API allows, so its requests are converted.
+#[tokio::test]
+async fn a_server_with_a_part_of_the_api_gets_a_converted_request() {
+    let gateway = TestGateway::start().await;
+    let body = json!({"model": "compatible", "max_completion_tokens": 9, "messages": [{"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": "say hi"}]});
+    let (status, response) = post(&gateway, "/v1/chat/completions", body.to_string()).await;
+    assert_eq!(status, 200, "{response}");
+    let request = gateway.model.requests().pop().unwrap();
+    assert_eq!((request.verbatim, request.max_output_tokens), (None, Some(9)));
+}
+
+/// A response of the loop does not have these parts, whatever the provider returns.
+#[tokio::test]
+async fn parameters_for_parts_that_are_not_returned_are_refused() {
+    let gateway = TestGateway::start().await;
+    let chat =
+        |key: &str, value: Value| json!({"messages": [{"role": "user", "content": "say hi"}], key: value});
+    let input = |key: &str, value: Value| json!({"input": "say hi", key: value});
+    for model in ["openai", "compatible", "responses", "anthropic", "scripted"] {
+        for (path, parameter, mut body, expected) in [
+            ("/v1/chat/completions", "logprobs", chat("logprobs", json!(true)), 400),
+            ("/v1/chat/completions", "top_logprobs", chat("top_logprobs", json!(3)), 400),
+            ("/v1/chat/completions", "modalities", chat("modalities", json!(["text", "audio"])), 400),
+            ("/v1/chat/completions", "audio", chat("audio", json!({"voice": "alloy"})), 400),
+            ("/v1/chat/completions", "n", chat("n", json!(2)), 400),
+            ("/v1/responses", "include", input("include", json!(["message.output_text.logprobs"])), 400),
+            ("/v1/responses", "top_logprobs", input("top_logprobs", json!(3)), 400),
+            ("/v1/chat/completions", "", chat("logprobs", json!(false)), 200),
+            ("/v1/chat/completions", "", chat("top_logprobs", Value::Null), 200),
+            ("/v1/chat/completions", "", chat("modalities", json!(["text"])), 200),
+            ("/v1/responses", "", input("include", json!(["reasoning.encrypted_content"])), 200),
+        ] {
+            body["model"] = json!(model);
+            let (status, response) = post(&gateway, path, body.to_string()).await;
+            assert_eq!(status, expected, "{model} {body}: {response}");
+            if status == 400 {
+                assert_eq!(response["error"]["param"], parameter, "{model}: {response}");
+            }
+        }
+    }
+}
+
+/// Other parsers would find these fields, and the gateway would not.
+#[tokio::test]
+async fn other_spellings_of_fields_are_refused() {
+    let gateway = TestGateway::start().await;
+    for key in ["Tools", "TOOL_CHOICE", "Metadata", "tool\u{17f}"] {
+        let body = json!({"model": "openai", "messages": [{"role": "user", "content": "say hi"}], key: []});
+        let (status, response) = post(&gateway, "/v1/chat/completions", body.to_string()).await;
+        assert_eq!(status, 400, "{key}: {response}");
+        assert!(response["error"]["message"].as_str().unwrap().contains(key), "{key}: {response}");
+    }
 }

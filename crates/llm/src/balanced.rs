@@ -8,12 +8,13 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use toolwire_contract::{
     Content, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, UnsupportedContent,
 };
-use toolwire_dialect::Dialect;
+use toolwire_dialect::{ApiSupport, Dialect};
 
 use crate::{Endpoint, RawBody, RawResponse};
 
@@ -70,6 +71,17 @@ impl Balanced {
     pub fn dialect(&self) -> Option<Dialect> {
         let dialect = self.first().dialect();
         self.0.members.iter().all(|member| member.endpoint.dialect() == dialect).then_some(dialect)
+    }
+
+    /// How much of the dialect's API all endpoints have.
+    pub fn api_support(&self) -> ApiSupport {
+        let supports = self.0.members.iter().map(|member| member.endpoint.api_support());
+        supports.min().unwrap_or_default()
+    }
+
+    /// Removes the keys of all endpoints from a body.
+    pub fn redact(&self, body: Value) -> Value {
+        self.0.members.iter().fold(body, |body, member| member.endpoint.redact(body))
     }
 
     /// Whether all endpoints accept a request in the provider's format unchanged, with the same model id.

@@ -9,7 +9,7 @@ use futures::stream::{self, BoxStream};
 use toolwire_contract::{
     Content, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, UnsupportedContent,
 };
-use toolwire_dialect::{Dialect, check_content};
+use toolwire_dialect::{ApiSupport, Dialect, check_content};
 
 use crate::clock::SystemClock;
 use crate::discovery::discover;
@@ -67,6 +67,11 @@ impl Endpoint {
     /// The API dialect of its requests.
     pub fn dialect(&self) -> Dialect {
         self.settings.dialect
+    }
+
+    /// How much of the dialect's API its server has.
+    pub fn api_support(&self) -> ApiSupport {
+        self.settings.options.api_support
     }
 
     /// The URL that requests are sent to.

@@ -15,7 +15,7 @@ use toolwire_contract::{ModelError, WaitPhase};
 
 use crate::Endpoint;
 use crate::frames::{FrameError, MAX_FRAME_BYTES};
-use crate::provider_error::redact_keys;
+use crate::provider_error::redact_secrets;
 use crate::retry::{AttemptFailure, Attempts, RetryDecision};
 use crate::settings::EndpointSettings;
 use crate::stream::{AttemptError, WEB_PAGE, read_error_body, send_to};
@@ -50,8 +50,11 @@ impl Endpoint {
         self.settings.options.extra.is_empty()
     }
 
-    /// Sends a request unchanged to the API of the model, or to another path of the provider such as `embeddings`. It is
-    /// retried only if it did not reach the provider.
+    /// Sends a request unchanged to the API of the model, or to another path of the provider such as `embeddings`.
+    ///
+    /// It is retried only if the connection could not be established. After that, the provider may have processed the request,
+    /// and would charge for it twice. (If the provider has closed a pooled connection before anything was written to it, the HTTP
+    /// client itself uses another connection.)
     ///
     /// # Errors
     ///
@@ -69,7 +72,7 @@ impl Endpoint {
         let body = match status.is_success() {
             true => read_success(&self.settings, response, path.is_none()).await?,
             false => {
-                let body = redact_keys(read_error_body(response).await, &self.settings);
+                let body = self.redact(read_error_body(response).await);
                 RawBody::Complete(Bytes::from(match body {
                     Value::String(text) => text,
                     body => body.to_string(),
@@ -77,6 +80,11 @@ impl Endpoint {
             }
         };
         Ok(RawResponse { status: status.as_u16(), headers, body })
+    }
+
+    /// Removes the keys of the endpoint from a body.
+    pub fn redact(&self, body: Value) -> Value {
+        redact_secrets(body, &self.settings)
     }
 
     async fn send_raw(

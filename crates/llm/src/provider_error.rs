@@ -12,6 +12,26 @@ use crate::settings::{Credentials, EndpointSettings};
 /// pages.
 const MAX_MESSAGE_CHARS: usize = 1000;
 
+/// Shorter values are not replaced in messages.
+const MIN_SECRET_BYTES: usize = 6;
+
+/// Headers of the configuration that contain no secrets.
+const PUBLIC_HEADERS: [&str; 10] = [
+    "accept",
+    "anthropic-beta",
+    "anthropic-version",
+    "content-type",
+    "http-referer",
+    "openai-beta",
+    "openai-organization",
+    "openai-project",
+    "user-agent",
+    "x-title",
+];
+
+/// Parts of the names of query parameters that contain secrets.
+const SECRET_NAMES: [&str; 8] = ["key", "token", "secret", "sig", "auth", "pass", "code", "cred"];
+
 const NO_REASON: &str = "the provider gave no reason";
 
 /// Returns the error for a provider's error body. The body is retained completely, except for keys in it.
@@ -21,7 +41,7 @@ pub(crate) fn provider_error(
     status: Option<u16>,
     body: Value,
 ) -> ModelError {
-    let body = redact_keys(body, settings);
+    let body = redact_secrets(body, settings);
     let provider_message = provider_message(&body);
     if let Some(window) = exceeded_window(status, provider_message.as_deref().unwrap_or_default(), &body) {
         let message = provider_message.unwrap_or_else(|| NO_REASON.to_owned());
@@ -114,16 +134,19 @@ fn hint(settings: &EndpointSettings, status: Option<u16>, message: &str, body: &
 }
 
 /// Replaces our keys in all texts of the body.
-pub(crate) fn redact_keys(body: Value, settings: &EndpointSettings) -> Value {
-    let values = settings.headers.values().filter(|value| value.is_sensitive());
+pub(crate) fn redact_secrets(body: Value, settings: &EndpointSettings) -> Value {
+    let headers = settings.headers.iter().filter(|(name, _)| !PUBLIC_HEADERS.contains(&name.as_str()));
+    let values = headers.map(|(_, value)| value).filter(|value| value.is_sensitive());
     // `Bearer KEY` is a secret as a whole, and its last word is one too.
     let words = |value: &str| [value.len(), value.rfind(' ').map_or(0, |space| value.len() - space - 1)];
     let mut keys: Vec<&str> = values
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| words(value).map(|length| &value[value.len() - length..]))
         .collect();
-    let query = settings.url.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    keys.extend(query.filter(|(name, _)| *name != "api-version").map(|(_, value)| value));
+    let query: Vec<_> = settings.url.query_pairs().filter(|(name, _)| is_secret_name(name)).collect();
+    keys.extend(query.iter().map(|(_, value)| &**value));
+    let encoded = settings.url.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    keys.extend(encoded.filter(|(name, _)| is_secret_name(name)).map(|(_, value)| value));
     keys.extend(settings.login.iter().map(|(_, password)| password.expose()));
     match &settings.credentials {
         Credentials::None => {}
@@ -133,10 +156,16 @@ pub(crate) fn redact_keys(body: Value, settings: &EndpointSettings) -> Value {
             keys.extend(session_token.iter().map(|token| token.expose()));
         }
     }
-    // A very short key could be part of ordinary words.
-    keys.retain(|key| key.len() >= 6);
+    // A short key could be part of ordinary words.
+    keys.retain(|key| key.len() >= MIN_SECRET_BYTES);
     keys.sort_by_key(|key| std::cmp::Reverse(key.len()));
     if keys.is_empty() { body } else { redact(body, &keys) }
+}
+
+/// Whether a query parameter contains a secret.
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
 fn redact(value: Value, keys: &[&str]) -> Value {
@@ -271,6 +300,19 @@ mod tests {
             "API key not valid.",
             Some("check the key in `OPENAI_API_KEY`"),
         );
+    }
+
+    #[test]
+    fn only_secrets_of_the_url_and_the_headers_are_removed() {
+        let config = json!({
+            "baseUrl": "https://a.example/v1?deployment=preview&subscription-key=s3cr3t%2Fkey&code=123",
+            "headers": {"x-title": "Assistant", "x-team": "secret-team"},
+        });
+        let config: EndpointConfig = serde_json::from_value(config).expect("a configuration");
+        let settings = EndpointSettings::new("vllm/m", &config, &|_| None).expect("an endpoint");
+        let body = json!({"error": "preview 123 Assistant s3cr3t/key s3cr3t%2Fkey secret-team"});
+        let expected = json!({"error": "preview 123 Assistant … … …"});
+        assert_eq!(redact_secrets(body, &settings), expected);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The table of providers: URLs, authentication, environment variables and limits.
 
-use toolwire_dialect::{Dialect, OutputLimit};
+use toolwire_dialect::{ApiSupport, Dialect, OutputLimit};
 
 use crate::discovery::LimitsQuery;
 use crate::frames::Framing;
@@ -11,6 +11,8 @@ pub struct Provider {
     /// The part before the `/` in a model name.
     pub name: &'static str,
     pub(crate) dialect: Dialect,
+    /// How much of the dialect's API the provider has.
+    pub(crate) api_support: ApiSupport,
     /// The dialect in which the provider enforces the schemas of the tools, if it has one.
     pub(crate) strict: Option<Dialect>,
     /// `None` if every user has their own. `{region}` is replaced.
@@ -73,6 +75,7 @@ pub(crate) enum Auth {
 const CHAT_COMPLETIONS: Provider = Provider {
     name: "",
     dialect: Dialect::OpenAi,
+    api_support: ApiSupport::Complete,
     strict: None,
     base_url: None,
     base_url_variables: &[],
@@ -98,6 +101,7 @@ const CHAT_COMPLETIONS: Provider = Provider {
 
 /// An unknown OpenAI-compatible endpoint, used for bare model names.
 pub(crate) static OPENAI_COMPATIBLE: Provider = Provider {
+    api_support: ApiSupport::Partial,
     base_url_variables: &["OPENAI_BASE_URL"],
     key_variables: &["OPENAI_API_KEY"],
     key: KeyRequirement::Optional,
@@ -265,6 +269,7 @@ pub static PROVIDERS: [Provider; 16] = [
     },
     Provider {
         name: "vllm",
+        api_support: ApiSupport::Partial,
         base_url: Some("http://127.0.0.1:8000/v1"),
         base_url_variables: &["VLLM_BASE_URL"],
         key_variables: &["VLLM_API_KEY"],
@@ -278,6 +283,7 @@ pub static PROVIDERS: [Provider; 16] = [
     },
     Provider {
         name: "llamacpp",
+        api_support: ApiSupport::Partial,
         base_url: Some("http://127.0.0.1:8080/v1"),
         base_url_variables: &["LLAMACPP_BASE_URL"],
         key_variables: &["LLAMA_API_KEY"],
@@ -292,6 +298,8 @@ pub static PROVIDERS: [Provider; 16] = [
     },
     Provider {
         name: "openrouter",
+        // Each model has another provider behind it.
+        api_support: ApiSupport::Partial,
         base_url: Some("https://openrouter.ai/api/v1"),
         base_url_variables: &["OPENROUTER_BASE_URL"],
         key_variables: &["OPENROUTER_API_KEY"],
@@ -330,6 +338,14 @@ mod tests {
         for provider in PROVIDERS.iter().filter(|provider| !exceptions.contains(&provider.name)) {
             assert_eq!(provider.max_tools, provider.dialect.max_tools(), "{}", provider.name);
         }
+    }
+
+    #[test]
+    fn servers_that_only_follow_openai_s_api_have_a_part_of_it() {
+        let partial = |provider: &&Provider| provider.api_support == ApiSupport::Partial;
+        let names: Vec<&str> = PROVIDERS.iter().filter(partial).map(|provider| provider.name).collect();
+        assert_eq!(names, ["vllm", "llamacpp", "openrouter"]);
+        assert_eq!(OPENAI_COMPATIBLE.api_support, ApiSupport::Partial);
     }
 
     #[test]

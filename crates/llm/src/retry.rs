@@ -29,8 +29,10 @@ impl Default for RetryPolicy {
 /// running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptFailure {
-    /// The connection failed or was interrupted.
+    /// There was no connection, so that nothing was sent.
     Connection,
+    /// The connection was interrupted before the response. The provider may have processed the request.
+    Interrupted,
     /// The provider returned an error.
     Status {
         status: u16,
@@ -70,7 +72,7 @@ impl Attempts {
     /// clients that failed at the same time.
     pub(crate) fn after_failure(&mut self, failure: AttemptFailure, jitter: f64) -> RetryDecision {
         let requested = match failure {
-            AttemptFailure::Connection => None,
+            AttemptFailure::Connection | AttemptFailure::Interrupted => None,
             AttemptFailure::Status { permanent: true, .. }
             | AttemptFailure::Status { should_retry: Some(false), .. } => {
                 return RetryDecision::GiveUp;

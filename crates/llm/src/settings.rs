@@ -84,6 +84,8 @@ impl EndpointSettings {
         };
         let (provider, model) =
             provider_and_model(name, config, |variable| first_set(&[variable]).is_some())?;
+        // Another API of the same server is not more complete.
+        let api_support = provider.api_support;
         let provider = match (config.api, provider.dialect) {
             (None, _) | (Some(Api::Chat), Dialect::OpenAi) | (Some(Api::Responses), Dialect::Responses) => {
                 provider
@@ -202,6 +204,7 @@ impl EndpointSettings {
             encrypted_reasoning: config.encrypted_reasoning.unwrap_or(defaults.encrypted_reasoning),
             output: config.structured_output,
             output_with_tools: provider.output_with_tools,
+            api_support: api_support.min(provider.api_support),
             extra: config.request.clone(),
             ..defaults
         };

@@ -13,7 +13,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::Instant;
-use toolwire_contract::{Block, Content, ModelError, ModelEvent, ModelRequest, ModelResponse, WaitPhase};
+use toolwire_contract::{
+    Block, Content, ModelError, ModelEvent, ModelRequest, ModelResponse, Tool, WaitPhase,
+};
 use toolwire_dialect::{BoundOutput, Toolset, is_refusal, verbatim_request, write_request_text};
 
 use crate::Endpoint;
@@ -175,14 +177,29 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
     };
     request.max_output_tokens = request.max_output_tokens.or(settings.max_output_tokens);
     let options = endpoint.learned.request_options(settings, &request);
+    let without_verbatim = |request: &mut ModelRequest| match native_tool(request) {
+        Some(tool) => {
+            let problem = format!(
+                "the tool `{tool}` exists only in the client's API, and the request must be written in another form"
+            );
+            let hint =
+                "remove this tool, or requirements such as a choice of tools and a form of the response"
+                    .to_owned();
+            Err(unusable(problem, hint))
+        }
+        None => {
+            request.verbatim = None;
+            Ok(())
+        }
+    };
     if verbatim_request(settings.dialect, &request, &options).is_none() {
-        request.verbatim = None;
+        without_verbatim(&mut request)?;
     }
     let mut toolset = endpoint.toolset_cache.convert(&request, settings.dialect).await;
     let is_taken = |(name, _): &(String, String)| toolset.own_name(name).is_some();
     if request.verbatim.as_ref().is_some_and(|verbatim| verbatim.tools.iter().any(is_taken)) {
         // A name in this dialect is that of a client's tool, so all tools are named together.
-        request.verbatim = None;
+        without_verbatim(&mut request)?;
         toolset = endpoint.toolset_cache.convert(&request, settings.dialect).await;
     }
     let own = request.verbatim.as_ref().map_or(0, |verbatim| verbatim.tools.len());
@@ -204,6 +221,13 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
         attempts: Attempts::new(settings.retries),
     };
     Ok(StreamState::Unsent(request, None))
+}
+
+/// Returns a tool of the client that a request in another form cannot contain.
+fn native_tool(request: &ModelRequest) -> Option<String> {
+    let verbatim = request.verbatim.as_ref()?;
+    let is_native = |tool: &&Tool| verbatim.native_tools.contains(&tool.name);
+    request.tools.iter().find(is_native).map(|tool| tool.name.clone())
 }
 
 fn timed_out(

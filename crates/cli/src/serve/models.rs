@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
+use serde_json::Value;
 use toolwire_contract::ModelError;
 use toolwire_gateway::{ForwardedBody, ForwardedRequest, ForwardedResponse};
 use toolwire_gateway::{ModelCatalog, ServedModel, UnknownModel, Upstream};
@@ -122,6 +123,7 @@ impl ConfiguredModels {
         let model = Arc::new(self.models.balanced(name)?);
         let mut served = ServedModel::new(model.clone());
         served.dialect = model.dialect();
+        served.api_support = model.api_support();
         Ok(match model.dialect().filter(|_| model.accepts_raw_requests()) {
             Some(dialect) => served.with_upstream(dialect, Arc::new(ModelUpstream(model))),
             None => served,
@@ -171,6 +173,10 @@ impl Upstream for ModelUpstream {
             };
             Ok(ForwardedResponse::new(response.status, response.headers, body))
         })
+    }
+
+    fn redact(&self, error: Value) -> Value {
+        self.0.redact(error)
     }
 }
 

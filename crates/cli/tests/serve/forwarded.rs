@@ -79,6 +79,77 @@ async fn a_cut_stream_ends_with_an_error() {
     }
 }
 
+/// A provider that ends a stream properly in the middle of a response has not completed it.
+#[tokio::test]
+async fn a_stream_without_its_last_event_ends_with_an_error() {
+    for (api, name, path, body) in clients() {
+        let event = match path {
+            "/v1/chat/completions" => json!({"choices": [{"index": 0, "delta": {"content": "Half"}}]}),
+            "/v1/responses" => json!({"type": "response.output_text.delta", "delta": "Half"}),
+            _ => {
+                json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Half"}})
+            }
+        };
+        let response = raw("text/event-stream", &format!("data: {event}\n\n"));
+        let provider = FakeProvider::start(api, Script::from_fn(move |_| response.clone())).await;
+        let served = serve(&folder(&format!("ended-{name}"), Some(&with_provider(&provider, name))), &[]);
+        let (status, text) = send(&served.url, path, &body, true).await;
+        assert_eq!(status, 200, "{name}: {text}");
+        let (half, error) = text.split_once("\n\n").unwrap();
+        assert_eq!(half, format!("data: {event}"), "{name}");
+        let data = error.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or_default();
+        let error: Value = serde_json::from_str(data).unwrap_or_default();
+        assert!(
+            error["error"]["message"].as_str().unwrap_or_default().contains("interrupted"),
+            "{name}: {text}"
+        );
+    }
+}
+
+/// An error in the middle of a stream, or in a complete response, does not contain the key of the provider.
+#[tokio::test]
+async fn errors_in_responses_do_not_contain_keys() {
+    for (api, name, path, body) in clients() {
+        let output =
+            ModelOutput::text("Hello").stream_error("server_error", &format!("the key {API_KEY} failed"));
+        let error = json!({"type": "error", "error": {"type": "api_error", "message": format!("the key {API_KEY} failed")}});
+        let responses = [ScriptedResponse::Output(output), raw("application/json", &error.to_string())];
+        let provider = FakeProvider::start(api, Script::new(responses)).await;
+        let served = serve(&folder(&format!("keys-{name}"), Some(&with_provider(&provider, name))), &[]);
+        for stream in [true, false] {
+            let (status, text) = send(&served.url, path, &body, stream).await;
+            assert_eq!(status, 200, "{name}: {text}");
+            assert!(text.contains("the key … failed") && !text.contains(API_KEY), "{name}: {text}");
+        }
+    }
+}
+
+/// A server that only follows OpenAI's API may not know its newer name of the output limit.
+#[tokio::test]
+async fn other_servers_get_the_limit_under_the_name_that_they_know() {
+    let provider = FakeProvider::start(Api::OpenAiChat, text_script()).await;
+    let served = serve(&folder("limit", Some(&with_provider(&provider, "vllm"))), &[]);
+    let body = |limits: &str| {
+        format!(
+            r#"{{"logprobs":true, {limits}, "model":"up","messages":[{{"role":"user","content":"hi"}}]}}"#
+        )
+    };
+    let send = async |body: String| {
+        let request = http_client().post(format!("{}/v1/chat/completions", served.url));
+        let response = request.header("content-type", "application/json").body(body).send().await.unwrap();
+        response.status().as_u16()
+    };
+    assert_eq!(send(body(r#""max_completion_tokens" : 50"#)).await, 200);
+    let received = provider.requests().pop().unwrap();
+    let expected = body(r#""max_tokens" : 50"#).replace("\"up\"", "\"real-name\"");
+    assert_eq!(String::from_utf8_lossy(&received.bytes), expected);
+    let both =
+        body(r#""max_completion_tokens":50,"max_tokens":40"#).replace("\"logprobs\":true", "\"seed\":1");
+    assert_eq!(send(both).await, 200);
+    let received = provider.requests().pop().unwrap().body;
+    assert_eq!((&received["max_tokens"], received.get("max_completion_tokens")), (&json!(40), None));
+}
+
 /// A web page, nothing, or half a response is an error of the provider, in the format of the API.
 #[tokio::test]
 async fn unusable_responses_are_errors() {
@@ -196,17 +267,25 @@ async fn references_to_stored_data_need_an_account_of_ones_own() {
         let (status, error) = send(body).await;
         assert_eq!((status, &error["error"]["param"]), (400, &json!(key)), "{body}: {error}");
     }
+    // Reasoning that only the provider's store contains is not looked up there.
+    let (status, response) = send(
+        r#"{"model":"up","input":[{"role":"user","content":"hi"},{"type":"reasoning","id":"rs_1","summary":[]},{"role":"user","content":"hi"}]}"#,
+    )
+    .await;
+    assert_eq!(status, 200, "{response}");
+    let sent = provider.requests().pop().unwrap();
+    assert!(!String::from_utf8_lossy(&sent.bytes).contains("rs_1"));
     // Servers in a request are handled by the gateway, however their type is written.
     let (status, error) = send(r#"{"model":"up","input":"hi","tools":[{"type":"\u006dcp","server_label":"none","server_url":"http://127.0.0.1:9"}]}"#).await;
     assert_eq!(status, 403, "{error}");
-    assert_eq!(provider.requests(), [], "nothing reaches the provider");
+    assert_eq!(provider.requests().len(), 1, "nothing else reaches the provider");
 
     config["toolwire"]["gateway"]["providerState"] = json!(true);
     let served = serve_with(&mut command(&folder("state", Some(&config)), &["--listen", "127.0.0.1:0"]));
     let request = http_client().post(format!("{}/v1/responses", served.url)).header("x-api-key", "key-1");
     let body = json!({"model": "up", "input": [{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}]});
     let _ = request.json(&body).send().await.unwrap();
-    assert_eq!(provider.requests().len() + provider.rejections().len(), 1, "the configuration allows it");
+    assert_eq!(provider.requests().len() + provider.rejections().len(), 2, "the configuration allows it");
 }
 
 /// Several endpoints: a request that fails before its response begins is sent to another one.

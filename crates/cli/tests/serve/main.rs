@@ -101,7 +101,8 @@ async fn bytes_are_forwarded_unchanged() {
             Api::Responses,
             "responses",
             "/v1/responses",
-            "{\"input\":\"hi\" ,\"model\":\"up\",\"store\":false, \"include\":[\"reasoning.encrypted_content\"]}",
+            // `null` means absent, so that the gateway is not needed.
+            "{\"input\":\"hi\" ,\"model\":\"up\",\"store\":null, \"include\":[\"reasoning.encrypted_content\"],\"previous_response_id\":null,\"conversation\": null,\"background\":false}",
         ),
         (
             Api::Anthropic,

@@ -28,6 +28,7 @@ impl ModelCatalog for OneModel {
     fn find(&self, _name: &str) -> Result<ServedModel, UnknownModel> {
         let mut served = ServedModel::new(Arc::new(self.0.clone()));
         served.dialect = Some(self.0.dialect());
+        served.api_support = self.0.api_support();
         Ok(served)
     }
 }

@@ -37,6 +37,8 @@ pub struct ClientRequest {
     pub stream: bool,
     /// Chat Completions: whether the stream ends with the usage.
     pub stream_usage: bool,
+    /// Chat Completions: whether the client's tools are the deprecated `functions`.
+    pub has_functions: bool,
     /// MCP servers that the request names.
     pub hosted_servers: Vec<HostedServer>,
     /// The client's decisions about calls that it had to approve.

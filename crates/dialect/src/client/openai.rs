@@ -34,6 +34,7 @@ pub(crate) fn read_tools(
                 let mut tool = read_function(nested(fields, "custom", is_nested)?, "parameters")?;
                 let schema = json!({"type": "object", "properties": {"input": {"type": "string"}}});
                 tool.input_schema = Some(schema);
+                client.sources.native_tools.push(tool.name.clone());
                 tool
             }
             Some("mcp") => {

@@ -20,6 +20,8 @@ pub struct ResponseHead {
     pub created: u64,
     /// Chat Completions: whether the stream ends with the usage.
     pub stream_usage: bool,
+    /// Chat Completions: whether calls have the deprecated form `function_call`. The first call of a message is its only one.
+    pub has_functions: bool,
     /// Whether the client sees the model's reasoning.
     pub shows_thinking: bool,
     /// Whether the client sees the calls of servers' tools. Chat Completions has no format for them, so they are under the

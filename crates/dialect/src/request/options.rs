@@ -48,9 +48,22 @@ pub struct RequestOptions {
     pub output: Option<OutputMethod>,
     /// Whether tools may be called in a request with a schema for its response. `None`: the dialect's default.
     pub output_with_tools: Option<bool>,
+    /// How much of the API the server has. Requests of clients are sent as they are only to a complete one.
+    pub api_support: ApiSupport,
     /// Additional fields of the body (`reasoning_effort`, `thinking`). Objects are merged key by key; these
     /// fields override others.
     pub extra: Map<String, Value>,
+}
+
+/// How much of an API a server has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ApiSupport {
+    /// The format of the API. The server may ignore or reject fields of it, such as `max_completion_tokens`.
+    Partial,
+    /// Everything that the API documents.
+    #[default]
+    Complete,
 }
 
 /// The key of the output limit in Chat Completions.
@@ -80,6 +93,7 @@ impl Default for RequestOptions {
             encrypted_reasoning: true,
             output: None,
             output_with_tools: None,
+            api_support: ApiSupport::default(),
             extra: Map::new(),
         }
     }

@@ -16,7 +16,7 @@ use toolwire_contract::{
     Block, CallError, CallOptions, Content, Message, ModelError, ModelEvent, ModelLimits, ModelRequest,
     ModelResponse, Role, StopReason, Tool, ToolResult, ToolServer, Toolbox, UnusableCall, Usage,
 };
-use toolwire_dialect::Dialect;
+use toolwire_dialect::{ApiSupport, Dialect};
 use toolwire_gateway::{Gateway, GatewaySettings, ModelCatalog, RequestServers, ServedModel, UnknownModel};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
@@ -117,6 +117,11 @@ impl ModelCatalog for OneModel {
                 Some(("anthropic", _)) => Some(Dialect::Anthropic),
                 _ => None,
             };
+            return Ok(served);
+        }
+        if name == "compatible" {
+            let mut served = ServedModel::new(self.0.clone());
+            (served.dialect, served.api_support) = (Some(Dialect::OpenAi), ApiSupport::Partial);
             return Ok(served);
         }
         if let Ok(dialect) = name.parse::<Dialect>() {

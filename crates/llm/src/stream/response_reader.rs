@@ -254,7 +254,7 @@ impl ResponseReader {
 
     fn broken(&self, problem: String) -> AttemptError {
         let error = ModelError::Broken { model: self.settings.name.clone(), problem };
-        AttemptError { error, failure: Some(AttemptFailure::Connection) }
+        AttemptError { error, failure: Some(AttemptFailure::Interrupted) }
     }
 
     fn malformed(&self, problem: String) -> AttemptError {

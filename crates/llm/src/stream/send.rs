@@ -68,11 +68,15 @@ pub(crate) async fn send_to(
         if error.is_connect() && error.is_timeout() {
             return timed_out(settings, WaitPhase::Connection, Some(AttemptFailure::Connection));
         }
+        let failure = match error.is_connect() {
+            true => AttemptFailure::Connection,
+            false => AttemptFailure::Interrupted,
+        };
         let error = ModelError::Unreachable {
             model: settings.name.clone(),
             problem: describe_connect_error(settings, &error),
         };
-        AttemptError { error, failure: Some(AttemptFailure::Connection) }
+        AttemptError { error, failure: Some(failure) }
     })
 }
 

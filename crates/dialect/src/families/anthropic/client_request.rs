@@ -29,18 +29,20 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     let mut toolsets = Vec::new();
     for (position, (path, tool)) in body.list("tools")?.into_iter().enumerate() {
         let mut fields = RequestFields::new(&*path, tool)?;
-        match fields.text("type")?.as_deref() {
-            None | Some("custom") => {}
+        let is_native = match fields.text("type")?.as_deref() {
+            None | Some("custom") => false,
             Some("mcp_toolset") => {
                 toolsets.push(fields);
                 continue;
             }
             Some(known) if CLIENT_TOOLS.iter().any(|start| known.starts_with(start)) => {
                 client.native_tool = Some(fields.provider_tool(known, "Anthropic"));
+                true
             }
             Some(other) => return Err(fields.provider_tool(other, "Anthropic")),
-        }
+        };
         let tool = read_function(fields, "input_schema")?;
+        client.sources.native_tools.extend(is_native.then(|| tool.name.clone()));
         client.sources.tools.push((tool.name.clone(), position));
         add_tool(&mut tools, &path, tool)?;
     }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use toolwire_contract::{Content, Generation};
 
+use super::functions::convert_functions;
 use crate::client::{
     ClientRequest, ConversationReader, ReadRequest, RequestFields, expected, from_data_url, joined_text,
     native, read_audio, read_effort, read_file, read_output_format, read_parts, read_result, read_tools,
@@ -14,24 +15,27 @@ const DIALECT: Dialect = Dialect::OpenAi;
 /// Fields that have no effect, because the gateway does not store responses of this API.
 const IGNORED: [&str; 1] = ["store"];
 
-pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
+pub(super) fn read_request(mut body: Value) -> ReadRequest<ClientRequest> {
+    let converted = convert_functions(&mut body)?;
     let mut body = RequestFields::new("", body)?;
     let mut client = ClientRequest::begin(&mut body)?;
+    client.has_functions = converted.has_functions;
     if let Some(mut options) = body.object("stream_options")? {
         client.stream_usage = options.flag("include_usage")?.unwrap_or(false);
     }
-    for (name, replacement) in [("functions", "tools"), ("function_call", "tool_choice")] {
-        if body.has(name) {
-            return Err(body.unsupported(name, format!("it is deprecated; send `{replacement}` instead")));
-        }
-    }
     let mut conversation = ConversationReader::new(DIALECT);
     for (position, (path, message)) in body.required_list("messages")?.into_iter().enumerate() {
-        conversation.begin_item(Some(position).filter(|_| !has_reasoning(&message)));
+        let is_rewritten = has_reasoning(&message) || converted.messages.contains(&position);
+        conversation.begin_item(Some(position).filter(|_| !is_rewritten));
         read_message(&mut conversation, &path, message)?;
     }
     conversation.finish(&mut client);
     read_tools(&mut client, &mut body, true)?;
+    if client.has_functions {
+        // The definitions are not in `tools` of the client's text, and a message has one call at most.
+        client.sources.tools.clear();
+        client.request.generation.parallel_calls = Some(false);
+    }
     let limits = [body.count("max_completion_tokens")?, body.count("max_tokens")?];
     client.request.max_output_tokens = limits.into_iter().flatten().min();
     if client.request.max_output_tokens == Some(0) {
@@ -80,10 +84,6 @@ fn has_reasoning(message: &Value) -> bool {
 fn read_message(conversation: &mut ConversationReader, path: &str, message: Value) -> ReadRequest<()> {
     let role = message.get("role").and_then(Value::as_str).map(str::to_owned);
     if role.as_deref() == Some("assistant") {
-        let fields = RequestFields::new(path, message.clone())?;
-        if fields.has("function_call") {
-            return Err(fields.unsupported("function_call", "it is deprecated; send `tool_calls` instead"));
-        }
         return conversation.add_assistant(path, &message);
     }
     let mut fields = RequestFields::new(path, message)?;

@@ -54,6 +54,12 @@ impl ChatWriter {
     }
 
     fn call(&mut self, call: Value) -> Vec<StreamEvent> {
+        if self.head.has_functions {
+            let is_first = self.calls.is_empty();
+            let delta = json!({"function_call": call["function"]});
+            self.calls.extend(is_first.then_some(call));
+            return if is_first { self.delta(delta) } else { Vec::new() };
+        }
         let mut delta = call.clone();
         delta["index"] = json!(self.calls.len());
         self.calls.push(call);
@@ -63,6 +69,7 @@ impl ChatWriter {
     fn finish(&mut self, stop: &StopReason, usage: Option<Usage>) -> Vec<StreamEvent> {
         self.finish_reason = match stop {
             StopReason::Length => "length",
+            _ if !self.calls.is_empty() && self.head.has_functions => "function_call",
             _ if !self.calls.is_empty() => "tool_calls",
             StopReason::Refusal if self.refusal.is_empty() => "content_filter",
             _ => "stop",
@@ -144,7 +151,11 @@ impl ClientWriter for ChatWriter {
         message.set("refusal", refusal.map_or(Value::Null, Value::from));
         message.set("annotations", json!([]));
         message.set_some("reasoning_content", (!self.reasoning.is_empty()).then(|| self.reasoning.clone()));
-        message.set_some("tool_calls", (!self.calls.is_empty()).then(|| self.calls.clone()));
+        match self.calls.first() {
+            Some(call) if self.head.has_functions => message.set("function_call", call["function"].clone()),
+            Some(_) => message.set("tool_calls", self.calls.clone()),
+            None => {}
+        }
         let choice =
             json!({"index": 0, "message": message, "logprobs": null, "finish_reason": self.finish_reason});
         let mut body = json!({

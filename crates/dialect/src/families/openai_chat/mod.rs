@@ -2,6 +2,7 @@
 
 mod client_request;
 mod client_response;
+mod functions;
 mod request;
 mod response;
 mod results;
