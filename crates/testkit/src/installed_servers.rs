@@ -73,6 +73,21 @@ impl InstalledServers {
         self.client_packages().join("venv/bin/python")
     }
 
+    /// The path of a Python with older versions of clients of model APIs.
+    ///
+    /// # Panics
+    ///
+    /// When they are not installed.
+    pub fn older_client_python(&self) -> PathBuf {
+        let folder = self.root.join("clients/older");
+        assert!(
+            folder.join("pypi.stamp").exists(),
+            "{} is not complete: run `scripts/servers` first",
+            folder.display()
+        );
+        folder.join("venv/bin/python")
+    }
+
     /// The folder from which Node.js finds clients of model APIs.
     ///
     /// # Panics

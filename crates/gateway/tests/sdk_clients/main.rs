@@ -1,5 +1,5 @@
 //! Runs unmodified clients of the three APIs against a gateway: the SDKs of OpenAI and Anthropic for Python and JavaScript,
-//! LangChain, the AI SDK and LiteLLM.
+//! LangChain, the AI SDK and LiteLLM, and older versions of the two SDKs for Python.
 //!
 //! Each script checks what its client reports; this program checks what reached the model.
 
@@ -44,6 +44,11 @@ async fn anthropic_for_python() {
 #[tokio::test(flavor = "multi_thread")]
 async fn anthropic_for_python_requests() {
     check("anthropic_python_requests.py").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn older_sdks_for_python() {
+    check("older_python.py").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,7 +116,11 @@ fn command(script: &str) -> Command {
     let servers = InstalledServers::find();
     let packages = servers.client_packages();
     if script.ends_with(".py") {
-        let mut command = Command::new(servers.client_python());
+        let python = match script.starts_with("older_") {
+            true => servers.older_client_python(),
+            false => servers.client_python(),
+        };
+        let mut command = Command::new(python);
         command.arg(folder().join(script)).stdin(Stdio::null());
         // The scripts import others; their compiled form belongs to the installed files.
         command.env("PYTHONPYCACHEPREFIX", packages.join("compiled"));
