@@ -46,7 +46,7 @@ pub(crate) fn pass_on(
                 (Ok(None), None) => return None,
                 (Ok(None), Some(received)) => match received.finish() {
                     Ok(rest) => return (!rest.is_empty()).then_some((Ok(rest), None)),
-                    Err(error) => model_error(&error),
+                    Err(error) => error,
                 },
                 (Ok(Some(Err(error))), _) => model_error(&error),
                 (Err(_), _) => took_too_long(),
@@ -104,14 +104,14 @@ impl Events {
     }
 
     /// Returns the rest of a stream that ends, or an error if the response is not complete.
-    fn finish(&mut self) -> Result<Bytes, ModelError> {
+    fn finish(&mut self) -> Result<Bytes, ClientError> {
         let rest = self.held.bytes.split().freeze();
         let is_complete = |event: &[u8]| ends_response(self.family, event);
         if !self.has_known_end || is_complete(&self.last) || is_complete(&rest) {
             return Ok(self.redacted(rest));
         }
         let problem = "the stream ended before the response was complete".to_owned();
-        Err(ModelError::Broken { model: self.model.clone(), problem })
+        Err(model_error(&ModelError::Broken { model: self.model.clone(), problem }))
     }
 
     /// Removes the provider's keys from errors. All other events stay as they are.
