@@ -3,17 +3,20 @@
 //! The client's JSON text is sent unchanged, and prepared texts are added: the definitions of tools, and messages that the
 //! client did not send. Fields that no type represents are kept this way, and prompt caches see the same bytes.
 
+mod cache_marks;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use toolwire_contract::{ModelRequest, ToolChoice, VerbatimRequest};
+use toolwire_contract::{Message, ModelRequest, ToolChoice, VerbatimRequest};
 
 use crate::output::has_native_output;
 use crate::request::{Choice, PreparedRequest, Turn, find_foreign_content, require_final_results};
 use crate::write::{OUTPUT_LIMITS, history_reader, merge, merge_extra, write_request};
 use crate::{ApiSupport, Dialect, RequestError, RequestOptions, Toolset, wire_id};
+use cache_marks::CacheMarks;
 
 /// Fields that APIs reject if there are no tools.
 const CHOICES: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
@@ -209,6 +212,7 @@ impl<'a> Writer<'a> {
         let messages = &self.request.messages;
         let family = self.dialect.family();
         let client = client_items(self.dialect, self.request, self.verbatim);
+        let mut marks = CacheMarks::of_rewritten_items(self.verbatim, &client);
         let mut position = 0;
         while position < messages.len() {
             if let Some(items) = client[position] {
@@ -229,9 +233,10 @@ impl<'a> Writer<'a> {
             require_final_results(&turns)?;
             let prompt_cache = self.options.prompt_cache && end == messages.len();
             let options = RequestOptions { prompt_cache, ..self.options.clone() };
-            if let Some(Value::Array(items)) =
+            if let Some(Value::Array(mut items)) =
                 self.write(turns, false, &options).shift_remove(self.format.items)
             {
+                marks.restore(&mut items);
                 body.items.extend(items.iter().map(|item| Cow::from(item.to_string())));
             }
             position = end;
@@ -274,12 +279,15 @@ fn client_items<'a>(
     verbatim: &'a VerbatimRequest,
 ) -> Vec<Option<&'a [String]>> {
     let messages = &request.messages;
-    let mut rest = verbatim.messages.as_slice();
+    let positions = verbatim.messages.iter().enumerate();
+    let positions: HashMap<*const Message, usize> =
+        positions.map(|(position, (known, _))| (Arc::as_ptr(known), position)).collect();
+    let mut next = 0;
     let mut items: Vec<Option<&[String]>> = Vec::with_capacity(messages.len());
     for message in messages {
-        let found = rest.iter().position(|(known, _)| Arc::ptr_eq(known, message));
-        items.push(found.map(|position| rest[position].1.as_slice()));
-        rest = &rest[found.map_or(0, |position| position + 1)..];
+        let found = positions.get(&Arc::as_ptr(message)).copied().filter(|position| *position >= next);
+        items.push(found.map(|position| verbatim.messages[position].1.as_slice()));
+        next = found.map_or(next, |position| position + 1);
     }
     // Some providers use an id again; such ids change when calls are written.
     let mut calls: HashMap<&str, usize> = HashMap::new();

@@ -133,6 +133,46 @@ async fn results_of_the_client_s_own_calls_stay_as_they_were_sent() {
     assert_eq!(items[2], result.to_string().replace(id, "1"));
 }
 
+/// A response has calls of a server's tool and of the client's. The results are one message, which keeps the client's marks.
+#[tokio::test]
+async fn results_beside_those_of_servers_keep_their_cache_marks() {
+    let gateway = TestGateway::start().await;
+    let tools = json!([{"name": "get_weather", "input_schema": {"type": "object"}}]);
+    let mark = json!({"type": "ephemeral", "ttl": "1h"});
+    let question =
+        json!({"role": "user", "content": [{"type": "text", "text": "mixed", "cache_control": mark}]});
+    let body_of = |messages: Vec<&Value>| json!({"model": "anthropic", "max_tokens": 9, "messages": messages, "tools": tools});
+    let (_, response) = post(&gateway, "/v1/messages", body_of(vec![&question]).to_string()).await;
+    let answer = json!({"role": "assistant", "content": response["content"]});
+    let call =
+        response["content"].as_array().unwrap().iter().find(|block| block["type"] == "tool_use").unwrap();
+    let result = json!({"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": call["id"], "content": "sunny", "cache_control": mark},
+        {"type": "text", "text": "Go on.", "cache_control": {"type": "ephemeral"}},
+    ]});
+    let next = body_of(vec![&question, &answer, &result]).to_string();
+    let (status, response) = post(&gateway, "/v1/messages", next).await;
+    assert_eq!(status, 200, "{response}");
+    let items = elements(&body(Dialect::Anthropic, gateway.model.requests().last().unwrap()), "messages");
+    assert_eq!(items[0], question.to_string());
+    let last: Value = serde_json::from_str(items.last().unwrap()).unwrap();
+    let marks: Vec<(&Value, &Value)> = last["content"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|block| (block.get("tool_use_id").unwrap_or(&block["text"]), &block["cache_control"]))
+        .collect();
+    let none = Value::Null;
+    let expected = [
+        (json!("1"), &none),
+        (json!("2"), &mark),
+        (json!("3"), &none),
+        (json!("Go on."), &json!({"type": "ephemeral"})),
+    ];
+    let expected: Vec<(&Value, &Value)> = expected.iter().map(|(id, mark)| (id, *mark)).collect();
+    assert_eq!(marks, expected, "{last}");
+}
+
 #[tokio::test]
 async fn tools_that_only_a_provider_has_are_refused_elsewhere() {
     let gateway = TestGateway::with(GatewaySettings::default()).await;
