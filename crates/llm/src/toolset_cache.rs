@@ -66,9 +66,12 @@ impl ToolsetCache {
 
     fn find(&self, request: &ModelRequest, recent_tools: &Arc<[String]>) -> Option<Arc<Toolset>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        // With a client's own definitions, only a part of the same list is converted.
+        let is_whole_list =
+            |tools: &Arc<[Tool]>| request.verbatim.is_none() && Arc::ptr_eq(tools, &request.tools);
         let found = entries.iter().rposition(|entry| {
             entry.recent_tools == *recent_tools
-                && (Arc::ptr_eq(&entry.tools, &request.tools) || entry.tools.iter().eq(converted(request)))
+                && (is_whole_list(&entry.tools) || entry.tools.iter().eq(converted(request)))
         })?;
         let entry = entries.remove(found);
         let toolset = entry.toolset.clone();
@@ -155,6 +158,19 @@ mod tests {
         }
         assert_eq!(toolsets[0].definitions().len(), 2);
         assert!(toolsets.iter().all(|toolset| Arc::ptr_eq(toolset, &toolsets[0])));
+    }
+
+    #[tokio::test]
+    async fn a_list_that_was_converted_whole_is_not_used_with_a_client_s_definitions() {
+        let cache = ToolsetCache::default();
+        let whole = request(2);
+        assert_eq!(cache.convert(&whole, Dialect::OpenAi).await.definitions().len(), 2);
+        let verbatim = VerbatimRequest {
+            tools: vec![("tool_0".to_owned(), "{}".to_owned())],
+            ..VerbatimRequest::default()
+        };
+        let request = ModelRequest { verbatim: Some(Arc::new(verbatim)), ..whole };
+        assert_eq!(cache.convert(&request, Dialect::OpenAi).await.definitions().len(), 1);
     }
 
     #[tokio::test]
