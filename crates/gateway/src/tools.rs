@@ -70,10 +70,8 @@ impl ToolSelection {
         let lists = self.servers.iter().chain(&self.tools).flatten().chain(&self.taken);
         let names: usize = lists.map(|name| name.len() + size_of::<String>()).sum();
         let filters = format!("{:?}{:?}", self.hosted, self.allowed).len();
-        let is_own = !self.is_everything();
-        let tokens: u64 = tools.tools().iter().filter(|_| is_own).map(Tool::estimated_tokens).sum();
-        // A token has about four bytes of text, and a parsed value takes about four times the memory of its text.
-        names + 2 * filters + usize::try_from(tokens.saturating_mul(16)).unwrap_or(usize::MAX)
+        let list = if self.is_everything() { 0 } else { estimated_bytes(&tools.tools()) };
+        list.saturating_add(names + 2 * filters)
     }
 
     pub(crate) fn selects_server(&self, name: Option<&str>) -> bool {
@@ -112,10 +110,17 @@ fn matches_any(patterns: &[String], name: &str) -> bool {
 
 /// A cache of client tool lists that a dialect can express, so that each list is checked once.
 #[derive(Default)]
-pub(crate) struct CheckedTools(Mutex<VecDeque<(Dialect, Arc<[Tool]>)>>);
+pub(crate) struct CheckedTools(Mutex<VecDeque<CheckedList>>);
 
-/// The maximum number of cached lists.
+struct CheckedList {
+    dialect: Dialect,
+    tools: Arc<[Tool]>,
+    bytes: usize,
+}
+
+/// The maximum number of cached lists, and of their bytes together. A larger list is not cached.
 const MAX_CHECKED: usize = 16;
+const MAX_CHECKED_BYTES: usize = 16 * 1024 * 1024;
 
 impl CheckedTools {
     /// Checks that a model accepts all tools of a client. Without one of them, the request would have another meaning.
@@ -130,7 +135,7 @@ impl CheckedTools {
         let is_converted = !tools.is_empty() && request.verbatim.is_none();
         let Some(dialect) = served.dialect.filter(|_| is_converted) else { return Ok(()) };
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lock().iter().any(|(known, checked)| *known == dialect && checked == tools) {
+        if lock().iter().any(|checked| checked.dialect == dialect && checked.tools == *tools) {
             return Ok(());
         }
         let toolset = Toolset::new(tools, dialect, &Options::default());
@@ -140,13 +145,25 @@ impl CheckedTools {
             let message = format!("the API of `{model}` cannot express the tool `{}`: {reason}", report.tool);
             return Err(Failure::invalid("tools", message));
         }
-        let mut checked = lock();
-        checked.push_back((dialect, tools.clone()));
-        if checked.len() > MAX_CHECKED {
-            checked.pop_front();
+        let bytes = estimated_bytes(tools);
+        if bytes <= MAX_CHECKED_BYTES {
+            let mut checked = lock();
+            checked.push_back(CheckedList { dialect, tools: tools.clone(), bytes });
+            let mut total: usize = checked.iter().map(|list| list.bytes).sum();
+            while checked.len() > MAX_CHECKED || total > MAX_CHECKED_BYTES {
+                let Some(removed) = checked.pop_front() else { break };
+                total -= removed.bytes;
+            }
         }
         Ok(())
     }
+}
+
+/// Estimates the memory of tools: a token has about four bytes of text, and a parsed value takes about four times the memory
+/// of its text.
+fn estimated_bytes(tools: &[Tool]) -> usize {
+    let tokens: u64 = tools.iter().map(Tool::estimated_tokens).sum();
+    usize::try_from(tokens.saturating_mul(16)).unwrap_or(usize::MAX)
 }
 
 /// Returns the selected part of a toolbox.
@@ -270,5 +287,42 @@ impl Toolbox for SelectedTools {
                 }),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolwire_testkit::ScriptedModel;
+
+    use super::*;
+
+    #[test]
+    fn the_cache_of_checked_tools_is_bounded() {
+        let checked = CheckedTools::default();
+        let mut served = ServedModel::new(Arc::new(ScriptedModel::new([])));
+        served.dialect = Some(Dialect::OpenAi);
+        let sizes = || -> (usize, usize) {
+            let lists = checked.0.lock().expect("the cache");
+            (lists.len(), lists.iter().map(|list| list.bytes).sum())
+        };
+        let check = |name: String, bytes: usize| {
+            let mut tool = Tool::new(name, json!({"type": "object"}));
+            tool.description = Some("x".repeat(bytes));
+            let request = ModelRequest { tools: Arc::new([tool]), ..ModelRequest::default() };
+            assert!(checked.check(&served, &request).is_ok());
+        };
+        for number in 0..20 {
+            check(format!("small_{number}"), 10);
+            check(format!("small_{number}"), 10);
+        }
+        assert_eq!(sizes().0, MAX_CHECKED);
+        check("huge".to_owned(), MAX_CHECKED_BYTES / 2);
+        assert_eq!(sizes().0, MAX_CHECKED, "it is not kept, and the others stay");
+        for number in 0..20 {
+            check(format!("large_{number}"), MAX_CHECKED_BYTES / 8);
+        }
+        let (count, bytes) = sizes();
+        assert!(count > 0 && bytes <= MAX_CHECKED_BYTES, "{count} {bytes}");
     }
 }
