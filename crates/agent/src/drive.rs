@@ -47,6 +47,12 @@ impl RunStream {
         self.cancellation.clone()
     }
 
+    /// Returns the events that were emitted and not yet read. The run does not advance, so this also works when it is about to
+    /// be dropped.
+    pub fn take_emitted(&mut self) -> Vec<AgentEvent> {
+        std::iter::from_fn(|| self.events.try_recv().ok()).collect()
+    }
+
     /// Drives the run to its end and ignores all events before [`AgentEvent::Done`].
     pub async fn finish(mut self) -> FinishedRun {
         loop {

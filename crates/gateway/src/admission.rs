@@ -1,4 +1,4 @@
-//! Limits the number of concurrent requests, the total size of their bodies, and the number of requests per key.
+//! Limits the number of concurrent requests and the size of their bodies, for all clients together and for each.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -25,6 +25,17 @@ pub(crate) struct Admission {
     bodies: Arc<Semaphore>,
     per_key: usize,
     by_key: Arc<Counts<Principal>>,
+    has_several_keys: bool,
+    /// The maximum size of the bodies of one client, in units.
+    units_per_client: usize,
+    units_by_client: Arc<Counts<BodyOwner>>,
+}
+
+/// The client that a body belongs to. Clients that share one key, or have none, are distinguished by their addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum BodyOwner {
+    Key(Principal),
+    Address(IpAddr),
 }
 
 /// Counts a request against the limits until it is dropped.
@@ -37,6 +48,8 @@ pub(crate) struct Admitted {
 pub(crate) struct BodyRoom {
     bodies: Arc<Semaphore>,
     taken: Option<OwnedSemaphorePermit>,
+    /// The part that counts for the client, and the client's maximum; `None` if the client has no limit.
+    of_client: Option<(Counted<BodyOwner>, usize)>,
 }
 
 impl Admission {
@@ -45,9 +58,12 @@ impl Admission {
         let per_key = if has_several_keys { GatewayLimits::REQUESTS_PER_KEY } else { usize::MAX };
         Admission {
             requests: Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS))),
-            bodies: Arc::new(Semaphore::new(limits.all_bodies_bytes / UNIT_BYTES)),
+            bodies: Arc::new(Semaphore::new(limits.all_bodies_bytes.div_ceil(UNIT_BYTES))),
             per_key: limits.requests_per_key.unwrap_or(per_key),
             by_key: Arc::default(),
+            has_several_keys,
+            units_per_client: limits.bodies_bytes_of_client().div_ceil(UNIT_BYTES),
+            units_by_client: Arc::default(),
         }
     }
 
@@ -67,8 +83,16 @@ impl Admission {
         Ok(Admitted { _request: request, _key: key })
     }
 
-    pub(crate) fn body_room(&self) -> BodyRoom {
-        BodyRoom { bodies: self.bodies.clone(), taken: None }
+    /// Returns memory for the body of a client.
+    pub(crate) fn body_room(&self, principal: &Principal, address: IpAddr) -> BodyRoom {
+        let owner = match self.has_several_keys {
+            true => Some(BodyOwner::Key(principal.clone())),
+            // Many clients may be behind a proxy on this machine.
+            false if address.to_canonical().is_loopback() => None,
+            false => Some(BodyOwner::Address(client_network(address))),
+        };
+        let of_client = owner.map(|owner| (self.units_by_client.begin(owner), self.units_per_client));
+        BodyRoom { bodies: self.bodies.clone(), taken: None, of_client }
     }
 }
 
@@ -79,6 +103,12 @@ impl BodyRoom {
         let missing = bytes.div_ceil(UNIT_BYTES).saturating_sub(taken);
         if missing == 0 {
             return Ok(());
+        }
+        if let Some((counted, max)) = &mut self.of_client
+            && !counted.grow(missing, *max)
+        {
+            let message = "this client sends too many large requests at the moment".to_owned();
+            return Err(later(ErrorKind::RateLimited, message));
         }
         let more = u32::try_from(missing).ok();
         let more = more.and_then(|missing| self.bodies.clone().try_acquire_many_owned(missing).ok());
@@ -99,13 +129,14 @@ fn later(kind: ErrorKind, message: String) -> Failure {
     failure
 }
 
-/// Counts the current requests or connections of each key. A key with a count of zero is removed.
+/// Counts the current requests, connections or bytes of each key. A key with a count of zero is removed.
 pub(crate) struct Counts<K>(Mutex<HashMap<K, usize>>);
 
-/// One counted request or connection. Dropping it decreases the count.
+/// A part of a count: one request or connection, or some bytes. Dropping it decreases the count.
 pub(crate) struct Counted<K: Eq + Hash> {
     counts: Arc<Counts<K>>,
     key: K,
+    amount: usize,
 }
 
 impl<K> Default for Counts<K> {
@@ -117,13 +148,27 @@ impl<K> Default for Counts<K> {
 impl<K: Eq + Hash + Clone> Counts<K> {
     /// Increases the count of a key; returns `None` if it is at the maximum.
     pub(crate) fn enter(self: &Arc<Self>, key: K, max: usize) -> Option<Counted<K>> {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.get(&key).copied().unwrap_or(0);
-        if count >= max {
-            return None;
+        let mut counted = self.begin(key);
+        counted.grow(1, max).then_some(counted)
+    }
+
+    /// Returns a part of the count of a key, which is zero so far.
+    fn begin(self: &Arc<Self>, key: K) -> Counted<K> {
+        Counted { counts: self.clone(), key, amount: 0 }
+    }
+}
+
+impl<K: Eq + Hash + Clone> Counted<K> {
+    /// Increases the count, unless the maximum of the key would be exceeded.
+    fn grow(&mut self, more: usize, max: usize) -> bool {
+        let mut counts = self.counts.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.get(&self.key).copied().unwrap_or(0);
+        let is_possible = more <= max.saturating_sub(count);
+        if is_possible {
+            counts.insert(self.key.clone(), count + more);
+            self.amount += more;
         }
-        counts.insert(key.clone(), count + 1);
-        Some(Counted { counts: self.clone(), key })
+        is_possible
     }
 }
 
@@ -131,8 +176,9 @@ impl<K: Eq + Hash> Drop for Counted<K> {
     fn drop(&mut self) {
         let mut counts = self.counts.0.lock().unwrap_or_else(PoisonError::into_inner);
         match counts.get_mut(&self.key) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(counts.remove(&self.key)),
+            Some(count) if *count > self.amount => *count -= self.amount,
+            Some(_) => drop(counts.remove(&self.key)),
+            None => {}
         }
     }
 }
@@ -149,6 +195,7 @@ pub(crate) fn client_network(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::tests::principals;
 
     #[test]
     fn a_key_has_at_most_its_share() {
@@ -172,13 +219,41 @@ mod tests {
 
     #[test]
     fn bodies_share_their_room() {
-        let limits = GatewayLimits { all_bodies_bytes: 10 * UNIT_BYTES, ..GatewayLimits::default() };
+        let limits =
+            GatewayLimits { body_bytes: 1, all_bodies_bytes: 10 * UNIT_BYTES, ..GatewayLimits::default() };
         let admission = Admission::new(&limits, false);
-        let (mut one, mut two) = (admission.body_room(), admission.body_room());
+        let [principal, ..] = principals();
+        let room = || admission.body_room(&principal, [127, 0, 0, 1].into());
+        let (mut one, mut two) = (room(), room());
         assert!(one.grow_to(1).is_ok() && one.grow_to(6 * UNIT_BYTES).is_ok());
         assert!(two.grow_to(4 * UNIT_BYTES).is_ok());
         assert!(two.grow_to(5 * UNIT_BYTES).is_err());
         drop(one);
         assert!(two.grow_to(5 * UNIT_BYTES).is_ok());
+    }
+
+    #[test]
+    fn the_bodies_of_one_client_leave_room_for_others() {
+        let limits =
+            GatewayLimits { body_bytes: 1, all_bodies_bytes: 8 * UNIT_BYTES, ..GatewayLimits::default() };
+        let [one, two, _] = principals();
+        let addresses: [IpAddr; 2] = [[192, 0, 2, 7].into(), [192, 0, 2, 8].into()];
+        for has_several_keys in [true, false] {
+            let admission = Admission::new(&limits, has_several_keys);
+            let clients = match has_several_keys {
+                true => [(&one, addresses[0]), (&two, addresses[0])],
+                false => [(&one, addresses[0]), (&one, addresses[1])],
+            };
+            let room = |client: usize| admission.body_room(clients[client].0, clients[client].1);
+            let (mut first, mut second) = (room(0), room(0));
+            assert!(first.grow_to(UNIT_BYTES).is_ok() && second.grow_to(UNIT_BYTES).is_ok());
+            let refused = second.grow_to(2 * UNIT_BYTES).expect_err("the share of the client is used");
+            assert_eq!(refused.error.kind, ErrorKind::RateLimited);
+            assert!(room(1).grow_to(2 * UNIT_BYTES).is_ok(), "another client has its own share");
+            drop(first);
+            assert!(second.grow_to(2 * UNIT_BYTES).is_ok());
+            drop(second);
+            assert_eq!(admission.units_by_client.0.lock().expect("the counts").len(), 0);
+        }
     }
 }

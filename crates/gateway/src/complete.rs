@@ -29,7 +29,7 @@ impl Inner {
         body: Bytes,
     ) -> Result<HttpResponse, Failure> {
         let body = crate::forward::Body::read(body)?;
-        self.check_provider_state(&body)?;
+        self.check_provider_state(&caller.principal, &body)?;
         if let Some(forward) = self.straight_through(family, &caller, headers, &body)? {
             return forward.await;
         }
@@ -44,9 +44,10 @@ impl Inner {
         let items = prepared
             .stores_items
             .then(|| ItemsOf { items: self.items.clone(), principal: caller.principal.clone() });
+        let request_id = caller.request_id.clone();
         let exchange = self.start(family, caller, prepared)?;
         let heartbeat = self.settings.limits.heartbeat;
-        let response = Responding { exchange, writer, heartbeat, items, unsent: Vec::new() };
+        let response = Responding { exchange, writer, heartbeat, request_id, items, unsent: Vec::new() };
         let mut response = match is_stream {
             true => response.stream().await?,
             false => response.whole(family).await?,
@@ -63,8 +64,8 @@ impl Inner {
     fn start(&self, family: Family, caller: Caller, prepared: Prepared) -> Result<Exchange, Failure> {
         let Prepared { mut client, mut options, served, listed_servers, named, .. } = prepared;
         if !client.approvals.is_empty() {
-            let paused = self.paused.resume(&caller.principal, &client)?;
-            return Ok(Exchange::resume(paused, self.context(family, caller)));
+            let resumed = self.paused.resume(&caller.principal, &client)?;
+            return Ok(Exchange::resume(resumed, self.context(family, caller)));
         }
         let NamedServers { filters, tools, unavailable } = named;
         options.selection.hosted.clone_from(&filters);

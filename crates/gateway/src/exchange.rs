@@ -1,21 +1,24 @@
 //! One response: drives the run, and turns its events into those of the client's API.
 
+mod approvals;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use futures::StreamExt;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
-use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, PendingCall, Run, RunLimit, RunStream};
-use toolwire_contract::{Message, Role, StopReason, Tool, ToolCall, ToolChoice, ToolResult, Usage};
+use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, Run, RunLimit, RunStream};
+use toolwire_contract::{Message, StopReason, Tool, ToolCall, ToolChoice, ToolResult, Usage};
 use toolwire_dialect::{ClientError, ClientEvent, ErrorKind, Family, ServerCall, custom_call_input};
 
 use crate::hidden_rounds::HiddenRounds;
 use crate::ids::random_id;
 use crate::keys::Principal;
-use crate::paused_runs::{Asked, PausedCall, PausedRun, PausedRuns};
+use crate::paused_runs::PausedRuns;
 use crate::response::{model_error, run_error};
 use crate::tools::HostedFilter;
+use approvals::Continued;
 
 /// Everything that a response needs besides its run.
 pub(crate) struct ExchangeContext {
@@ -43,10 +46,8 @@ pub(crate) struct Exchange {
     messages: Vec<Arc<Message>>,
     /// The arguments of running calls, by id.
     arguments: HashMap<String, Map<String, Value>>,
-    /// The requests for approval that this request decides; `None` for other requests.
-    asked: Option<Asked>,
-    /// Events of calls to send again if this response fails.
-    shown: Vec<ClientEvent>,
+    /// The requests for approval that this request decides, until the client has got the response; `None` for other requests.
+    continued: Option<Continued>,
     /// The usage of this response.
     usage: Usage,
     /// The usage of the run before it was continued.
@@ -65,9 +66,16 @@ impl Exchange {
         history: Vec<Arc<Message>>,
         context: ExchangeContext,
     ) -> Exchange {
+        let mut exchange = Exchange::without_run(agent, history, context);
+        exchange.earlier_usage = run.usage();
+        exchange.run = Some(exchange.agent.drive(run));
+        exchange
+    }
+
+    fn without_run(agent: Agent, history: Vec<Arc<Message>>, context: ExchangeContext) -> Exchange {
         Exchange {
-            earlier_usage: run.usage(),
-            run: Some(agent.drive(run)),
+            earlier_usage: Usage::default(),
+            run: None,
             agent,
             ready: VecDeque::new(),
             context,
@@ -75,24 +83,11 @@ impl Exchange {
             history,
             messages: Vec::new(),
             arguments: HashMap::new(),
-            asked: None,
-            shown: Vec::new(),
+            continued: None,
             usage: Usage::default(),
             has_called: false,
             is_last_request: false,
         }
-    }
-
-    /// Continues a run whose calls the client has decided about.
-    pub(crate) fn resume(paused: PausedRun, context: ExchangeContext) -> Exchange {
-        let PausedRun { agent, run, asked, undelivered, .. } = paused;
-        let mut exchange = Exchange::new(agent, run, asked.history.clone(), context);
-        exchange.messages.clone_from(&asked.messages);
-        exchange.labels.clone_from(&asked.labels);
-        exchange.shown = undelivered.unwrap_or_default();
-        exchange.ready.extend(exchange.shown.iter().cloned());
-        exchange.asked = Some(asked);
-        exchange
     }
 
     /// Uses the client's labels for servers, and lists the tools of the servers that the history does not list yet.
@@ -146,12 +141,15 @@ impl Exchange {
     }
 
     fn read(&mut self, event: AgentEvent) {
+        if let Some(continued) = &mut self.continued {
+            continued.before = None;
+        }
         match event {
-            AgentEvent::Text(text) => self.ready.push_back(ClientEvent::Text(text)),
-            AgentEvent::Refusal(text) => self.ready.push_back(ClientEvent::Refusal(text)),
-            AgentEvent::Thinking(text) => self.ready.push_back(ClientEvent::Thinking(text)),
+            AgentEvent::Text(text) => self.emit(ClientEvent::Text(text)),
+            AgentEvent::Refusal(text) => self.emit(ClientEvent::Refusal(text)),
+            AgentEvent::Thinking(text) => self.emit(ClientEvent::Thinking(text)),
             AgentEvent::StepStarted { step } if step > 1 || self.is_last_request => {
-                self.ready.push_back(ClientEvent::RoundFinished);
+                self.emit(ClientEvent::RoundFinished);
             }
             AgentEvent::MessageAdded(message) => self.messages.push(message),
             AgentEvent::CallStarted { id, arguments, .. } => {
@@ -215,17 +213,19 @@ impl Exchange {
     fn show_call(&mut self, id: &str, name: &str, result: ToolResult) {
         // Tools of the agent itself, such as the search, belong to no server.
         let Some(server) = self.agent.tools().server_of(name) else { return };
-        let mut approved = self.asked.iter().flat_map(|asked| &asked.approvals);
-        let approval = approved.find(|call| call.call_id == id);
-        let event = ClientEvent::ServerCall(ServerCall {
+        let call = ServerCall {
             server: self.label(server.name),
             name: self.agent.tools().original_name(name).unwrap_or_else(|| name.to_owned()),
             arguments: self.arguments.remove(id).unwrap_or_default(),
             result,
-            approval_id: approval.map(|call| call.request_id.clone()),
-        });
-        if self.asked.is_some() {
-            self.shown.push(event.clone());
+            approval_id: self.continued.as_ref().and_then(|continued| continued.approval_of(id)),
+        };
+        self.emit(ClientEvent::ServerCall(call));
+    }
+
+    fn emit(&mut self, event: ClientEvent) {
+        if let Some(continued) = &mut self.continued {
+            continued.record(&event);
         }
         self.ready.push_back(event);
     }
@@ -239,8 +239,7 @@ impl Exchange {
         let Some(ids) = self.show_client_calls(calls) else { return };
         let ids = ids.into_iter().map(|(shown, original)| (shown, Some(original)));
         // After an approval, the messages begin with those before it. Calls in them already have their results.
-        let earlier = self.asked.take().into_iter().flat_map(|asked| asked.client_calls);
-        let ids = ids.chain(earlier.map(|(shown, _)| (shown, None))).collect();
+        let ids = ids.chain(self.earlier_client_calls()).collect();
         self.context.hidden.store(&self.context.principal, std::mem::take(&mut self.messages), ids);
         self.done(StopReason::Calls);
     }
@@ -253,7 +252,7 @@ impl Exchange {
         for (original, call) in calls {
             let id = self.new_id(prefix)?;
             ids.push((id.clone(), original));
-            self.ready.push_back(match custom_call_input(&call).map(str::to_owned) {
+            self.emit(match custom_call_input(&call).map(str::to_owned) {
                 Some(input) => ClientEvent::CustomCall { id, name: call.name, input },
                 None => {
                     ClientEvent::Call { id, name: call.name, arguments: call.arguments.unwrap_or_default() }
@@ -271,80 +270,17 @@ impl Exchange {
         id.ok()
     }
 
-    /// Ends the response with requests for approval, and stores the run until the client decides.
-    fn ask_for_approval(&mut self, calls: &[PendingCall], run: Run) {
-        let listed = self.agent.tools().tools();
-        let mut approvals = Vec::new();
-        for call in calls {
-            let Some(request_id) = self.new_id("mcpr_") else { return };
-            let server = self.agent.tools().server_of(&call.name);
-            let server = server.map(|server| self.label(server.name)).unwrap_or_default();
-            let name = self.agent.tools().original_name(&call.name).unwrap_or_else(|| call.name.clone());
-            self.ready.push_back(ClientEvent::ApprovalRequest {
-                id: request_id.clone(),
-                server,
-                name,
-                arguments: call.arguments.clone(),
-            });
-            let tool = listed.iter().find(|tool| tool.name == call.name).cloned();
-            approvals.push(PausedCall { request_id, call_id: call.id.clone(), tool });
-        }
-        let Some(mut client_calls) = self.show_client_calls(run.external_calls()) else { return };
-        client_calls.extend(self.asked.take().into_iter().flat_map(|asked| asked.client_calls));
-        let (history, messages) = (std::mem::take(&mut self.history), std::mem::take(&mut self.messages));
-        let mut settings = run.settings().clone();
-        if settings.tool_choice != ToolChoice::None {
-            // The choice applies to the first request only.
-            settings.tool_choice = ToolChoice::Auto;
-        }
-        let labels = self.labels.clone();
-        let asked = Asked { approvals, client_calls, history, messages, settings, labels };
-        self.pause(run, asked, None);
-        self.done(StopReason::End);
-    }
-
-    fn pause(&self, run: Run, asked: Asked, undelivered: Option<Vec<ClientEvent>>) {
-        self.context.paused.store(PausedRun {
-            principal: self.context.principal.clone(),
-            agent: self.agent.clone(),
-            run,
-            asked,
-            undelivered,
-            paused_at: std::time::Instant::now(),
-        });
-    }
-
-    /// Stores the run again if the response to approvals is not complete, so that the client can repeat its request. Calls
-    /// that have results do not run again.
-    fn keep_approved(&mut self) {
-        let Some(mut asked) = self.asked.take() else { return };
-        self.has_called = false;
-        asked.messages = std::mem::take(&mut self.messages);
-        // The last text may be incomplete; the model writes it again.
-        asked.messages.pop_if(|last| last.role == Role::Assistant && last.calls().next().is_none());
-        let messages = asked.history.iter().chain(&asked.messages).cloned();
-        let settings = asked.settings.clone();
-        let run = Run::resume(settings, messages, self.agent.tools().tools(), self.agent.model().limits());
-        let undelivered = std::mem::take(&mut self.shown);
-        self.pause(run, asked, Some(undelivered));
-    }
-
     fn done(&mut self, stop: StopReason) {
         let usage = (self.usage != Usage::default()).then_some(self.usage);
-        self.asked = None;
-        self.ready.push_back(ClientEvent::Done { stop, usage });
+        self.emit(ClientEvent::Done { stop, usage });
+        if let Some(continued) = &mut self.continued {
+            continued.is_complete = true;
+        }
     }
 
     fn fail(&mut self, error: ClientError) {
         self.run = None;
         self.keep_approved();
         self.ready.push_back(ClientEvent::Failed(error));
-    }
-}
-
-/// Keeps approved calls if the client disconnects before its response is complete.
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        self.keep_approved();
     }
 }

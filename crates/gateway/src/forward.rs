@@ -18,6 +18,7 @@ use crate::body_scan::BodyFacts;
 use crate::catalog::{ForwardedBody, ForwardedRequest, ServedModel, Upstream};
 use crate::forwarded_events::{Events, pass_on, took_too_long};
 use crate::gateway::{Caller, Inner};
+use crate::keys::Principal;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
 use crate::top_level::{InvalidBody, TopLevel};
@@ -122,7 +123,9 @@ impl Inner {
             return Ok(None);
         }
         let own_keys = ["previous_response_id", "conversation", "background", "mcp_servers"];
-        let is_ours = self.hidden.is_mentioned(&body.bytes) || self.items.is_mentioned(&body.bytes);
+        let principal = &caller.principal;
+        let is_ours = self.hidden.is_mentioned(principal, &body.bytes)
+            || self.items.is_mentioned(principal, &body.bytes);
         if is_ours || body.raw("toolwire").is_some() || own_keys.iter().any(|key| body.sets(key)) {
             return Ok(None);
         }
@@ -184,12 +187,12 @@ impl Inner {
     }
 
     /// Rejects references to data that the provider has stored, if clients with different keys share one account.
-    pub(crate) fn check_provider_state(&self, body: &Body) -> Result<(), Failure> {
+    pub(crate) fn check_provider_state(&self, principal: &Principal, body: &Body) -> Result<(), Failure> {
         if self.settings.allows_provider_state() {
             return Ok(());
         }
         let facts = body.facts()?;
-        let is_foreign_item = facts.has_item_references && !self.items.is_mentioned(&body.bytes);
+        let is_foreign_item = facts.has_item_references && !self.items.is_mentioned(principal, &body.bytes);
         let Some(key) = facts.provider_state.or(is_foreign_item.then_some("item_reference")) else {
             return Ok(());
         };

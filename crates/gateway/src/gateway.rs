@@ -81,16 +81,17 @@ impl Gateway {
         request_servers: Arc<dyn RequestServers>,
         settings: GatewaySettings,
     ) -> Gateway {
+        let (limits, has_several_keys) = (&settings.limits, settings.keys.len() > 1);
         Gateway(Arc::new(Inner {
             models,
             tools,
             request_servers,
-            hidden: Arc::default(),
-            paused: Arc::default(),
-            items: Arc::default(),
+            hidden: Arc::new(HiddenRounds::new(limits, has_several_keys)),
+            paused: Arc::new(PausedRuns::new(limits, has_several_keys)),
+            items: Arc::new(Items::new(limits, has_several_keys)),
             checked_tools: CheckedTools::default(),
             origins: OriginPolicy::new(&settings.hosts, &settings.origins),
-            admission: Admission::new(&settings.limits, settings.keys.len() > 1),
+            admission: Admission::new(limits, has_several_keys),
             failed_keys: FailedKeys::default(),
             agents: Mutex::default(),
             settings,
@@ -158,7 +159,7 @@ impl Inner {
         }
         body::check_type(&parts.headers)?;
         let limits = &self.settings.limits;
-        let mut room = self.admission.body_room();
+        let mut room = self.admission.body_room(&principal, client);
         let start = Instant::now();
         let body = body::read(&parts.headers, body, limits, &mut room).await?;
         let admitted = self.admission.enter(&principal)?;

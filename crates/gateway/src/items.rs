@@ -6,11 +6,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::keys::Principal;
-use crate::recent::Recent;
+use crate::recent::{Recent, StateLimits};
 use crate::response::Failure;
+use crate::settings::GatewayLimits;
+
+/// The maximum number of responses with stored items.
+const MAX_RESPONSES: usize = 20_000;
 
 /// The output items of recent responses.
-#[derive(Default)]
 pub(crate) struct Items(Recent<Vec<Value>>);
 
 /// Stores the items of one response for its client.
@@ -30,6 +33,10 @@ impl ItemsOf {
 }
 
 impl Items {
+    pub(crate) fn new(limits: &GatewayLimits, has_several_keys: bool) -> Items {
+        Items(Recent::new(StateLimits::new(limits, has_several_keys, MAX_RESPONSES)))
+    }
+
     /// Replaces references to items in the input of a request.
     pub(crate) fn resolve(
         &self,
@@ -59,9 +66,9 @@ impl Items {
         Ok(())
     }
 
-    /// Whether a body refers to one of the items.
-    pub(crate) fn is_mentioned(&self, body: &[u8]) -> bool {
-        self.0.is_mentioned(body, &["msg_", "rs_", "fc_", "ctc_", "mcp_", "mcpl_", "mcpr_"])
+    /// Whether a body refers to one of the items of its client.
+    pub(crate) fn is_mentioned(&self, principal: &Principal, body: &[u8]) -> bool {
+        self.0.is_mentioned(principal, body, &["msg_", "rs_", "fc_", "ctc_", "mcp_", "mcpl_", "mcpr_"])
     }
 }
 

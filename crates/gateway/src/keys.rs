@@ -15,8 +15,8 @@ const MAX_KEY_BYTES: usize = 4_096;
 /// The caller of a request. Only [`Keys::authenticate`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Principal {
-    /// The name of the key; `None` if the gateway has no keys.
-    key: Option<Arc<str>>,
+    /// The position and the name of the key; `None` if the gateway has no keys. Different keys may have the same name.
+    key: Option<(usize, Arc<str>)>,
 }
 
 impl Principal {
@@ -55,7 +55,7 @@ impl Keys {
     /// The minimum length of keys for clients on other machines.
     pub const MIN_LENGTH: usize = 32;
 
-    /// Adds a key with a name for logs.
+    /// Adds a key with a name for logs. Clients with different keys are isolated from each other, even if the names are the same.
     #[must_use]
     pub fn with(mut self, name: &str, key: &str) -> Keys {
         self.0.push(Key { name: name.into(), digest: Digest::of(key.as_bytes()), length: key.len() });
@@ -91,12 +91,12 @@ impl Keys {
         let digest = Digest::of(first);
         let mut found = None;
         // The loop does not stop at the matching key, so that its duration does not reveal which key matched.
-        for key in &self.0 {
+        for (position, key) in self.0.iter().enumerate() {
             if bool::from(key.digest.0.ct_eq(&digest.0)) {
-                found = Some(key.name.clone());
+                found = Some((position, key.name.clone()));
             }
         }
-        found.map(|name| Principal { key: Some(name) }).ok_or(Unauthenticated)
+        found.map(|key| Principal { key: Some(key) }).ok_or(Unauthenticated)
     }
 }
 
@@ -118,7 +118,7 @@ impl std::fmt::Debug for Key {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use http::HeaderValue;
     use proptest::prelude::*;
 
@@ -136,7 +136,23 @@ mod tests {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a header name");
             map.append(name, HeaderValue::from_bytes(value).expect("a header value"));
         }
-        keys().authenticate(&map).map(|principal| principal.key)
+        keys().authenticate(&map).map(|principal| principal.key.map(|(_, name)| name))
+    }
+
+    /// Returns the callers of three different keys.
+    pub(crate) fn principals() -> [Principal; 3] {
+        // The names do not distinguish them.
+        [0, 1, 2].map(|position| Principal { key: Some((position, "name".into())) })
+    }
+
+    #[test]
+    fn keys_with_the_same_name_are_different_callers() {
+        let keys = Keys::default().with("name", "a").with("name", "b");
+        let caller = |key: &'static str| {
+            keys.authenticate(&HeaderMap::from_iter([(API_KEY, HeaderValue::from_static(key))]))
+        };
+        assert_eq!(caller("a"), caller("a"));
+        assert_ne!(caller("a"), caller("b"));
     }
 
     #[test]

@@ -44,4 +44,4 @@ pub use origin::OriginError;
 pub use request_servers::{RequestServer, RequestServerError, RequestServers};
 pub use routes::RouteInfo;
 pub use server::StartError;
-pub use settings::{GatewayLimits, GatewaySettings};
+pub use settings::{GatewayLimits, GatewaySettings, LimitError};

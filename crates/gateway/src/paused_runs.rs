@@ -4,47 +4,56 @@
 //! if the tool's definition has not changed. If the response to an approval fails, the client can send the same request
 //! again. Calls that already ran do not run again.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use toolwire_agent::{Agent, AgentSettings, Decision, Run};
 use toolwire_contract::{Message, Tool};
 use toolwire_dialect::{ApprovalResponse, ClientEvent, ClientRequest, ErrorKind};
 
+use crate::hidden_rounds::ShownId;
 use crate::keys::Principal;
+use crate::recent::{Recent, StateLimits};
 use crate::response::Failure;
+use crate::settings::GatewayLimits;
 
-const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+/// The maximum number of runs that are stored.
 const MAX_RUNS: usize = 1_000;
-const MAX_BYTES: usize = 256 * 1024 * 1024;
 
-/// Runs that wait until the client approves calls, the oldest first.
-#[derive(Default)]
-pub(crate) struct PausedRuns(Mutex<VecDeque<StoredRun>>);
-
-/// A run and the size of its messages.
-struct StoredRun {
-    run: PausedRun,
-    bytes: usize,
-}
+/// Runs that wait until the client approves calls.
+pub(crate) struct PausedRuns(Recent<PausedRun>);
 
 pub(crate) struct PausedRun {
-    pub(crate) principal: Principal,
     pub(crate) agent: Agent,
-    pub(crate) run: Run,
     pub(crate) asked: Asked,
-    /// Events that the client did not get, because the response to its decisions failed; `None` before it has decided.
-    pub(crate) undelivered: Option<Vec<ClientEvent>>,
-    pub(crate) paused_at: Instant,
+    pub(crate) progress: Progress,
+}
+
+/// How far the response to the client's decisions is.
+pub(crate) enum Progress {
+    /// The client has not decided, or nothing has happened since.
+    Waiting(Box<Run>),
+    /// The response failed, or the client disconnected. It did not get these calls, which have run.
+    Interrupted(Box<Run>, Vec<ClientEvent>),
+    /// The response is complete, but the client did not get all of it.
+    Complete(Vec<ClientEvent>),
+}
+
+/// A run that continues with the decisions of the client.
+pub(crate) struct ResumedRun {
+    pub(crate) agent: Agent,
+    pub(crate) asked: Asked,
+    pub(crate) progress: Progress,
+    /// The progress without the decisions, if it has to be stored again.
+    pub(crate) before: Option<Progress>,
 }
 
 /// The requests for approval of a response, and what preceded them.
 #[derive(Clone, Default)]
 pub(crate) struct Asked {
     pub(crate) approvals: Vec<PausedCall>,
-    /// Calls of the client's tools in the same step: the id that the client got, and the original one.
-    pub(crate) client_calls: Vec<(String, String)>,
+    /// Calls of the client's tools in the same step and before it.
+    pub(crate) client_calls: Vec<ShownId>,
     /// The messages before the response, and those of the response.
     pub(crate) history: Vec<Arc<Message>>,
     pub(crate) messages: Vec<Arc<Message>>,
@@ -76,40 +85,76 @@ pub(crate) struct PausedCall {
     pub(crate) tool: Option<Tool>,
 }
 
-impl PausedRuns {
-    pub(crate) fn store(&self, run: PausedRun) {
-        let bytes = run.asked.bytes();
-        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.push_back(StoredRun { run, bytes });
-        let mut total: usize = runs.iter().map(|stored| stored.bytes).sum();
-        let is_old = |stored: &StoredRun| stored.run.paused_at.elapsed() >= LIFETIME;
-        while runs.len() > MAX_RUNS || total > MAX_BYTES || runs.front().is_some_and(is_old) {
-            let Some(removed) = runs.pop_front() else { break };
-            total -= removed.bytes;
+impl Progress {
+    fn bytes(&self) -> usize {
+        match self {
+            Progress::Waiting(_) => 0,
+            Progress::Interrupted(_, events) | Progress::Complete(events) => {
+                events.iter().map(event_bytes).sum()
+            }
         }
     }
+}
 
-    /// Removes and returns the run that waits for the decisions in a request, and applies them. If the response fails, the
-    /// run is stored again; a repeated request then finds the decisions already applied.
-    pub(crate) fn resume(&self, principal: &Principal, client: &ClientRequest) -> Result<PausedRun, Failure> {
-        let mut paused = self.take(principal, &client.approvals)?;
-        if paused.undelivered.is_some() {
-            let said = paused.asked.messages.iter().flat_map(|message| &message.content);
-            if !said.clone().any(|block| client.with_approvals.contains(block)) {
-                paused.run.say_with_results(client.with_approvals.clone());
-            }
-            return Ok(paused);
+fn event_bytes(event: &ClientEvent) -> usize {
+    match event {
+        ClientEvent::Text(text) | ClientEvent::Thinking(text) | ClientEvent::Refusal(text) => text.len(),
+        ClientEvent::ServerCall(call) => {
+            let json = |json: Result<Vec<u8>, serde_json::Error>| json.map_or(0, |json| json.len());
+            json(serde_json::to_vec(&call.arguments)) + json(serde_json::to_vec(&call.result))
         }
-        paused.run.say_with_results(client.with_approvals.clone());
+        ClientEvent::Call { arguments, .. } | ClientEvent::ApprovalRequest { arguments, .. } => {
+            serde_json::to_vec(arguments).map_or(0, |json| json.len())
+        }
+        ClientEvent::CustomCall { input, .. } => input.len(),
+        _ => 0,
+    }
+}
+
+impl PausedRuns {
+    pub(crate) fn new(limits: &GatewayLimits, has_several_keys: bool) -> PausedRuns {
+        PausedRuns(Recent::new(StateLimits::new(limits, has_several_keys, MAX_RUNS)))
+    }
+
+    pub(crate) fn store(&self, principal: &Principal, paused: PausedRun) {
+        let bytes = paused.asked.bytes() + paused.progress.bytes();
+        let ids = paused.asked.approvals.iter().map(|call| call.request_id.clone()).collect();
+        self.0.store(principal, ids, paused, bytes);
+    }
+
+    /// Removes and returns the run that waits for the decisions in a request, and applies them. If the client does not get the
+    /// response, the run is stored again. A repeated request applies the decisions only to calls that still need them.
+    pub(crate) fn resume(
+        &self,
+        principal: &Principal,
+        client: &ClientRequest,
+    ) -> Result<ResumedRun, Failure> {
+        let PausedRun { agent, asked, mut progress } = self.take(principal, &client.approvals)?;
+        let (run, before) = match &mut progress {
+            Progress::Waiting(run) => {
+                let before = Progress::Waiting(run.clone());
+                run.say_with_results(client.with_approvals.clone());
+                (run, before)
+            }
+            Progress::Interrupted(run, events) => {
+                let before = Progress::Interrupted(run.clone(), events.clone());
+                let mut said = asked.messages.iter().flat_map(|message| &message.content);
+                if !said.any(|block| client.with_approvals.contains(block)) {
+                    run.say_with_results(client.with_approvals.clone());
+                }
+                (run, before)
+            }
+            Progress::Complete(_) => return Ok(ResumedRun { agent, asked, progress, before: None }),
+        };
         let results = client.request.messages.iter().flat_map(|message| message.results());
         let results: Vec<_> = results
             .filter_map(|(id, result)| {
-                let (_, original) = paused.asked.client_calls.iter().find(|(shown, _)| shown == id)?;
-                Some((original.clone(), result.clone()))
+                let (_, original) = asked.client_calls.iter().find(|(shown, _)| shown == id)?;
+                Some((original.clone()?, result.clone()))
             })
             .collect();
-        let current = paused.agent.tools().tools();
-        for call in &paused.asked.approvals {
+        let current = agent.tools().tools();
+        for call in &asked.approvals {
             let mut responses = client.approvals.iter();
             let Some(response) = responses.find(|response| response.request_id == call.request_id) else {
                 continue;
@@ -121,37 +166,35 @@ impl PausedRuns {
                 true => Decision::No { because: Some("the tool changed before the approval".to_owned()) },
                 false => Decision::No { because: response.reason.clone() },
             };
-            paused.run.decide(&call.call_id, decision);
+            run.decide(&call.call_id, decision);
         }
-        paused.run.tools_returned(results);
-        Ok(paused)
+        run.tools_returned(results);
+        Ok(ResumedRun { agent, asked, progress, before: Some(before) })
     }
 
     /// Removes and returns the run that waits for these responses. Every request for approval of the run needs a
     /// response, so that no call stays undecided.
     fn take(&self, principal: &Principal, responses: &[ApprovalResponse]) -> Result<PausedRun, Failure> {
-        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_decided =
-            |call: &PausedCall| responses.iter().any(|response| response.request_id == call.request_id);
-        let position = runs.iter().position(|StoredRun { run, .. }| {
-            run.principal == *principal
-                && run.paused_at.elapsed() < LIFETIME
-                && run.asked.approvals.iter().any(&is_decided)
-        });
-        let ids: Vec<String> =
-            responses.iter().map(|response| format!("`{}`", response.request_id)).collect();
-        let position = position.ok_or_else(|| {
-            let message =
-                format!("no open request for approval has the id {}; each is valid once", ids.join(", "));
-            Failure::invalid("input", message)
-        })?;
-        if let Some(open) = runs[position].run.asked.approvals.iter().find(|call| !is_decided(call)) {
-            return Err(Failure::invalid(
-                "input",
-                format!("there is no approval response for `{}`", open.request_id),
-            ));
+            |call: &&PausedCall| responses.iter().any(|response| response.request_id == call.request_id);
+        let ids = || responses.iter().map(|response| response.request_id.as_str());
+        let check = |paused: &PausedRun| match paused.asked.approvals.iter().find(|call| !is_decided(call)) {
+            None => Ok(()),
+            Some(open) => {
+                let message = format!("there is no approval response for `{}`", open.request_id);
+                Err(Failure::invalid("input", message))
+            }
+        };
+        match self.0.take(principal, ids(), check)? {
+            Some(paused) => {
+                Arc::into_inner(paused).ok_or_else(|| Failure::new(ErrorKind::Internal, "the run is gone"))
+            }
+            None => {
+                let ids: Vec<String> = ids().map(|id| format!("`{id}`")).collect();
+                let message =
+                    format!("no open request for approval has the id {}; each is valid once", ids.join(", "));
+                Err(Failure::invalid("input", message))
+            }
         }
-        let removed = runs.remove(position).map(|stored| stored.run);
-        removed.ok_or_else(|| Failure::new(ErrorKind::Internal, "the run is gone"))
     }
 }

@@ -7,7 +7,7 @@ use futures::{FutureExt, stream};
 use http::StatusCode;
 use serde_json::Value;
 use tokio::task::yield_now;
-use tokio::time::{Duration, Instant, interval_at, timeout};
+use tokio::time::{Duration, Instant, Interval, interval_at, timeout};
 use toolwire_dialect::{ClientError, ClientEvent, Family, ResponseWriter, StreamEvent};
 
 use crate::exchange::Exchange;
@@ -29,10 +29,20 @@ pub(crate) struct Responding {
     pub(crate) exchange: Exchange,
     pub(crate) writer: ResponseWriter,
     pub(crate) heartbeat: Duration,
+    pub(crate) request_id: String,
     /// Stores the items of the response; `None` if they are not stored.
     pub(crate) items: Option<ItemsOf>,
     /// The bytes of events that were not sent yet.
     pub(crate) unsent: Vec<u8>,
+}
+
+/// The state of a complete response that begins with white space.
+// There is one per response, and most of the time it is the first variant.
+#[allow(clippy::large_enum_variant)]
+enum Padded {
+    Waiting(Responding, Interval),
+    Sent(Responding),
+    Interrupted,
 }
 
 impl Responding {
@@ -57,7 +67,13 @@ impl Responding {
                     ticks.reset();
                     tokio::select! {
                         biased;
-                        chunk = responding.next_chunk() => chunk?,
+                        chunk = responding.next_chunk() => match chunk {
+                            Some(chunk) => chunk,
+                            None => {
+                                responding.exchange.delivered();
+                                return None;
+                            }
+                        },
                         _ = ticks.tick() => HEARTBEAT.to_vec(),
                     }
                 }
@@ -100,7 +116,17 @@ impl Responding {
         let Ok(end) = timeout(PADDING_DELAY, self.read_all()).await else { return Ok(self.padded(family)) };
         match end {
             Some(error) => Err(self.failure(error)),
-            None => Ok(json_response(StatusCode::OK, &self.writer.body())),
+            None => {
+                let body = self.writer.body();
+                let mut response = json_response(StatusCode::OK, &body);
+                if self.exchange.is_continued() {
+                    let mut exchange = self.exchange;
+                    let body = Bytes::from(body.to_string());
+                    let on_taken = Box::new(move || exchange.delivered());
+                    *response.body_mut() = ResponseBody::Confirmed(body, Some(on_taken));
+                }
+                Ok(response)
+            }
         }
     }
 
@@ -115,22 +141,38 @@ impl Responding {
         None
     }
 
-    /// Sends white space until the response is complete. The status was already sent, so an error cannot change it: a body
-    /// of the Responses API can contain the error; with the other APIs, the connection is closed.
+    /// Sends white space until the response is complete. The status was already sent, so an error cannot change it. A body
+    /// of the Responses API can contain the error. With the other APIs, the connection is closed, and clients repeat the
+    /// request. After a tool was called they must not do this: then the body is an error, which clients cannot read as a
+    /// response.
     fn padded(self, family: Family) -> HttpResponse {
         let ticks = interval_at(Instant::now(), self.heartbeat);
-        let state = Some((self, ticks));
-        let body = stream::unfold(state, move |state| async move {
-            let (mut responding, mut ticks) = state?;
+        let body = stream::unfold(Padded::Waiting(self, ticks), move |state| async move {
+            let (mut responding, mut ticks) = match state {
+                Padded::Waiting(responding, ticks) => (responding, ticks),
+                Padded::Sent(mut responding) => {
+                    responding.exchange.delivered();
+                    return None;
+                }
+                Padded::Interrupted => return None,
+            };
             let end = tokio::select! {
                 biased;
                 end = responding.read_all() => end,
-                _ = ticks.tick() => return Some((Ok(Bytes::from_static(b" \n")), Some((responding, ticks)))),
+                _ = ticks.tick() => {
+                    return Some((Ok(Bytes::from_static(b" \n")), Padded::Waiting(responding, ticks)));
+                }
             };
-            if end.is_some() && family != Family::OpenAiResponses {
-                return Some((Err(Interrupted), None));
-            }
-            Some((Ok(Bytes::from(responding.writer.body().to_string())), None))
+            let body = match end {
+                Some(error) if family != Family::OpenAiResponses => {
+                    if !responding.exchange.has_called() {
+                        return Some((Err(Interrupted), Padded::Interrupted));
+                    }
+                    error.body(family, &responding.request_id)
+                }
+                _ => responding.writer.body(),
+            };
+            Some((Ok(Bytes::from(body.to_string())), Padded::Sent(responding)))
         });
         let mut response = json_response(StatusCode::OK, &Value::Null);
         *response.body_mut() = ResponseBody::stream(body);
@@ -164,3 +206,6 @@ fn write_all(chunk: &mut Vec<u8>, events: Vec<StreamEvent>) {
         let _ = write!(chunk, "{event}");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,8 @@ pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-re
 /// The body of a response.
 pub(crate) enum ResponseBody {
     Whole(Bytes),
+    /// A complete body, and what happens when the connection takes it. If the client has disconnected, it is dropped instead.
+    Confirmed(Bytes, Option<Box<dyn FnOnce() + Send>>),
     Stream(BoxStream<'static, Result<Bytes, Interrupted>>),
 }
 
@@ -41,6 +43,11 @@ impl Body for ResponseBody {
         match self.get_mut() {
             ResponseBody::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             ResponseBody::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            ResponseBody::Confirmed(bytes, on_taken) => {
+                let Some(on_taken) = on_taken.take() else { return Poll::Ready(None) };
+                on_taken();
+                Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
+            }
             ResponseBody::Stream(stream) => {
                 stream.as_mut().poll_next(context).map(|next| next.map(|bytes| bytes.map(Frame::data)))
             }
@@ -48,12 +55,14 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, ResponseBody::Whole(bytes) if bytes.is_empty())
+        matches!(self, ResponseBody::Whole(bytes) | ResponseBody::Confirmed(bytes, _) if bytes.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            ResponseBody::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            ResponseBody::Whole(bytes) | ResponseBody::Confirmed(bytes, _) => {
+                SizeHint::with_exact(bytes.len() as u64)
+            }
             ResponseBody::Stream(_) => SizeHint::default(),
         }
     }

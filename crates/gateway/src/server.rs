@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admission::{Counts, client_network};
-use crate::settings::GatewayLimits;
+use crate::settings::{GatewayLimits, LimitError};
 use crate::{Gateway, OriginError};
 
 const MAX_HEADER_BYTES: usize = 16 * 1024;
@@ -38,6 +38,8 @@ pub enum StartError {
     WeakKey { name: String },
     #[error(transparent)]
     Origin(#[from] OriginError),
+    #[error(transparent)]
+    Limits(#[from] LimitError),
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -59,6 +61,7 @@ impl Gateway {
         }
         self.0.origins.check_settings()?;
         let limits = &self.0.settings.limits;
+        limits.check()?;
         let addresses: Arc<Counts<IpAddr>> = Arc::default();
         let connections = Arc::new(Semaphore::new(limits.connections));
         let tasks = TaskTracker::new();

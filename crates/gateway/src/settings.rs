@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use toolwire_agent::AgentSettings;
 use toolwire_contract::parse_duration;
 
@@ -50,6 +51,16 @@ pub struct GatewayLimits {
     /// The maximum size of the bodies of all requests at the same time.
     #[serde(deserialize_with = "count")]
     pub all_bodies_bytes: usize,
+    /// The maximum size of the bodies of one client at the same time; by default a quarter of all. A client is a key, or an address
+    /// if there are not several keys. For this machine, there is no limit without keys.
+    #[serde(deserialize_with = "optional_count")]
+    pub all_bodies_bytes_per_client: Option<usize>,
+    /// The maximum size of what is stored for later requests: hidden rounds, items and paused runs, each.
+    #[serde(deserialize_with = "count")]
+    pub state_bytes: usize,
+    /// The maximum size of what is stored for one key; by default a quarter of all if there are several keys.
+    #[serde(deserialize_with = "optional_count")]
+    pub state_bytes_per_key: Option<usize>,
     /// The time to read the headers of a request.
     #[serde(deserialize_with = "duration")]
     pub header_timeout: Duration,
@@ -92,6 +103,56 @@ pub struct GatewayLimits {
 impl GatewayLimits {
     pub(crate) const CONNECTIONS_PER_ADDRESS: usize = 256;
     pub(crate) const REQUESTS_PER_KEY: usize = 64;
+
+    /// The default share of one client is one of this many parts.
+    const SHARES: usize = 4;
+
+    pub(crate) fn bodies_bytes_of_client(&self) -> usize {
+        let share = (self.all_bodies_bytes / GatewayLimits::SHARES).max(self.body_bytes);
+        self.all_bodies_bytes_per_client.unwrap_or(share)
+    }
+
+    pub(crate) fn state_bytes_of_key(&self, has_several_keys: bool) -> usize {
+        let shares = if has_several_keys { GatewayLimits::SHARES } else { 1 };
+        self.state_bytes_per_key.unwrap_or(self.state_bytes / shares)
+    }
+
+    /// Checks that the limits do not exclude each other.
+    pub(crate) fn check(&self) -> Result<(), LimitError> {
+        let shares = [
+            ("allBodiesBytes", self.all_bodies_bytes),
+            ("allBodiesBytesPerClient", self.bodies_bytes_of_client()),
+        ];
+        if let Some((key, value)) = shares.into_iter().find(|(_, value)| *value < self.body_bytes) {
+            return Err(LimitError::TooSmall { key, value, other: "bodyBytes", minimum: self.body_bytes });
+        }
+        let counts = [("connections", self.connections), ("requests", self.requests)];
+        let maximum = Semaphore::MAX_PERMITS;
+        match counts.into_iter().find(|(_, value)| *value > maximum) {
+            Some((key, value)) => Err(LimitError::TooLarge { key, value, maximum }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A limit with which the gateway could not serve.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    #[error("`{key}` is {value}, and must not be less than `{other}`, which is {minimum}")]
+    TooSmall { key: &'static str, value: usize, other: &'static str, minimum: usize },
+    #[error("`{key}` is {value}, and the maximum is {maximum}")]
+    TooLarge { key: &'static str, value: usize, maximum: usize },
+}
+
+impl LimitError {
+    /// Returns what to change.
+    pub fn hint(&self) -> String {
+        match self {
+            LimitError::TooSmall { key, other, .. } => format!("increase `{key}`, or decrease `{other}`"),
+            LimitError::TooLarge { key, .. } => format!("decrease `{key}`"),
+        }
+    }
 }
 
 impl Default for GatewayLimits {
@@ -99,6 +160,9 @@ impl Default for GatewayLimits {
         GatewayLimits {
             body_bytes: 32 * 1024 * 1024,
             all_bodies_bytes: 512 * 1024 * 1024,
+            all_bodies_bytes_per_client: None,
+            state_bytes: 256 * 1024 * 1024,
+            state_bytes_per_key: None,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
@@ -147,6 +211,7 @@ mod tests {
     fn limits_are_read() {
         let value = json!({
             "bodyBytes": 1, "allBodiesBytes": 2, "headerTimeout": "500ms", "bodyTimeout": 2, "writeTimeout": "3s",
+            "allBodiesBytesPerClient": 10, "stateBytes": 11, "stateBytesPerKey": 12,
             "connections": 4, "connectionsPerAddress": 5, "requests": 6, "requestsPerKey": 7, "tools": 0,
             "requestServers": 10, "requestServerTimeout": 11,
             "runTimeout": "1h", "heartbeat": 8, "drain": 9,
@@ -154,6 +219,9 @@ mod tests {
         let expected = GatewayLimits {
             body_bytes: 1,
             all_bodies_bytes: 2,
+            all_bodies_bytes_per_client: Some(10),
+            state_bytes: 11,
+            state_bytes_per_key: Some(12),
             header_timeout: Duration::from_millis(500),
             body_timeout: Duration::from_secs(2),
             write_timeout: Duration::from_secs(3),
@@ -176,5 +244,20 @@ mod tests {
         for invalid in [json!({"heartbeat": 0}), json!({"requests": 0}), json!({"runTimeout": "soon"})] {
             assert!(serde_json::from_value::<GatewayLimits>(invalid.clone()).is_err(), "{invalid}");
         }
+    }
+    #[test]
+    fn limits_that_exclude_each_other_are_refused() {
+        let limits = GatewayLimits::default();
+        assert_eq!(limits.check(), Ok(()));
+        let refused = |limits: GatewayLimits| limits.check().expect_err("a wrong limit").to_string();
+        assert_eq!(
+            refused(GatewayLimits { body_bytes: 5, all_bodies_bytes: 4, ..limits.clone() }),
+            "`allBodiesBytes` is 4, and must not be less than `bodyBytes`, which is 5"
+        );
+        let share = refused(GatewayLimits { all_bodies_bytes_per_client: Some(4), ..limits.clone() });
+        assert!(share.starts_with("`allBodiesBytesPerClient` is 4, "), "{share}");
+        let connections = refused(GatewayLimits { connections: usize::MAX, ..limits.clone() });
+        assert!(connections.starts_with("`connections` is "), "{connections}");
+        assert_eq!(GatewayLimits { body_bytes: 9, all_bodies_bytes: 9, ..limits }.check(), Ok(()));
     }
 }

@@ -115,3 +115,38 @@ async fn calls_before_and_after_an_approval_stay_in_their_place() {
     let output = respond(&gateway, &mut input).await;
     assert_eq!(text(&output), "Results: value of a | sunny | rain.");
 }
+
+/// A provider uses the same ids in every step: each result belongs to its own step.
+#[tokio::test]
+async fn results_before_a_second_approval_are_not_used_again() {
+    let gateway = TestGateway::start().await;
+    let mut input = vec![user("pause-twice")];
+    for weather in ["sunny", "rain"] {
+        let output = respond(&gateway, &mut input).await;
+        let call = output.iter().find(|item| item["type"] == "function_call").unwrap();
+        input.push(json!({"type": "function_call_output", "call_id": call["call_id"], "output": weather}));
+        input.push(approve(&output));
+    }
+    let output = respond(&gateway, &mut input).await;
+    assert_eq!(text(&output), "Results: value of a | sunny | value of b | rain.");
+}
+
+/// The model writes a text beside its request, and the user writes one beside the approval. A call of the client follows: the model
+/// sees each text once.
+#[tokio::test]
+async fn texts_beside_an_approval_are_not_repeated() {
+    let gateway = TestGateway::start().await;
+    let mut input = vec![user("comment")];
+    let output = respond(&gateway, &mut input).await;
+    assert_eq!(types(&output), ["mcp_list_tools", "message", "mcp_approval_request"]);
+    input.extend([approve(&output), user("client")]);
+    let output = respond(&gateway, &mut input).await;
+    assert_eq!(types(&output), ["mcp_call", "message", "function_call"]);
+    input.push(json!({"type": "function_call_output", "call_id": output[2]["call_id"], "output": "sunny"}));
+    respond(&gateway, &mut input).await;
+    let messages = gateway.model.requests().last().unwrap().messages.clone();
+    let history = serde_json::to_string(&messages).unwrap();
+    for text in ["\"comment\"", "A comment.", "\"client\"", "I look.", "value of a", "sunny"] {
+        assert_eq!(history.matches(text).count(), 1, "{text}: {history}");
+    }
+}

@@ -8,6 +8,7 @@ mod support;
 use client::{CHAT, Client, MESSAGES, RESPONSES, text};
 use serde_json::{Value, json};
 use support::{MODEL, TestGateway};
+use toolwire_gateway::{GatewaySettings, Keys};
 use toolwire_testkit::http_client;
 
 async fn post(gateway: &TestGateway, body: &Value) -> (u16, Value) {
@@ -168,4 +169,55 @@ async fn a_conversation_continues_without_its_thinking() {
         let requests = gateway.model.requests();
         assert_eq!(requests.last().unwrap().generation.thinking_tokens, expected, "{messages}");
     }
+}
+
+/// What one key stores does not remove what another key has stored: items, hidden messages and paused runs.
+#[tokio::test]
+async fn one_key_does_not_remove_the_state_of_another() {
+    const KEYS: [&str; 2] = ["tw_0123456789abcdef0123456789abcdef", "tw_other456789abcdef0123456789abcdef"];
+    let mut settings = GatewaySettings::default();
+    settings.keys = Keys::default().with("one", KEYS[0]).with("two", KEYS[1]);
+    settings.limits.state_bytes = 60_000;
+    let gateway = TestGateway::with(settings).await;
+    let post = async |key: &str, input: &[Value], approval: &str| {
+        let tools = json!([
+            {"type": "mcp", "server_label": "demo", "require_approval": approval},
+            {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}},
+        ]);
+        let body = json!({"model": MODEL, "input": input, "tools": tools});
+        let request = http_client().post(gateway.url(RESPONSES)).header("x-api-key", key).json(&body);
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.json::<Value>().await.unwrap())
+    };
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let filler = "x".repeat(1_000);
+    // The client sends back only references to its items.
+    let references = |response: &Value| -> Vec<Value> {
+        let output = response["output"].as_array().unwrap().iter();
+        output.map(|item| json!({"type": "item_reference", "id": item["id"]})).collect()
+    };
+    let of_type = |response: &Value, name: &str| {
+        response["output"].as_array().unwrap().iter().find(|item| item["type"] == name).unwrap().clone()
+    };
+    let (_, mixed) = post(KEYS[0], &[user("mixed")], "never").await;
+    let (_, paused) = post(KEYS[0], &[user("ours")], "always").await;
+    for _ in 0..40 {
+        for (scenario, approval) in [("mixed", "never"), ("ours", "always")] {
+            let (status, response) =
+                post(KEYS[1], &[user(&filler), user(&filler), user(scenario)], approval).await;
+            assert_eq!(status, 200, "{response}");
+        }
+    }
+    let mut input = vec![user("mixed")];
+    input.extend(references(&mixed));
+    let call = of_type(&mixed, "function_call")["call_id"].clone();
+    input.push(json!({"type": "function_call_output", "call_id": call, "output": "sunny"}));
+    let (status, response) = post(KEYS[0], &input, "never").await;
+    assert_eq!(status, 200, "the items are still there: {response}");
+    let text = &of_type(&response, "message")["content"][0]["text"];
+    assert_eq!(text, "Results: value of a | sunny | value of b.");
+    let id = of_type(&paused, "mcp_approval_request")["id"].clone();
+    let approval = json!({"type": "mcp_approval_response", "approval_request_id": id, "approve": true});
+    let (status, response) = post(KEYS[0], &[user("ours"), approval], "always").await;
+    assert_eq!(status, 200, "the run is still there: {response}");
 }

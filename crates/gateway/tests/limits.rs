@@ -71,18 +71,80 @@ async fn slow_bodies_do_not_keep_others_out() {
     }
 }
 
+/// Begins a request, and sends all but the last byte of a body of this size.
+async fn begin_body(gateway: &TestGateway, bytes: usize, key: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: {}\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n\
+         content-length: {bytes}\r\n\r\n",
+        gateway.address
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![b' '; bytes - 1]).await.unwrap();
+    stream
+}
+
 /// Bodies that are being read take a limited amount of memory together.
 #[tokio::test]
 async fn bodies_share_their_room() {
     let mut settings = GatewaySettings::default();
-    settings.limits.all_bodies_bytes = 100_000;
+    (settings.limits.body_bytes, settings.limits.all_bodies_bytes) = (80_000, 100_000);
     let gateway = TestGateway::with(settings).await;
-    let large = question(&format!("say {}", "x".repeat(200_000)));
-    let refused = ask(&gateway, &large, &[]).await;
+    let large = question(&format!("say {}", "x".repeat(50_000)));
+    let slow = begin_body(&gateway, 70_000, "").await;
+    let refused = async {
+        loop {
+            let reply = ask(&gateway, &large, &[]).await;
+            if reply.status != 200 {
+                break reply;
+            }
+        }
+    };
+    let refused = tokio::time::timeout(PATIENCE, refused).await.expect("the first body was read");
     assert_eq!((refused.status, &refused.headers["retry-after"]), (503, &"1".parse().unwrap()));
-    for _ in 0..4 {
-        let body = question(&format!("say {}", "x".repeat(50_000)));
-        assert_eq!(ask(&gateway, &body, &[]).await.status, 200, "the room is free again");
+    drop(slow);
+    let served = async { while ask(&gateway, &large, &[]).await.status != 200 {} };
+    tokio::time::timeout(PATIENCE, served).await.expect("the room is free again");
+}
+
+/// One key cannot take the whole room of bodies.
+#[tokio::test]
+async fn the_bodies_of_one_key_leave_room_for_others() {
+    let mut settings = GatewaySettings::default();
+    settings.keys = Keys::default().with("one", KEYS[0]).with("two", KEYS[1]);
+    let limits = &mut settings.limits;
+    (limits.body_bytes, limits.all_bodies_bytes) = (80_000, 200_000);
+    limits.all_bodies_bytes_per_client = Some(100_000);
+    let gateway = TestGateway::with(settings).await;
+    let large = question(&format!("say {}", "x".repeat(50_000)));
+    let _slow = begin_body(&gateway, 70_000, KEYS[0]).await;
+    let refused = async {
+        loop {
+            let reply = ask(&gateway, &large, &[("x-api-key", KEYS[0])]).await;
+            if reply.status != 200 {
+                break reply;
+            }
+        }
+    };
+    let refused = tokio::time::timeout(PATIENCE, refused).await.expect("the first body was read");
+    assert_eq!((refused.status, &refused.headers["retry-after"]), (429, &"1".parse().unwrap()));
+    assert_eq!(ask(&gateway, &large, &[("x-api-key", KEYS[1])]).await.status, 200);
+}
+
+/// Limits with which no large body could be read, or with which the gateway could not start, are refused.
+#[tokio::test]
+async fn limits_that_exclude_each_other_are_refused_at_the_start() {
+    for (connections, all_bodies_bytes, expected) in
+        [(usize::MAX, 1 << 30, "`connections`"), (10, 1_000, "`allBodiesBytes`")]
+    {
+        let mut settings = GatewaySettings::default();
+        (settings.limits.connections, settings.limits.all_bodies_bytes) = (connections, all_bodies_bytes);
+        let catalog =
+            TwoModels(Arc::new(Endless::default()), Arc::new(ScriptedModel::from_fn(play).with_name(MODEL)));
+        let gateway = Gateway::new(Arc::new(catalog), tools(&Running::default()), settings);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let error = gateway.serve(listener, CancellationToken::new()).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
     }
 }
 

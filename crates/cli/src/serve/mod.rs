@@ -1,5 +1,6 @@
 //! `toolwire serve`: the gateway, with the configured models and servers.
 
+mod memory_protection;
 mod models;
 mod request_servers;
 
@@ -53,6 +54,9 @@ pub(crate) struct ServeArgs {
 }
 
 pub(crate) fn run(args: &ServeArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
+    for problem in memory_protection::apply() {
+        print_stderr(&format!("{NOTE}note:{NOTE:#} {problem}\n"));
+    }
     let loaded = servers::find_config(config)?.only(args.server.as_deref())?;
     let mut settings = settings::read(loaded.config.toolwire.as_ref(), &loaded.origin)?;
     settings.agent.approvals.allow.extend(args.allow.iter().cloned());
@@ -150,6 +154,9 @@ fn start_error(error: &StartError, address: SocketAddr) -> CommandError {
         StartError::Origin(error) => {
             let key = if matches!(error, OriginError::Host(_)) { "hosts" } else { "origins" };
             CommandError::usage(format!("`toolwire.gateway.{key}`: {error}")).with_hint(error.hint())
+        }
+        StartError::Limits(error) => {
+            CommandError::usage(format!("`toolwire.gateway.limits`: {error}")).with_hint(error.hint())
         }
         _ => CommandError::work(message),
     }

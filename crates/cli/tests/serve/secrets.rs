@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use toolwire_testkit::http_client;
 use toolwire_testkit::provider::{API_KEY, Api, FakeProvider, ReceivedRequest, Script, ScriptedResponse};
 
-use crate::{command, folder, serve, serve_with, text_script, with_provider};
+use crate::{command, folder, fs, serve, serve_with, text_script, with_provider};
 
 const PASSWORD: &str = "planted-password-7e1";
 const HEADER: &str = "planted-header-7e2";
@@ -215,4 +215,64 @@ async fn no_url_of_a_request_is_fetched() {
     }
     assert!(sent >= 180, "{sent}");
     assert_eq!(connections.load(Ordering::SeqCst), 0);
+}
+
+/// A configured key may have the name of the variable: the two keys are different clients.
+#[tokio::test]
+async fn keys_with_the_same_name_are_different_clients() {
+    const KEYS: [&str; 2] = ["tw_0123456789abcdef0123456789abcdef", "tw_other456789abcdef0123456789abcdef"];
+    let gateway = json!({"keys": {"TOOLWIRE_KEY": KEYS[0]}});
+    let config = json!({"mcpServers": {}, "toolwire": {"model": "demo", "gateway": gateway}});
+    let folder = folder("same-name", Some(&config));
+    let served = serve_with(command(&folder, &["--listen", "127.0.0.1:0"]).env("TOOLWIRE_KEY", KEYS[1]));
+    let post = async |key: &str, input: Value| {
+        let body = json!({"model": "demo", "input": input});
+        let request = http_client().post(format!("{}/v1/responses", served.url)).header("x-api-key", key);
+        let response = request.json(&body).send().await.unwrap();
+        (response.status().as_u16(), response.json::<Value>().await.unwrap())
+    };
+    let (status, response) = post(KEYS[0], json!("What is 25 + 17?")).await;
+    assert_eq!(status, 200, "{response}");
+    let id = &response["output"][0]["id"];
+    let input = json!([{"type": "item_reference", "id": id}, {"role": "user", "content": "Thanks."}]);
+    assert_eq!(post(KEYS[0], input.clone()).await.0, 200, "its own item");
+    let (status, error) = post(KEYS[1], input).await;
+    assert_eq!(status, 400, "an item of another key: {error}");
+}
+
+/// 55: other processes of the same user, such as MCP servers, cannot read the memory and the environment of the gateway, and there
+/// are no core dumps.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_memory_of_the_gateway_is_protected() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    const KEY: &str = "tw_0123456789abcdef0123456789abcdef";
+    // Root may read everything, so the gateway then runs as another user.
+    let is_root = rustix::process::geteuid().is_root();
+    let as_user = |command: &mut Command| {
+        if is_root {
+            command.uid(65_534).gid(65_534);
+        }
+    };
+    let folder = folder("memory", None);
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let mut command = command(&folder, &["--listen", "127.0.0.1:0"]);
+    as_user(&mut command);
+    let served = serve_with(command.env("TOOLWIRE_KEY", KEY));
+    let process = format!("/proc/{}", served.child.id());
+    let read = |path: &str| {
+        let mut command = Command::new("cat");
+        as_user(&mut command);
+        command.arg(path).output().unwrap().status.success()
+    };
+    assert!(read("/proc/self/environ") && read(&format!("{process}/stat")), "the test can read at all");
+    for file in ["environ", "maps", "mem", "auxv"] {
+        assert!(!read(&format!("{process}/{file}")), "{file}");
+    }
+    let limits = fs::read_to_string(format!("{process}/limits")).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+    assert_eq!(line.split_whitespace().take(2).collect::<Vec<_>>(), ["0", "0"], "{limits}");
 }

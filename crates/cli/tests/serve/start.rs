@@ -104,6 +104,14 @@ fn mistakes_are_reported_at_the_start() {
         ),
         (json!({"hosts": ["https://gateway.example"]}), "`https://gateway.example` is not a host name"),
         (json!({"limits": {"heartbeat": 0}}), "`toolwire.gateway.limits.heartbeat`: `0` is not a duration"),
+        (
+            json!({"limits": {"bodyBytes": 2_000, "allBodiesBytes": 1_000}}),
+            "`toolwire.gateway.limits`: `allBodiesBytes` is 1000, and must not be less than `bodyBytes`, which is 2000",
+        ),
+        (
+            json!({"limits": {"connections": usize::MAX}}),
+            "`toolwire.gateway.limits`: `connections` is 18446744073709551615, and the maximum is ",
+        ),
         (json!({"limits": {"requests": "many"}}), "hint: `docs/guide/gateway.md` describes the keys"),
     ] {
         let config = json!({"mcpServers": {}, "toolwire": {"model": "demo", "gateway": gateway}});

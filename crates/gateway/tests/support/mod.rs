@@ -249,6 +249,9 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
         ("pause", 0) => ScriptedTurn::calls([lookup("1", "a"), weather("2", "Paris")]),
         ("pause-late", 0) => ScriptedTurn::calls([lookup("1", "a"), weather("2", "Paris")]),
         ("pause-late", 2) => ScriptedTurn::calls([weather("1", "Rome")]),
+        ("pause-twice", 0) => ScriptedTurn::calls([lookup("1", "a"), weather("2", "Paris")]),
+        ("pause-twice", 2) => ScriptedTurn::calls([lookup("1", "b"), weather("2", "Rome")]),
+        ("comment", 0) => with_text("A comment.", ScriptedTurn::calls([lookup("1", "a")])),
         ("mixed-clients", 0) => {
             ScriptedTurn::calls([lookup("1", "a"), weather("2", "Paris"), ("3", "get_time", json!({}))])
         }
