@@ -24,9 +24,9 @@ impl Principal {
         self.key.is_some()
     }
 
-    /// Returns the name of the key.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.key.as_deref()
+    /// Returns a text that only this key has.
+    pub(crate) fn id(&self) -> Option<String> {
+        self.key.as_ref().map(|(position, name)| format!("{position} {name}"))
     }
 }
 

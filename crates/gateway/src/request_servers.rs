@@ -25,7 +25,7 @@ pub trait RequestServers: Send + Sync {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestServer {
-    /// The name of the client's key; `None` if the gateway has no keys.
+    /// Identifies the client's key; `None` if the gateway has no keys.
     pub client: Option<String>,
     /// The client's name of the server.
     pub label: String,
@@ -110,7 +110,7 @@ impl RequestServer {
                 return Err(invalid(hosted, &format!("must not set the header `{parsed}`")));
             }
         }
-        let (client, label) = (principal.name().map(str::to_owned), hosted.label.clone());
+        let (client, label) = (principal.id(), hosted.label.clone());
         Ok(RequestServer { client, label, url: url.to_owned(), headers })
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct PropertyNames {
 }
 
 /// What arguments have that may need a repair.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Unusual {
     /// A number with a fraction or an exponent.
     pub(super) number: bool,
@@ -50,8 +50,8 @@ impl PropertyNames {
     }
 
     pub(super) fn unusual_parts(&self, arguments: &Value) -> Unusual {
-        let mut found = Unusual::default();
-        found.key = only_wrapper(arguments).is_some_and(|(key, _)| !self.names.contains_key(key));
+        let is_wrapped = only_wrapper(arguments).is_some_and(|(key, _)| !self.names.contains_key(key));
+        let mut found = Unusual { number: false, key: is_wrapped };
         self.visit(arguments, 0, &mut found);
         found
     }
