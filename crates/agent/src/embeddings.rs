@@ -12,7 +12,7 @@ use toolwire_contract::{Embedder, ModelError, TextPurpose, WaitPhase, truncate};
 
 use crate::event::EmbeddingFailure;
 use crate::run::Catalog;
-use crate::search::{VectorIndex, dot};
+use crate::search::{Similarities, VectorIndex, dot};
 
 /// The maximum wait of a search for vectors. After that, it compares only words.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
@@ -32,7 +32,7 @@ pub(crate) struct ToolEmbeddings {
 #[derive(Default)]
 struct ToolVectors {
     catalog: Option<Catalog>,
-    /// The vectors of the tools of this catalog, in the same order.
+    /// The vectors of the tools of this catalog, in the same order, and of their words.
     of_tools: Arc<VectorIndex>,
     /// The same vectors by text, so that only new and changed tools are embedded.
     by_text: HashMap<String, Arc<[f32]>>,
@@ -62,12 +62,12 @@ impl ToolEmbeddings {
         background.spawn(async move { vectors.update(&*embedder, catalog).await });
     }
 
-    /// Returns the similarity of each tool to each of the queries.
+    /// Returns what each of the queries has in common with the tools.
     pub(crate) async fn similarities(
         &self,
         catalog: &Catalog,
         queries: &[String],
-    ) -> Result<Vec<Vec<f32>>, EmbeddingFailure> {
+    ) -> Result<Vec<Similarities>, EmbeddingFailure> {
         let model = || self.embedder.name().to_owned();
         let deadline = Instant::now() + SEARCH_TIMEOUT;
         let of_tools = match timeout_at(deadline, self.vectors.lock()).await {
@@ -78,17 +78,31 @@ impl ToolEmbeddings {
             },
             Err(_) => return Err(EmbeddingFailure::Pending { model: model() }),
         };
-        let texts =
-            queries.iter().map(|query| truncate(query.trim(), MAX_QUERY_CHARS).into_owned()).collect();
+        // Each query, followed by its unknown words.
+        let mut texts = Vec::new();
+        let mut compared = Vec::new();
+        for query in queries {
+            let query = truncate(query.trim(), MAX_QUERY_CHARS).into_owned();
+            let words = of_tools.unknown_words(&query);
+            texts.push(query.clone());
+            texts.extend(words.iter().cloned());
+            compared.push((query, words));
+        }
+        let count = texts.len();
         let embedded = timeout_at(deadline, self.embedder.embed(texts, TextPurpose::Query)).await;
         let length = of_tools.dimensions();
         let is_complete = |vectors: &Vec<Vec<f32>>| {
-            vectors.len() == queries.len() && vectors.iter().all(|vector| vector.len() == length)
+            vectors.len() == count && vectors.iter().all(|vector| vector.len() == length)
         };
         let error = match embedded {
             Ok(Ok(vectors)) if is_complete(&vectors) => {
-                let similarities = |vector| of_tools.similarities(&normalized(vector));
-                return Ok(vectors.into_iter().map(similarities).collect());
+                let mut vectors = vectors.into_iter().map(normalized);
+                let similarities = |(query, words): (String, Vec<String>)| {
+                    let vector = vectors.next().unwrap_or_default();
+                    let words: Vec<_> = words.into_iter().zip(vectors.by_ref()).collect();
+                    of_tools.similarities(&query, &vector, &words)
+                };
+                return Ok(compared.into_iter().map(similarities).collect());
             }
             Ok(Ok(_)) => malformed(model()),
             Ok(Err(error)) => error,
@@ -118,11 +132,14 @@ impl ToolVectors {
         (time.elapsed() < RETRY_AFTER).then(|| error.clone())
     }
 
-    /// Embeds the tools that are new or changed.
+    /// Embeds the tools that are new or changed, and their words.
     async fn update(&mut self, embedder: &dyn Embedder, catalog: Catalog) {
         let texts = catalog.texts();
+        // Building the index would block other tasks.
+        let indexed = catalog.clone();
+        let Ok(words) = spawn_blocking(move || indexed.index().words().to_vec()).await else { return };
         let is_unknown = |text: &&String| !self.by_text.contains_key(*text);
-        let mut missing: Vec<String> = texts.iter().filter(is_unknown).cloned().collect();
+        let mut missing: Vec<String> = texts.iter().chain(&words).filter(is_unknown).cloned().collect();
         missing.sort_unstable();
         missing.dedup();
         let embedded = match missing.is_empty() {
@@ -135,10 +152,13 @@ impl ToolVectors {
             Err(error) => return self.failure = Some((Instant::now(), error)),
         };
         self.by_text.extend(missing.into_iter().zip(embedded.into_iter().map(normalized)));
-        self.by_text = texts.iter().map(|text| (text.clone(), self.by_text[text].clone())).collect();
-        let vectors = texts.iter().map(|text| self.by_text[text].clone()).collect();
+        let vector = |text: &String| (text.clone(), self.by_text[text].clone());
+        let by_text = texts.iter().chain(&words).map(vector).collect();
+        let words = words.iter().map(vector).collect();
+        let texts = texts.iter().map(|text| self.by_text[text].clone()).collect();
+        self.by_text = by_text;
         // Creating the index compares all vectors with each other, which would block other tasks.
-        let Ok(of_tools) = spawn_blocking(|| VectorIndex::new(vectors)).await else { return };
+        let Ok(of_tools) = spawn_blocking(|| VectorIndex::new(texts, words)).await else { return };
         self.of_tools = Arc::new(of_tools);
         self.catalog = Some(catalog);
         self.failure = None;

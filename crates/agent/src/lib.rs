@@ -23,6 +23,6 @@ pub use event::{AgentEvent, ContextReduction, ContextUse, EmbeddingFailure, Fini
 pub use functions::{Functions, IntoToolResult};
 pub use outcome::{Ending, RunError, RunFailure, RunLimit, RunOutcome};
 pub use run::{InvalidRun, Run, Step, UnsavedMessage, is_summary, normalize};
-pub use search::{ToolHit, ToolIndex, VectorIndex};
+pub use search::{Similarities, ToolHit, ToolIndex, VectorIndex};
 pub use settings::{AgentSettings, ContextSettings, SearchSettings};
 pub use toolwire_contract::estimate_tokens;

@@ -5,6 +5,7 @@
 
 mod actions;
 mod document;
+mod related;
 mod synonyms;
 mod terms;
 mod vectors;
@@ -17,9 +18,10 @@ use toolwire_contract::{Tool, ToolServer};
 use actions::{ActionWeights, Actions};
 use document::{FIELD_COUNT, FIELDS, fields};
 pub(crate) use document::{embedding_texts, first_sentence};
-use terms::{is_stop_word, query_words, stem, words};
-pub use vectors::VectorIndex;
+use related::RelatedTerms;
+use terms::{is_comparable, is_stop_word, query_words, stem, words};
 pub(crate) use vectors::dot;
+pub use vectors::{Similarities, VectorIndex};
 
 /// BM25's `k1`: the smaller it is, the less the repetition of a term counts.
 const SATURATION: f32 = 1.0;
@@ -33,7 +35,10 @@ const MIN_PART_CHARS: usize = 4;
 const ACTION_WEIGHT: f32 = 0.25;
 
 /// The weight of the most similar text, if embeddings are known; the best match of the terms has the weight 1.
-const SIMILARITY_WEIGHT: f32 = 1.4;
+const SIMILARITY_WEIGHT: f32 = 1.2;
+
+/// A word that fewer tools have is often a name.
+const MIN_TOOLS_OF_WORD: usize = 2;
 
 /// A query term that no tool has also matches the known terms that differ in one letter, if it has at least
 /// this many.
@@ -46,10 +51,14 @@ pub struct ToolIndex {
     servers: Vec<Option<ToolServer>>,
     /// The actions of each tool.
     actions: Vec<Actions>,
-    /// For each term, the indexes of the tools that have it and its weight there.
-    postings: HashMap<String, Vec<(u32, f32)>>,
+    postings: Postings,
+    /// A word of each term that several tools have.
+    words: Vec<String>,
     synonyms: HashMap<String, Vec<String>>,
 }
+
+/// For each term, the indexes of the tools that have it and its weight there.
+type Postings = HashMap<String, Vec<(u32, f32)>>;
 
 /// A tool that a search found.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +81,8 @@ impl ToolIndex {
         let mut servers = servers.to_vec();
         servers.resize(tools.len(), None);
         let actions = tools.iter().map(Actions::of_tool).collect();
-        let postings = postings(&tools, &servers);
-        ToolIndex { tools, servers, actions, postings, synonyms: synonyms::by_term() }
+        let (postings, words) = postings(&tools, &servers);
+        ToolIndex { tools, servers, actions, postings, words, synonyms: synonyms::by_term() }
     }
 
     /// Returns the text of each tool for an embedding; see [`ToolIndex::search_similar`].
@@ -81,16 +90,22 @@ impl ToolIndex {
         embedding_texts(&self.tools, &self.servers)
     }
 
+    /// Returns words of the tools for embeddings; see [`ToolIndex::search_similar`].
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
     /// Returns the best matches, the best first; of two with the same score, the one that is listed first. A
     /// tool that has no term of the query is not found.
     pub fn search(&self, query: &str, limit: usize) -> Vec<ToolHit<'_>> {
-        self.best_hits(self.scores(query), limit)
+        self.best_hits(self.scores(query, &HashMap::new()), limit)
     }
 
-    /// Like [`ToolIndex::search`], with the similarity of the query to each of [`ToolIndex::texts`], see [`VectorIndex`].
-    /// It also finds tools that have no term of the query.
-    pub fn search_similar(&self, query: &str, similarities: &[f32], limit: usize) -> Vec<ToolHit<'_>> {
-        let mut scores = self.scores(query);
+    /// Like [`ToolIndex::search`], with the similarities of the query to [`ToolIndex::texts`] and [`ToolIndex::words`],
+    /// see [`VectorIndex`]. It also finds tools that have no term of the query.
+    pub fn search_similar(&self, query: &str, similarities: &Similarities, limit: usize) -> Vec<ToolHit<'_>> {
+        let mut scores = self.scores(query, &similarities.related);
+        let similarities = &similarities.texts;
         // Models differ in how similar unrelated texts are, so the average is 0 and the best is 1.
         let average = similarities.iter().sum::<f32>() / similarities.len().max(1) as f32;
         let max = similarities.iter().copied().fold(f32::MIN, f32::max);
@@ -102,7 +117,7 @@ impl ToolIndex {
     }
 
     /// Returns the score of each tool: of its terms, and of its actions if it has a term of the query.
-    fn scores(&self, query: &str) -> Vec<f32> {
+    fn scores(&self, query: &str, related: &HashMap<String, RelatedTerms>) -> Vec<f32> {
         let mut scores = vec![0.0_f32; self.tools.len()];
         // The information of the query terms that a tool has, and of all query terms.
         let mut covered = scores.clone();
@@ -113,7 +128,8 @@ impl ToolIndex {
             let information = self.information(&term);
             total += information;
             let mut visited = Vec::new();
-            for (term, weight) in self.variants(&word, term) {
+            let related = related.get(&term).into_iter().flatten().cloned();
+            for (term, weight) in self.variants(&word, term).into_iter().chain(related) {
                 let Some(tools) = self.postings.get(&term) else { continue };
                 let weight = weight * information.min(self.information(&term));
                 for (tool, value) in tools {
@@ -180,17 +196,22 @@ impl ToolIndex {
 }
 
 /// Computes the weight of each term in each tool: the frequencies in the fields, each relative to the length of
-/// the field and multiplied by its weight, added and saturated.
-fn postings(tools: &[Tool], servers: &[Option<ToolServer>]) -> HashMap<String, Vec<(u32, f32)>> {
+/// the field and multiplied by its weight, added and saturated. Also returns a word of each term that several tools
+/// have.
+fn postings(tools: &[Tool], servers: &[Option<ToolServer>]) -> (Postings, Vec<String>) {
     // Each word is stemmed once.
     let mut ids: HashMap<String, usize> = HashMap::new();
     let mut known: HashMap<String, Option<usize>> = HashMap::new();
+    let mut first_words = Vec::new();
     let mut id = |word: String| -> Option<usize> {
         if let Some(id) = known.get(&word) {
             return *id;
         }
         let next = ids.len();
         let id = (!is_stop_word(&word)).then(|| *ids.entry(stem(&word)).or_insert(next));
+        if id == Some(next) {
+            first_words.push(word.clone());
+        }
         known.insert(word, id);
         id
     };
@@ -225,7 +246,10 @@ fn postings(tools: &[Tool], servers: &[Option<ToolServer>]) -> HashMap<String, V
     for (_, weight) in lists.iter_mut().flatten() {
         *weight *= (1.0 + SATURATION) / (SATURATION + *weight);
     }
-    ids.into_iter().map(|(term, id)| (term, std::mem::take(&mut lists[id]))).collect()
+    let is_common =
+        |(word, tools): &(String, &Vec<_>)| is_comparable(word) && tools.len() >= MIN_TOOLS_OF_WORD;
+    let words = first_words.into_iter().zip(&lists).filter(is_common).map(|(word, _)| word).collect();
+    (ids.into_iter().map(|(term, id)| (term, std::mem::take(&mut lists[id]))).collect(), words)
 }
 
 /// Whether one letter was replaced, inserted, removed or exchanged with its neighbour.

@@ -12,6 +12,7 @@ use super::{Catalog, Run, RunState, UnsavedMessage, history};
 use crate::approval::PendingCall;
 use crate::event::ContextUse;
 use crate::outcome::{Ending, RunOutcome};
+use crate::search::Similarities;
 use crate::settings::AgentSettings;
 
 const MAX_TITLE_CHARS: usize = 60;
@@ -85,8 +86,8 @@ impl Run {
         self.offered_tools.queries(response.calls().map(|(_, call)| call))
     }
 
-    /// Sets the similarity of each tool to the queries of the next response.
-    pub(crate) fn set_similarities(&mut self, similarities: HashMap<String, Vec<f32>>) {
+    /// Sets what the queries of the next response have in common with the tools.
+    pub(crate) fn set_similarities(&mut self, similarities: HashMap<String, Similarities>) {
         self.offered_tools.set_similarities(similarities);
     }
 

@@ -87,7 +87,7 @@ impl Catalog {
         embedding_texts(&self.0.tools, &self.0.servers)
     }
 
-    pub(super) fn index(&self) -> &ToolIndex {
+    pub(crate) fn index(&self) -> &ToolIndex {
         self.0.index.get_or_init(|| ToolIndex::with_servers(self.0.tools.clone(), &self.0.servers))
     }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use toolwire_contract::{Block, Message, Tool, ToolCall, ToolResult};
 
 use super::catalog::Catalog;
-use crate::search::first_sentence;
+use crate::search::{Similarities, first_sentence};
 use crate::settings::{AgentSettings, ContextSettings, SearchSettings};
 
 /// Names of the search tool. The first name that no other tool has is used.
@@ -29,9 +29,9 @@ pub(super) struct OfferedTools {
     uses: u64,
     /// The name of the search tool in the last request.
     search_name: Option<String>,
-    /// For each query of the response that is being handled, the similarity of each tool.
+    /// For each query of the response that is being handled, what it has in common with the tools.
     #[serde(skip)]
-    similarities: HashMap<String, Vec<f32>>,
+    similarities: HashMap<String, Similarities>,
     #[serde(skip)]
     cached: Option<CachedList>,
 }
@@ -126,7 +126,7 @@ impl OfferedTools {
         calls.filter(|call| self.is_search_tool(&call.name)).filter_map(query_of).map(str::to_owned).collect()
     }
 
-    pub(super) fn set_similarities(&mut self, similarities: HashMap<String, Vec<f32>>) {
+    pub(super) fn set_similarities(&mut self, similarities: HashMap<String, Similarities>) {
         self.similarities = similarities;
     }
 

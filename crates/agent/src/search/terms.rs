@@ -141,6 +141,14 @@ pub(super) fn query_words(query: &str) -> Vec<String> {
     if informative.is_empty() { all } else { informative }
 }
 
+/// Whether a word has a meaning of its own, so that an embedding of it is useful.
+pub(super) fn is_comparable(word: &str) -> bool {
+    word.chars().count() >= MIN_COMPARABLE_CHARS && word.chars().all(char::is_alphabetic)
+}
+
+/// Shorter ones are abbreviations, and pairs of Chinese and Japanese characters.
+const MIN_COMPARABLE_CHARS: usize = 3;
+
 fn is_number(word: &str) -> bool {
     word.chars().all(char::is_numeric)
 }

@@ -76,7 +76,8 @@ fn similar_tools_are_found_without_a_common_word() {
         FILES.iter().map(|(name, _)| Tool::new(*name, json!({"type": "object"}))).collect();
     let index = ToolIndex::new(tools.into());
     let check = |query: &str, similarities: &[f32], expected: &[&str]| {
-        let hits = index.search_similar(query, similarities, 2);
+        let similarities = Similarities { texts: similarities.to_vec(), ..Similarities::default() };
+        let hits = index.search_similar(query, &similarities, 2);
         assert_eq!(hits.iter().map(|hit| hit.tool.name.as_str()).collect::<Vec<_>>(), expected, "{query}");
     };
     // Unrelated texts have a similarity as well.
@@ -88,4 +89,18 @@ fn similar_tools_are_found_without_a_common_word() {
     for similarities in [&[] as &[f32], &[0.5; 4], &[f32::NAN; 4], &[-1.0, f32::INFINITY, 0.0, 0.0]] {
         check("create file", similarities, &["create_file", "delete_file"]);
     }
+}
+
+#[test]
+fn related_words_are_found() {
+    let tools: Vec<Tool> =
+        FILES.iter().map(|(name, _)| Tool::new(*name, json!({"type": "object"}))).collect();
+    let index = ToolIndex::new(tools.into());
+    // Words that only one tool has are not compared.
+    assert_eq!(index.words(), ["file"]);
+    let related = HashMap::from([(stem("container"), vec![("folder".to_owned(), 0.3)])]);
+    let similarities = Similarities { related, ..Similarities::default() };
+    let hits = index.search_similar("the container", &similarities, 2);
+    assert_eq!(hits.iter().map(|hit| hit.tool.name.as_str()).collect::<Vec<_>>(), ["rename_folder"]);
+    assert!(index.search("the container", 2).is_empty());
 }

@@ -1,39 +1,76 @@
 //! The similarity of texts, by the vectors of their embeddings.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+
+use super::related::{RelatedTerms, WordVectors};
+use super::terms::{is_comparable, query_words, stem};
+
+/// Each of these words is compared with all words of the tools.
+const MAX_UNKNOWN_WORDS: usize = 8;
 
 const NEIGHBORS: usize = 10;
 /// The weight of a vector's crowding. Cross-domain similarity local scaling (CSLS) uses 0.5.
 const CROWDING_WEIGHT: f32 = 0.6;
 
-/// The vectors of texts.
+/// The vectors of the texts and words of tools.
 ///
 /// A text that is similar to many others is also similar to most queries. Such texts would be among the hits of
 /// queries that are about something else, so their similarity counts less.
 #[derive(Default)]
 pub struct VectorIndex {
-    vectors: Vec<Arc<[f32]>>,
-    /// The average similarity of each vector to its nearest neighbors.
+    texts: Vec<Arc<[f32]>>,
+    /// The average similarity of each text to its nearest neighbors.
     crowding: Vec<f32>,
+    words: WordVectors,
+}
+
+/// What a query has in common with the tools, by its meaning.
+#[derive(Clone, Debug, Default)]
+pub struct Similarities {
+    /// The similarity of each tool's text to the query. They are comparable with each other.
+    pub(super) texts: Vec<f32>,
+    /// For terms of the query, the related terms of the tools.
+    pub(super) related: HashMap<String, RelatedTerms>,
 }
 
 impl VectorIndex {
-    /// Creates an index of vectors of the length 1. It compares each with all others.
-    pub fn new(vectors: Vec<Arc<[f32]>>) -> VectorIndex {
-        let crowding = (0..vectors.len()).map(|index| crowding(&vectors, index)).collect();
-        VectorIndex { vectors, crowding }
+    /// Creates an index of the vectors of [`ToolIndex::texts`](crate::ToolIndex::texts) and of
+    /// [`ToolIndex::words`](crate::ToolIndex::words), which have the length 1. It compares each text with all others,
+    /// and each word.
+    pub fn new(texts: Vec<Arc<[f32]>>, words: Vec<(String, Arc<[f32]>)>) -> VectorIndex {
+        let crowding = (0..texts.len()).map(|index| crowding(&texts, index)).collect();
+        VectorIndex { texts, crowding, words: WordVectors::new(words) }
     }
 
-    /// Returns the similarity of each text to a query, whose vector has the length 1 as well. The results are comparable
-    /// with each other.
-    pub fn similarities(&self, query: &[f32]) -> Vec<f32> {
-        let texts = self.vectors.iter().zip(&self.crowding);
-        texts.map(|(vector, crowding)| dot(vector, query) - CROWDING_WEIGHT * crowding).collect()
+    /// Returns the words of a query whose vectors are needed to compare it.
+    pub fn unknown_words(&self, query: &str) -> Vec<String> {
+        let mut words = query_words(query);
+        words.retain(|word| is_comparable(word) && self.words.known(&stem(word)).is_none());
+        words.truncate(MAX_UNKNOWN_WORDS);
+        words
+    }
+
+    /// Compares a query with the tools, by its vector and those of its [unknown words](VectorIndex::unknown_words). They
+    /// have the length 1 as well.
+    pub fn similarities(
+        &self,
+        query: &str,
+        vector: &[f32],
+        unknown_words: &[(String, Arc<[f32]>)],
+    ) -> Similarities {
+        let texts = self.texts.iter().zip(&self.crowding);
+        let texts = texts.map(|(text, crowding)| dot(text, vector) - CROWDING_WEIGHT * crowding).collect();
+        let terms = query_words(query).into_iter().map(|word| stem(&word));
+        let known = terms.filter_map(|term| self.words.known(&term).map(|related| (term, related.clone())));
+        let unknown =
+            unknown_words.iter().map(|(word, vector)| (stem(word), self.words.related_to(vector, None)));
+        Similarities { texts, related: known.chain(unknown).collect() }
     }
 
     /// Returns the number of components of the vectors.
     pub(crate) fn dimensions(&self) -> usize {
-        self.vectors.first().map_or(0, |vector| vector.len())
+        self.texts.first().map_or(0, |vector| vector.len())
     }
 }
 
@@ -69,19 +106,29 @@ mod tests {
     fn a_text_that_is_similar_to_many_others_is_less_similar_to_a_query() {
         let mut vectors: Vec<Arc<[f32]>> = vec![[1.0, 0.0].into(); NEIGHBORS + 1];
         vectors.push([0.0, 1.0].into());
-        let similarities = VectorIndex::new(vectors).similarities(&[0.8, 0.6]);
-        assert_eq!(similarities[NEIGHBORS], 0.8 - CROWDING_WEIGHT);
-        assert_eq!(similarities[NEIGHBORS + 1], 0.6);
+        let similarities = VectorIndex::new(vectors, Vec::new()).similarities("", &[0.8, 0.6], &[]);
+        assert_eq!(similarities.texts[NEIGHBORS], 0.8 - CROWDING_WEIGHT);
+        assert_eq!(similarities.texts[NEIGHBORS + 1], 0.6);
     }
 
     #[test]
     fn few_and_odd_vectors_are_compared() {
-        let index =
-            |vectors: &[&[f32]]| VectorIndex::new(vectors.iter().map(|vector| Arc::from(*vector)).collect());
-        assert_eq!(index(&[]).similarities(&[1.0]), [0.0; 0]);
-        assert_eq!(index(&[&[1.0]]).similarities(&[1.0]), [1.0]);
-        let odd = index(&[&[], &[f32::NAN], &[1.0, 2.0]]);
-        assert_eq!(odd.similarities(&[1.0]).len(), 3);
+        let similarities = |vectors: &[&[f32]]| {
+            let vectors = vectors.iter().map(|vector| Arc::from(*vector)).collect();
+            VectorIndex::new(vectors, Vec::new()).similarities("", &[1.0], &[]).texts
+        };
+        assert_eq!(similarities(&[]), [0.0; 0]);
+        assert_eq!(similarities(&[&[1.0]]), [1.0]);
+        assert_eq!(similarities(&[&[], &[f32::NAN], &[1.0, 2.0]]).len(), 3);
+    }
+
+    #[test]
+    fn words_without_a_vector_are_unknown() {
+        let words = ["movie", "invoice"].map(|word| (word.to_owned(), Arc::from([1.0])));
+        let index = VectorIndex::new(Vec::new(), words.into());
+        assert_eq!(index.unknown_words("Which films of 1984 are in my movies? No TV"), ["films"]);
+        let long: String = ('a'..='z').map(|letter| format!("{letter}word{letter} ")).collect();
+        assert_eq!(index.unknown_words(&long).len(), MAX_UNKNOWN_WORDS);
     }
 
     #[test]

@@ -96,10 +96,10 @@ pub fn second_judging_questions() -> Vec<Question> {
     parse_questions(include_str!("../second_judging_questions.tsv"))
 }
 
-/// Questions by a third author, for 150 random tools of the first 1,500 and 150 of the following 2,500. They were
-/// measured once, after the ranking was complete.
-pub fn third_judging_questions() -> Vec<Question> {
-    parse_questions(include_str!("../third_judging_questions.tsv"))
+/// Questions by a third author, for 150 random tools of the first 1,500 and 150 of the following 2,500. The ranking
+/// with embeddings was tuned with them.
+pub fn third_author_questions() -> Vec<Question> {
+    parse_questions(include_str!("../third_author_questions.tsv"))
 }
 
 fn parse_questions(text: &'static str) -> Vec<Question> {
