@@ -102,7 +102,21 @@ fn calling(request: &ReceivedRequest) -> ScriptedResponse {
     })
 }
 
-async fn start(name: &str, gateway: Value) -> (FakeProvider, Served) {
+/// A gateway with the rest of its log, which is read at once: a full pipe would block the gateway.
+struct Logged {
+    served: Served,
+    log: std::thread::JoinHandle<String>,
+}
+
+impl Logged {
+    /// Stops the gateway, and returns its log.
+    fn stop(self) -> String {
+        drop(self.served);
+        self.log.join().unwrap()
+    }
+}
+
+async fn start(name: &str, gateway: Value) -> (FakeProvider, Logged) {
     let provider = FakeProvider::start(Api::Responses, Script::from_fn(calling)).await;
     let mut config = with_provider(&provider, "responses");
     config["toolwire"]["gateway"] = gateway;
@@ -111,18 +125,25 @@ async fn start(name: &str, gateway: Value) -> (FakeProvider, Served) {
     let mut command = command(&folder, &["--listen", "127.0.0.1:0"]);
     // 9: proxies of the environment are not used for servers of requests.
     command.env("HTTP_PROXY", "http://127.0.0.1:1").env("NO_PROXY", "").env("TOOLWIRE_LOG", "trace");
-    (provider, serve_with(command.env_remove("http_proxy").env_remove("no_proxy")))
+    let mut served = serve_with(command.env_remove("http_proxy").env_remove("no_proxy"));
+    let mut stderr = served.stderr.take().unwrap();
+    let log = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = stderr.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    (provider, Logged { served, log })
 }
 
 fn loopback() -> Value {
     json!({"allowedHosts": ["127.0.0.1:*", "localhost:*"], "allowedAddresses": ["127.0.0.0/8", "::1"]})
 }
 
-async fn respond(served: &Served, key: &str, input: Value, tool: Value) -> (u16, Value) {
+async fn respond(gateway: &Logged, key: &str, input: Value, tool: Value) -> (u16, Value) {
     let mut entry = json!({"type": "mcp", "server_label": "weather", "require_approval": "never"});
     entry.as_object_mut().unwrap().extend(tool.as_object().unwrap().clone());
     let body = json!({"model": "up", "input": input, "tools": [entry]});
-    let request = http_client().post(format!("{}/v1/responses", served.url)).header("x-api-key", key);
+    let request = http_client().post(format!("{}/v1/responses", gateway.served.url)).header("x-api-key", key);
     let response = request.json(&body).send().await.unwrap();
     (response.status().as_u16(), response.json().await.unwrap())
 }
@@ -137,7 +158,7 @@ fn types(response: &Value) -> Vec<&str> {
 async fn a_server_of_a_request_is_called_with_its_token() {
     let mcp = mcp_server().await;
     let recorder = Recorder::start(Some(mcp.address())).await;
-    let (provider, mut served) = start("called", loopback()).await;
+    let (provider, served) = start("called", loopback()).await;
     let headers = json!({"X-Team": "planted-header-0123456789"});
     let tool = json!({"server_url": recorder.url(), "authorization": TOKEN, "headers": headers});
     let (status, response) = respond(&served, KEYS[0], json!("hi"), tool).await;
@@ -154,11 +175,8 @@ async fn a_server_of_a_request_is_called_with_its_token() {
         let text = format!("{:?} {}", request.headers, String::from_utf8_lossy(&request.bytes));
         assert!(!text.contains("planted"), "{text}");
     }
-    let mut log = served.stderr.take().unwrap();
-    drop(served);
-    let mut text = Vec::new();
-    log.read_to_end(&mut text).unwrap();
-    assert!(!String::from_utf8_lossy(&text).contains("planted"));
+    let text = served.stop();
+    assert!(text.contains("weather") && !text.contains("planted"));
 }
 
 /// A call that waits for approval runs with the credentials of the first request.
@@ -328,7 +346,7 @@ async fn tokens_are_removed_from_errors() {
             });
         }
     });
-    let (_provider, mut served) = start("errors", loopback()).await;
+    let (_provider, served) = start("errors", loopback()).await;
     for (url, expected) in [(url, "invalid token …"), ("http://127.0.0.1:1/mcp".to_owned(), "unavailable")]
     {
         let (status, error) =
@@ -337,11 +355,7 @@ async fn tokens_are_removed_from_errors() {
         assert!(error["error"]["message"].as_str().unwrap().contains(expected), "{error}");
         assert!(!error.to_string().contains("planted"), "{error}");
     }
-    let mut log = served.stderr.take().unwrap();
-    drop(served);
-    let mut text = Vec::new();
-    log.read_to_end(&mut text).unwrap();
-    let text = String::from_utf8_lossy(&text);
+    let text = served.stop();
     assert!(!text.contains("planted"), "{text}");
 }
 
@@ -359,9 +373,9 @@ async fn servers_of_requests_that_misbehave_are_limited() {
         ("huge-result", &["--size", "20000000"], "/mcp", "failed"),
         ("unreadable-result", &[], "/mcp", "failed"),
         ("many-tools", &["--count", "2000"], "/mcp", ""),
-        ("hangs", &[], "/mcp", ""),
-        ("status-401", &[], "/mcp", ""),
-        ("html-body", &[], "/mcp", ""),
+        ("hangs", &["--from", "initialize"], "/mcp", ""),
+        ("status-401", &["--from", "initialize"], "/mcp", ""),
+        ("html-body", &["--from", "initialize"], "/mcp", ""),
         ("sse-foreign-endpoint", &[], "/sse", ""),
     ] {
         let bad = start_misbehaving_http(&[&["--behaviour", behaviour], arguments].concat());
