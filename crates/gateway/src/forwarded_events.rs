@@ -48,6 +48,8 @@ pub(crate) fn pass_on(
                     Ok(rest) => return (!rest.is_empty()).then_some((Ok(rest), None)),
                     Err(error) => error,
                 },
+                // The response is complete; only its connection did not end properly.
+                (Ok(Some(Err(_))) | Err(_), Some(received)) if received.has_ended() => return None,
                 (Ok(Some(Err(error))), _) => model_error(&error),
                 (Err(_), _) => took_too_long(),
             };
@@ -101,6 +103,11 @@ impl Events {
             self.last = bytes.slice(last..);
         }
         self.redacted(bytes)
+    }
+
+    /// Whether the last event of the response has arrived.
+    fn has_ended(&self) -> bool {
+        self.has_known_end && self.held.bytes.is_empty() && ends_response(self.family, &self.last)
     }
 
     /// Returns the rest of a stream that ends, or an error if the response is not complete.
@@ -347,6 +354,8 @@ mod tests {
             let end = text.strip_prefix(sent).unwrap_or_else(|| panic!("{family:?}: {text}"));
             let is_error = end.contains("\"error\"") && end.contains("interrupted") && end.ends_with("\n\n");
             assert_eq!((end.is_empty(), is_error), (is_complete, !is_complete), "{family:?}: {text}");
+            let (text, _) = passed(vec![Ok(sent), Err(broken())], Some(family)).await;
+            assert_eq!(text == sent, is_complete, "{family:?}: {text}");
         }
         // Half an event is not passed on.
         let (text, _) = passed(vec![Ok("data: {}\n\ndata: {\"a"), Ok("b")], Some(Family::Anthropic)).await;

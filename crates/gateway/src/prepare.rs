@@ -56,9 +56,12 @@ impl Inner {
         let listed_servers = hosted::listed_servers(&body);
         let mut head = self.head(family, &body)?;
         let max = self.settings.limits.tools;
-        if let Some(tools) = body.get("tools").and_then(Value::as_array).filter(|tools| tools.len() > max) {
-            let message = format!("the request has {} tools, and the maximum is {max}", tools.len());
-            return Err(Failure::invalid("tools", message));
+        for key in ["tools", "functions"] {
+            let count = body.get(key).and_then(Value::as_array).map_or(0, Vec::len);
+            if count > max {
+                let message = format!("the request has {count} {key}, and the maximum is {max}");
+                return Err(Failure::invalid(key, message));
+            }
         }
         let mut client = read_request(family, body)?;
         let served = self.find_model(&client.model)?;
