@@ -60,8 +60,9 @@ fn rustdoc_json(root: &Path) -> PathBuf {
     output(
         Command::new(env!("CARGO"))
             .current_dir(root)
-            // The complete workspace, so that dependencies have the same features as in the other builds.
-            .args(["doc", "--quiet", "--locked", "--workspace", "--no-deps", "--target-dir"])
+            // The complete workspace with its examples, so that dependencies have the same features as in the other builds: the
+            // features that only tests and examples need are part of those.
+            .args(["doc", "--quiet", "--locked", "--workspace", "--lib", "--examples", "--no-deps", "--target-dir"])
             .arg(target)
             .env("RUSTDOCFLAGS", "-Zunstable-options --output-format=json --cap-lints=allow")
             // The wrapper allows the unstable option only for rustdoc. Set for all of Cargo, the variable

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use toolwire_testkit::{
@@ -258,7 +258,12 @@ fn a_process_can_ignore_signals_leave_children_or_close_stdout() {
 
     let mut server = LineClient::with_behaviour("forks-a-child");
     assert_eq!(server.request(1, "ping", json!({}))["id"], 1);
-    assert_eq!(sleeping_children().len(), 1);
+    // A new process gets its name and its environment shortly after it has started.
+    let started = Instant::now();
+    while sleeping_children().is_empty() {
+        assert!(started.elapsed() < TIMEOUT, "the child does not start");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     server.stdin = None;
     server.child.wait().expect("an exit status");
     assert_eq!(sleeping_children().len(), 1, "the child outlives its parent");
