@@ -62,7 +62,8 @@ fn rustdoc_json(root: &Path) -> PathBuf {
             .current_dir(root)
             // The complete workspace with its examples, so that dependencies have the same features as in the other builds: the
             // features that only tests and examples need are part of those.
-            .args(["doc", "--quiet", "--locked", "--workspace", "--lib", "--examples", "--no-deps", "--target-dir"])
+            .args(["doc", "--quiet", "--locked", "--workspace", "--lib", "--examples", "--no-deps"])
+            .arg("--target-dir")
             .arg(target)
             .env("RUSTDOCFLAGS", "-Zunstable-options --output-format=json --cap-lints=allow")
             // The wrapper allows the unstable option only for rustdoc. Set for all of Cargo, the variable
