@@ -216,7 +216,7 @@ fn corpus(outer: &str, smuggled: &str) -> Vec<String> {
 /// response. A second request in the same bytes may run, if its response goes to the same client.
 #[tokio::test]
 async fn requests_with_an_ambiguous_end_affect_no_other_client() {
-    // HAProxy refuses most of them, unless it is told not to.
+    // By default, HAProxy refuses most of them.
     for (name, options) in [("strict", &[][..]), ("lenient", &["option accept-invalid-http-request"])] {
         let proxied = Proxied::start(&format!("smuggling-{name}"), Script::from_fn(repeating), options).await;
         let requests = corpus("outer", "hidden");
