@@ -364,7 +364,7 @@ mod tests {
 
     #[tokio::test]
     async fn errors_contain_no_keys() {
-        let text = "data: {\"text\":\"sk-secret is no error\"}\n\n";
+        let text = "data: {\"text\":\"sk-secret is not an error\"}\n\n";
         for (name, error) in [
             ("", r#"{"error":{"message":"the key sk-secret is wrong"}}"#),
             ("event: error\n", r#"{"type":"error","error":{"message":"the key sk-secret is wrong"}}"#),
