@@ -13,10 +13,10 @@ use toolwire_dialect::{ErrorKind, Family, ResponseWriter, ToolReference};
 use crate::exchange::{Exchange, ExchangeContext};
 use crate::gateway::{Caller, Inner};
 use crate::hosted::{self, NamedServers};
-use crate::items::ItemsOf;
+use crate::items::ClientItems;
 use crate::prepare::Prepared;
-use crate::responding::Responding;
 use crate::response::{Failure, HttpResponse};
+use crate::response_in_progress::ResponseInProgress;
 use crate::tools::ToolSelection;
 
 impl Inner {
@@ -43,11 +43,12 @@ impl Inner {
             .ok_or_else(|| Failure::new(ErrorKind::Internal, "this API has no responses"))?;
         let items = prepared
             .stores_items
-            .then(|| ItemsOf { items: self.items.clone(), principal: caller.principal.clone() });
+            .then(|| ClientItems { items: self.items.clone(), principal: caller.principal.clone() });
         let request_id = caller.request_id.clone();
         let exchange = self.start(family, caller, prepared)?;
         let heartbeat = self.settings.limits.heartbeat;
-        let response = Responding { exchange, writer, heartbeat, request_id, items, unsent: Vec::new() };
+        let response =
+            ResponseInProgress { exchange, writer, heartbeat, request_id, items, unsent: Vec::new() };
         let mut response = match is_stream {
             true => response.stream().await?,
             false => response.whole(family).await?,
@@ -122,7 +123,7 @@ impl Inner {
             hidden: self.hidden.clone(),
             paused: self.paused.clone(),
             deadline: caller.deadline,
-            patience: caller.patience,
+            client_deadline: caller.client_deadline,
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct ExchangeContext {
     pub(crate) paused: Arc<PausedRuns>,
     pub(crate) deadline: Instant,
     /// The end of the client's timeout, if the request states one.
-    pub(crate) patience: Option<Instant>,
+    pub(crate) client_deadline: Option<Instant>,
 }
 
 /// One response in progress. Dropping it cancels the request to the model and all calls.
@@ -160,7 +160,7 @@ impl Exchange {
             // The client would time out before the retry. Once the response has begun, heartbeats prevent that.
             AgentEvent::Retrying { after, error, .. }
                 if self.messages.is_empty()
-                    && self.context.patience.is_some_and(|end| Instant::now() + after >= end) =>
+                    && self.context.client_deadline.is_some_and(|end| Instant::now() + after >= end) =>
             {
                 self.fail(model_error(&error));
             }
@@ -177,7 +177,7 @@ impl Exchange {
         let stop = outcome.stop.clone().unwrap_or(StopReason::End);
         match outcome.ending {
             Ending::Finished => self.done(stop),
-            Ending::NeedsResults(calls) => self.hand_over(calls),
+            Ending::NeedsResults(calls) => self.end_with_client_calls(calls),
             Ending::NeedsApproval(calls) => self.ask_for_approval(&calls, run),
             Ending::Stopped(RunLimit::Steps | RunLimit::Tokens) if !self.is_last_request => {
                 self.ask_once_more(run)
@@ -235,7 +235,7 @@ impl Exchange {
     }
 
     /// Ends the response with calls for the client, and stores the messages that the client does not see.
-    fn hand_over(&mut self, calls: Vec<(String, ToolCall)>) {
+    fn end_with_client_calls(&mut self, calls: Vec<(String, ToolCall)>) {
         let Some(ids) = self.show_client_calls(calls) else { return };
         let ids = ids.into_iter().map(|(shown, original)| (shown, Some(original)));
         // After an approval, the messages begin with those before it. Calls in them already have their results.

@@ -16,7 +16,7 @@ use toolwire_dialect::{ApiSupport, ClientError, ErrorKind, Family};
 
 use crate::body_scan::BodyFacts;
 use crate::catalog::{ForwardedBody, ForwardedRequest, ServedModel, Upstream};
-use crate::forwarded_events::{Events, pass_on, took_too_long};
+use crate::forwarded_events::{Events, pass_on, run_timeout_error};
 use crate::gateway::{Caller, Inner};
 use crate::keys::Principal;
 use crate::request_options::RequestOptions;
@@ -231,7 +231,7 @@ impl Forward {
     ) -> Result<HttpResponse, Failure> {
         let is_model_api = request.path.is_none();
         let response = timeout_at(self.deadline, upstream.forward(request)).await;
-        let response = response.map_err(|_| took_too_long())?.map_err(|error| model_error(&error))?;
+        let response = response.map_err(|_| run_timeout_error())?.map_err(|error| model_error(&error))?;
         let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::BAD_GATEWAY);
         match response.body {
             ForwardedBody::Complete(body) if !status.is_success() => {

@@ -18,7 +18,7 @@ use crate::response::{Interrupted, model_error};
 const MAX_HELD_BYTES: usize = 1024 * 1024;
 
 /// The error for a response that exceeds `runTimeout`.
-pub(crate) fn took_too_long() -> ClientError {
+pub(crate) fn run_timeout_error() -> ClientError {
     ClientError::new(ErrorKind::TimedOut, "the response took too long")
 }
 
@@ -51,10 +51,10 @@ pub(crate) fn pass_on(
                 // The response is complete; only its connection did not end properly.
                 (Ok(Some(Err(_))) | Err(_), Some(received)) if received.has_ended() => return None,
                 (Ok(Some(Err(error))), _) => model_error(&error),
-                (Err(_), _) => took_too_long(),
+                (Err(_), _) => run_timeout_error(),
             };
             let Some(events) = &events else { return Some((Err(Interrupted), None)) };
-            let start = if events.held.is_inside { "\n\n" } else { "" };
+            let start = if events.partial.is_inside { "\n\n" } else { "" };
             let event = format!("{start}{}", error.event(events.family, &events.request_id));
             return Some((Ok(Bytes::from(event)), None));
         }
@@ -70,7 +70,7 @@ pub(crate) struct Events {
     upstream: Arc<dyn Upstream>,
     /// Whether the events are those of the family, so that the last one is known.
     pub(crate) has_known_end: bool,
-    held: Held,
+    partial: PartialEvent,
     /// The last event with data. Only the beginning of a very long one.
     last: Bytes,
 }
@@ -82,18 +82,18 @@ impl Events {
         model: String,
         upstream: Arc<dyn Upstream>,
     ) -> Events {
-        let (held, last) = (Held::default(), Bytes::new());
-        Events { family, request_id, model, upstream, has_known_end: true, held, last }
+        let (partial, last) = (PartialEvent::default(), Bytes::new());
+        Events { family, request_id, model, upstream, has_known_end: true, partial, last }
     }
 
     /// Returns what can be passed on now.
     fn next(&mut self, bytes: Bytes) -> Bytes {
-        let was_inside = self.held.is_inside;
-        let bytes = self.held.complete_events(bytes);
+        let was_inside = self.partial.is_inside;
+        let bytes = self.partial.complete_events(bytes);
         if bytes.is_empty() {
             return bytes;
         }
-        if self.held.is_inside {
+        if self.partial.is_inside {
             if !was_inside {
                 self.last = bytes.clone();
             }
@@ -107,12 +107,12 @@ impl Events {
 
     /// Whether the last event of the response has arrived.
     fn has_ended(&self) -> bool {
-        self.has_known_end && self.held.bytes.is_empty() && ends_response(self.family, &self.last)
+        self.has_known_end && self.partial.bytes.is_empty() && ends_response(self.family, &self.last)
     }
 
     /// Returns the rest of a stream that ends, or an error if the response is not complete.
     fn finish(&mut self) -> Result<Bytes, ClientError> {
-        let rest = self.held.bytes.split().freeze();
+        let rest = self.partial.bytes.split().freeze();
         let is_complete = |event: &[u8]| ends_response(self.family, event);
         if !self.has_known_end || is_complete(&self.last) || is_complete(&rest) {
             return Ok(self.redacted(rest));
@@ -196,13 +196,13 @@ fn ends_response(family: Family, event: &[u8]) -> bool {
 /// The beginning of an event whose end has not arrived. It is held back, because an error event cannot follow half an
 /// event.
 #[derive(Default)]
-struct Held {
+struct PartialEvent {
     bytes: BytesMut,
     /// Whether the bytes that were passed on end inside an event.
     is_inside: bool,
 }
 
-impl Held {
+impl PartialEvent {
     /// Returns the events that are complete now.
     fn complete_events(&mut self, bytes: Bytes) -> Bytes {
         if self.bytes.is_empty() && end_of_events(&bytes) == bytes.len() {

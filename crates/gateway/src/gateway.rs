@@ -167,7 +167,7 @@ impl Inner {
             principal,
             request_id: request_id.to_owned(),
             deadline: Instant::now() + limits.run_timeout,
-            patience: client_timeout(&parts.headers).and_then(|timeout| start.checked_add(timeout)),
+            client_deadline: client_timeout(&parts.headers).and_then(|timeout| start.checked_add(timeout)),
         };
         let response = match route {
             Route::Complete(family) => self.complete(family, caller, &parts.headers, body).await,
@@ -259,7 +259,7 @@ pub(crate) struct Caller {
     /// The end of the gateway's `runTimeout` for the request.
     pub(crate) deadline: Instant,
     /// The end of the client's timeout, if the request states one.
-    pub(crate) patience: Option<Instant>,
+    pub(crate) client_deadline: Option<Instant>,
 }
 
 /// Returns the client's timeout. The SDKs of OpenAI and Anthropic send it, in seconds.

@@ -17,12 +17,12 @@ const MAX_RESPONSES: usize = 20_000;
 pub(crate) struct Items(Recent<Vec<Value>>);
 
 /// Stores the items of one response for its client.
-pub(crate) struct ItemsOf {
+pub(crate) struct ClientItems {
     pub(crate) items: Arc<Items>,
     pub(crate) principal: Principal,
 }
 
-impl ItemsOf {
+impl ClientItems {
     /// Stores the output of a response.
     pub(crate) fn store(&self, response: &Value) {
         let Some(Value::Array(output)) = response.get("output") else { return };

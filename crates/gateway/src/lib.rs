@@ -28,8 +28,8 @@ mod paused_runs;
 mod prepare;
 mod recent;
 mod request_servers;
-mod responding;
 mod response;
+mod response_in_progress;
 mod tools;
 mod verbatim;
 

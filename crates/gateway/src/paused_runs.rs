@@ -25,7 +25,7 @@ pub(crate) struct PausedRuns(Recent<PausedRun>);
 
 pub(crate) struct PausedRun {
     pub(crate) agent: Agent,
-    pub(crate) asked: Asked,
+    pub(crate) requests: ApprovalRequests,
     pub(crate) progress: Progress,
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum Progress {
 /// A run that continues with the decisions of the client.
 pub(crate) struct ResumedRun {
     pub(crate) agent: Agent,
-    pub(crate) asked: Asked,
+    pub(crate) requests: ApprovalRequests,
     pub(crate) progress: Progress,
     /// The progress without the decisions, if it has to be stored again.
     pub(crate) before: Option<Progress>,
@@ -50,7 +50,7 @@ pub(crate) struct ResumedRun {
 
 /// The requests for approval of a response, and what preceded them.
 #[derive(Clone, Default)]
-pub(crate) struct Asked {
+pub(crate) struct ApprovalRequests {
     pub(crate) approvals: Vec<PausedCall>,
     /// Calls of the client's tools in the same step and before it.
     pub(crate) client_calls: Vec<ShownId>,
@@ -63,7 +63,7 @@ pub(crate) struct Asked {
     pub(crate) settings: AgentSettings,
 }
 
-impl Asked {
+impl ApprovalRequests {
     /// Returns the size of the messages and of the settings that the client sent, as JSON.
     fn bytes(&self) -> usize {
         let bytes = |message: &Arc<Message>| serde_json::to_vec(message).map_or(0, |json| json.len());
@@ -117,8 +117,8 @@ impl PausedRuns {
     }
 
     pub(crate) fn store(&self, principal: &Principal, paused: PausedRun) {
-        let bytes = paused.asked.bytes() + paused.progress.bytes();
-        let ids = paused.asked.approvals.iter().map(|call| call.request_id.clone()).collect();
+        let bytes = paused.requests.bytes() + paused.progress.bytes();
+        let ids = paused.requests.approvals.iter().map(|call| call.request_id.clone()).collect();
         self.0.store(principal, ids, paused, bytes);
     }
 
@@ -129,7 +129,7 @@ impl PausedRuns {
         principal: &Principal,
         client: &ClientRequest,
     ) -> Result<ResumedRun, Failure> {
-        let PausedRun { agent, asked, mut progress } = self.take(principal, &client.approvals)?;
+        let PausedRun { agent, requests, mut progress } = self.take(principal, &client.approvals)?;
         let (run, before) = match &mut progress {
             Progress::Waiting(run) => {
                 let before = Progress::Waiting(run.clone());
@@ -138,23 +138,23 @@ impl PausedRuns {
             }
             Progress::Interrupted(run, events) => {
                 let before = Progress::Interrupted(run.clone(), events.clone());
-                let mut said = asked.messages.iter().flat_map(|message| &message.content);
+                let mut said = requests.messages.iter().flat_map(|message| &message.content);
                 if !said.any(|block| client.with_approvals.contains(block)) {
                     run.say_with_results(client.with_approvals.clone());
                 }
                 (run, before)
             }
-            Progress::Complete(_) => return Ok(ResumedRun { agent, asked, progress, before: None }),
+            Progress::Complete(_) => return Ok(ResumedRun { agent, requests, progress, before: None }),
         };
         let results = client.request.messages.iter().flat_map(|message| message.results());
         let results: Vec<_> = results
             .filter_map(|(id, result)| {
-                let (_, original) = asked.client_calls.iter().find(|(shown, _)| shown == id)?;
+                let (_, original) = requests.client_calls.iter().find(|(shown, _)| shown == id)?;
                 Some((original.clone()?, result.clone()))
             })
             .collect();
         let current = agent.tools().tools();
-        for call in &asked.approvals {
+        for call in &requests.approvals {
             let mut responses = client.approvals.iter();
             let Some(response) = responses.find(|response| response.request_id == call.request_id) else {
                 continue;
@@ -169,7 +169,7 @@ impl PausedRuns {
             run.decide(&call.call_id, decision);
         }
         run.tools_returned(results);
-        Ok(ResumedRun { agent, asked, progress, before: Some(before) })
+        Ok(ResumedRun { agent, requests, progress, before: Some(before) })
     }
 
     /// Removes and returns the run that waits for these responses. Every request for approval of the run needs a
@@ -178,7 +178,8 @@ impl PausedRuns {
         let is_decided =
             |call: &&PausedCall| responses.iter().any(|response| response.request_id == call.request_id);
         let ids = || responses.iter().map(|response| response.request_id.as_str());
-        let check = |paused: &PausedRun| match paused.asked.approvals.iter().find(|call| !is_decided(call)) {
+        let check = |paused: &PausedRun| match paused.requests.approvals.iter().find(|call| !is_decided(call))
+        {
             None => Ok(()),
             Some(open) => {
                 let message = format!("there is no approval response for `{}`", open.request_id);

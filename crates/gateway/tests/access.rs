@@ -17,7 +17,7 @@ use toolwire_testkit::http_client;
 const KEY: &str = "tw_0123456789abcdef0123456789abcdef";
 
 /// The timeout for events that are expected to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn with_key() -> GatewaySettings {
     let mut settings = GatewaySettings::default();
@@ -36,7 +36,7 @@ async fn raw(gateway: &TestGateway, bytes: &[u8]) -> String {
     stream.write_all(bytes).await.unwrap();
     let mut received = Vec::new();
     // The gateway may close the connection before it has read everything.
-    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut received))
+    let _ = tokio::time::timeout(TEST_TIMEOUT, stream.read_to_end(&mut received))
         .await
         .expect("the connection is closed");
     String::from_utf8_lossy(&received).into_owned()
@@ -268,10 +268,10 @@ async fn slow_clients_end_and_others_are_served() {
         .unwrap();
     assert_eq!(served.status(), 200);
     let mut received = String::new();
-    tokio::time::timeout(PATIENCE, slow_body.read_to_string(&mut received)).await.unwrap().unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, slow_body.read_to_string(&mut received)).await.unwrap().unwrap();
     assert_eq!(status(&received), 408, "{received}");
     let mut received = Vec::new();
-    let ended = tokio::time::timeout(PATIENCE, slow_header.read_to_end(&mut received)).await;
+    let ended = tokio::time::timeout(TEST_TIMEOUT, slow_header.read_to_end(&mut received)).await;
     assert!(ended.is_ok(), "the connection is closed");
 }
 
@@ -299,7 +299,7 @@ async fn ambiguous_requests_and_other_protocols_are_refused() {
         // Tells the gateway that nothing follows.
         stream.shutdown().await.unwrap();
         let mut received = Vec::new();
-        let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut received))
+        let _ = tokio::time::timeout(TEST_TIMEOUT, stream.read_to_end(&mut received))
             .await
             .expect("the connection is closed");
         let received = String::from_utf8_lossy(&received).into_owned();

@@ -19,7 +19,7 @@ use toolwire_gateway::{Gateway, GatewaySettings, Keys, ModelCatalog, ServedModel
 use toolwire_testkit::{ScriptedModel, http_client};
 
 const KEYS: [&str; 2] = ["tw_0123456789abcdef0123456789abcdef", "tw_other456789abcdef0123456789abcdef"];
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn question(text: &str) -> Value {
     json!({"model": MODEL, "max_tokens": 100, "messages": [{"role": "user", "content": text}]})
@@ -47,7 +47,7 @@ async fn until(condition: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.expect("the condition holds at last");
+    tokio::time::timeout(TEST_TIMEOUT, waiting).await.expect("the condition holds at last");
 }
 
 /// 19: clients that send their bodies slowly do not count against the maximum number of requests.
@@ -100,11 +100,11 @@ async fn bodies_share_their_room() {
             }
         }
     };
-    let refused = tokio::time::timeout(PATIENCE, refused).await.expect("the first body was read");
+    let refused = tokio::time::timeout(TEST_TIMEOUT, refused).await.expect("the first body was read");
     assert_eq!((refused.status, &refused.headers["retry-after"]), (503, &"1".parse().unwrap()));
     drop(slow);
     let served = async { while ask(&gateway, &large, &[]).await.status != 200 {} };
-    tokio::time::timeout(PATIENCE, served).await.expect("the room is free again");
+    tokio::time::timeout(TEST_TIMEOUT, served).await.expect("the room is free again");
 }
 
 /// One key cannot take the whole room of bodies.
@@ -126,7 +126,7 @@ async fn the_bodies_of_one_key_leave_room_for_others() {
             }
         }
     };
-    let refused = tokio::time::timeout(PATIENCE, refused).await.expect("the first body was read");
+    let refused = tokio::time::timeout(TEST_TIMEOUT, refused).await.expect("the first body was read");
     assert_eq!((refused.status, &refused.headers["retry-after"]), (429, &"1".parse().unwrap()));
     assert_eq!(ask(&gateway, &large, &[("x-api-key", KEYS[1])]).await.status, 200);
 }
@@ -170,7 +170,7 @@ async fn one_client_has_a_share() {
     let served =
         async || ask(&gateway, &question("say hello"), &[("x-api-key", KEYS[0])]).await.status == 200;
     let waiting = async { while !served().await {} };
-    tokio::time::timeout(PATIENCE, waiting)
+    tokio::time::timeout(TEST_TIMEOUT, waiting)
         .await
         .expect("the request of the client that is gone does not count");
 
@@ -182,13 +182,13 @@ async fn one_client_has_a_share() {
         let mut stream = TcpStream::connect(gateway.address).await.unwrap();
         let _ = stream.write_all(head.as_bytes()).await;
         let mut start = [0; 12];
-        (tokio::time::timeout(PATIENCE, stream.read_exact(&mut start)).await.unwrap().is_ok(), stream)
+        (tokio::time::timeout(TEST_TIMEOUT, stream.read_exact(&mut start)).await.unwrap().is_ok(), stream)
     };
     let (one, two, three) = (connect().await, connect().await, connect().await);
     assert_eq!((one.0, two.0, three.0), (true, true, false));
     drop(one);
     let waiting = async { while !connect().await.0 {} };
-    tokio::time::timeout(PATIENCE, waiting).await.expect("there is room again");
+    tokio::time::timeout(TEST_TIMEOUT, waiting).await.expect("there is room again");
 }
 
 /// A request has a limited number of tools.
@@ -309,7 +309,7 @@ async fn slow_schemas_end() {
         let mut body = body;
         body["model"] = json!(MODEL);
         let response = http_client().post(gateway.url(path)).json(&body).send();
-        let response = tokio::time::timeout(PATIENCE, response).await.expect("a response").unwrap();
+        let response = tokio::time::timeout(TEST_TIMEOUT, response).await.expect("a response").unwrap();
         let status = response.status().as_u16();
         assert!([200, 400, 502].contains(&status), "{path}: {status} {}", response.text().await.unwrap());
     }

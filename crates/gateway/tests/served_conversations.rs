@@ -17,7 +17,7 @@ use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;
 
 /// The timeout for events that are expected to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn names(reply: &Reply) -> Vec<&str> {
     reply.calls.iter().map(|(_, name)| name.as_str()).collect()
@@ -318,7 +318,7 @@ async fn wait_until(condition: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.expect("the condition becomes true");
+    tokio::time::timeout(TEST_TIMEOUT, waiting).await.expect("the condition becomes true");
 }
 
 /// Streams have the same content as complete responses, and heartbeats while a tool runs.

@@ -20,7 +20,7 @@ const HOST: &str = "gateway.example";
 const PATH: &str = "/v1/chat/completions";
 
 /// The maximum wait for something that happens in any case.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Requests end soon, so that a test of slow clients does.
 const SHORT_TIMEOUTS: [&str; 2] = ["timeout http-request 2s", "timeout http-keep-alive 1s"];
@@ -77,7 +77,7 @@ impl Proxied {
         let _ = stream.write_all(bytes).await;
         let _ = stream.shutdown().await;
         let mut received = Vec::new();
-        let reading = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut received)).await;
+        let reading = tokio::time::timeout(TEST_TIMEOUT, stream.read_to_end(&mut received)).await;
         let _ = reading.expect("the connection is closed");
         String::from_utf8_lossy(&received).into_owned()
     }
@@ -256,7 +256,7 @@ async fn slow_clients_behind_haproxy_end_and_others_are_served() {
     proxied.ask("others are served").await;
     for (stream, start) in slow.iter_mut().zip(&starts) {
         let mut received = [0; 12];
-        let reading = tokio::time::timeout(PATIENCE, stream.read_exact(&mut received)).await;
+        let reading = tokio::time::timeout(TEST_TIMEOUT, stream.read_exact(&mut received)).await;
         reading.expect("a response").unwrap();
         assert_eq!(&received, b"HTTP/1.1 408", "{start}");
     }
@@ -280,12 +280,13 @@ async fn streams_pass_haproxy_at_once_and_end_with_their_client() {
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 200);
         let mut parts = response.bytes_stream();
-        let first = tokio::time::timeout(PATIENCE, parts.next()).await.expect("a part before the gate opens");
+        let first =
+            tokio::time::timeout(TEST_TIMEOUT, parts.next()).await.expect("a part before the gate opens");
         assert!(first.unwrap().unwrap().starts_with(b"data: "));
         gate.reached().await;
         if is_abandoned {
             drop(parts);
-            let abandoned = tokio::time::timeout(PATIENCE, proxied.provider.abandoned()).await;
+            let abandoned = tokio::time::timeout(TEST_TIMEOUT, proxied.provider.abandoned()).await;
             abandoned.expect("the request to the provider ends");
             continue;
         }

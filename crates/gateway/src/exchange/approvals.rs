@@ -6,12 +6,12 @@ use toolwire_dialect::{ClientEvent, ServerCall};
 
 use super::{Exchange, ExchangeContext};
 use crate::hidden_rounds::ShownId;
-use crate::paused_runs::{Asked, PausedCall, PausedRun, Progress, ResumedRun};
+use crate::paused_runs::{ApprovalRequests, PausedCall, PausedRun, Progress, ResumedRun};
 
 /// The decisions that a response continues after, and the response so far. It is stored if the client does not get the
 /// response, so that the client can repeat its request.
 pub(super) struct Continued {
-    asked: Asked,
+    requests: ApprovalRequests,
     /// The progress before the decisions, until something happens.
     pub(super) before: Option<Progress>,
     /// The events of the response.
@@ -35,7 +35,7 @@ impl Continued {
             ClientEvent::ServerCall(ServerCall { approval_id: Some(id), .. }) => Some(id),
             _ => None,
         });
-        let approval = self.asked.approvals.iter().find(|call| call.call_id == call_id)?;
+        let approval = self.requests.approvals.iter().find(|call| call.call_id == call_id)?;
         shown.all(|id| *id != approval.request_id).then(|| approval.request_id.clone())
     }
 }
@@ -43,8 +43,8 @@ impl Continued {
 impl Exchange {
     /// Continues a run whose calls the client has decided about.
     pub(crate) fn resume(resumed: ResumedRun, context: ExchangeContext) -> Exchange {
-        let ResumedRun { agent, asked, progress, before } = resumed;
-        let history = asked.history.clone();
+        let ResumedRun { agent, requests, progress, before } = resumed;
+        let history = requests.history.clone();
         let (mut exchange, events, is_complete) = match progress {
             Progress::Waiting(run) => (Exchange::new(agent, *run, history, context), Vec::new(), false),
             Progress::Interrupted(run, events) => {
@@ -52,10 +52,10 @@ impl Exchange {
             }
             Progress::Complete(events) => (Exchange::without_run(agent, history, context), events, true),
         };
-        exchange.messages.clone_from(&asked.messages);
-        exchange.labels.clone_from(&asked.labels);
+        exchange.messages.clone_from(&requests.messages);
+        exchange.labels.clone_from(&requests.labels);
         exchange.ready.extend(events.iter().cloned());
-        exchange.continued = Some(Continued { asked, before, events, is_complete });
+        exchange.continued = Some(Continued { requests, before, events, is_complete });
         exchange
     }
 
@@ -71,7 +71,7 @@ impl Exchange {
 
     /// Returns the client's calls before an approval, which have their results.
     pub(super) fn earlier_client_calls(&self) -> Vec<ShownId> {
-        let calls = self.continued.iter().flat_map(|continued| &continued.asked.client_calls);
+        let calls = self.continued.iter().flat_map(|continued| &continued.requests.client_calls);
         calls.map(|(shown, _)| (shown.clone(), None)).collect()
     }
 
@@ -104,13 +104,13 @@ impl Exchange {
             settings.tool_choice = ToolChoice::Auto;
         }
         let labels = self.labels.clone();
-        let asked = Asked { approvals, client_calls, history, messages, settings, labels };
-        self.pause(asked, Progress::Waiting(Box::new(run)));
+        let requests = ApprovalRequests { approvals, client_calls, history, messages, settings, labels };
+        self.pause(requests, Progress::Waiting(Box::new(run)));
         self.done(StopReason::End);
     }
 
-    fn pause(&self, asked: Asked, progress: Progress) {
-        let paused = PausedRun { agent: self.agent.clone(), asked, progress };
+    fn pause(&self, requests: ApprovalRequests, progress: Progress) {
+        let paused = PausedRun { agent: self.agent.clone(), requests, progress };
         self.context.paused.store(&self.context.principal, paused);
     }
 
@@ -123,25 +123,28 @@ impl Exchange {
             // What has happened must not happen again.
             run.take_emitted().into_iter().for_each(|event| self.read(event));
         }
-        let Some(Continued { mut asked, before, mut events, is_complete }) = self.continued.take() else {
+        let Some(Continued { mut requests, before, mut events, is_complete }) = self.continued.take() else {
             return;
         };
         self.has_called = false;
         if let Some(before) = before {
-            return self.pause(asked, before);
+            return self.pause(requests, before);
         }
         if is_complete {
-            let approvals = asked.approvals;
-            return self.pause(Asked { approvals, ..Asked::default() }, Progress::Complete(events));
+            let approvals = requests.approvals;
+            return self.pause(
+                ApprovalRequests { approvals, ..ApprovalRequests::default() },
+                Progress::Complete(events),
+            );
         }
-        asked.messages = std::mem::take(&mut self.messages);
+        requests.messages = std::mem::take(&mut self.messages);
         // The last text may be incomplete; the model writes it again.
-        asked.messages.pop_if(|last| last.role == Role::Assistant && last.calls().next().is_none());
-        let messages = asked.history.iter().chain(&asked.messages).cloned();
-        let settings = asked.settings.clone();
+        requests.messages.pop_if(|last| last.role == Role::Assistant && last.calls().next().is_none());
+        let messages = requests.history.iter().chain(&requests.messages).cloned();
+        let settings = requests.settings.clone();
         let run = Run::resume(settings, messages, self.agent.tools().tools(), self.agent.model().limits());
         events.retain(|event| matches!(event, ClientEvent::ServerCall(_)));
-        self.pause(asked, Progress::Interrupted(Box::new(run), events));
+        self.pause(requests, Progress::Interrupted(Box::new(run), events));
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::{Duration, Instant, Interval, interval_at, timeout};
 use toolwire_dialect::{ClientError, ClientEvent, Family, ResponseWriter, StreamEvent};
 
 use crate::exchange::Exchange;
-use crate::items::ItemsOf;
+use crate::items::ClientItems;
 use crate::response::{Failure, HttpResponse, Interrupted, ResponseBody, events, json as json_response};
 
 /// The time after which a response that is not streamed begins with white space, so that the connection is not idle and
@@ -25,13 +25,13 @@ const MAX_CHUNK_BYTES: usize = 16 * 1024;
 const HEARTBEAT: &[u8] = b": keep-alive\n\n";
 
 /// A response that is being written.
-pub(crate) struct Responding {
+pub(crate) struct ResponseInProgress {
     pub(crate) exchange: Exchange,
     pub(crate) writer: ResponseWriter,
     pub(crate) heartbeat: Duration,
     pub(crate) request_id: String,
     /// Stores the items of the response; `None` if they are not stored.
-    pub(crate) items: Option<ItemsOf>,
+    pub(crate) items: Option<ClientItems>,
     /// The bytes of events that were not sent yet.
     pub(crate) unsent: Vec<u8>,
 }
@@ -40,12 +40,12 @@ pub(crate) struct Responding {
 // There is one per response, and most of the time it is the first variant.
 #[allow(clippy::large_enum_variant)]
 enum Padded {
-    Waiting(Responding, Interval),
-    Sent(Responding),
+    Waiting(ResponseInProgress, Interval),
+    Sent(ResponseInProgress),
     Interrupted,
 }
 
-impl Responding {
+impl ResponseInProgress {
     /// Sends the events as they arrive. The model's response is read only as fast as the client reads.
     pub(crate) async fn stream(mut self) -> Result<HttpResponse, Failure> {
         let mut chunk = take(&mut self.unsent);
@@ -60,17 +60,17 @@ impl Responding {
         }
         let ticks = interval_at(Instant::now() + self.heartbeat, self.heartbeat);
         let state = (self, ticks, Some(chunk));
-        Ok(events(stream::unfold(state, |(mut responding, mut ticks, first)| async move {
+        Ok(events(stream::unfold(state, |(mut response, mut ticks, first)| async move {
             let chunk = match first {
                 Some(chunk) => chunk,
                 None => {
                     ticks.reset();
                     tokio::select! {
                         biased;
-                        chunk = responding.next_chunk() => match chunk {
+                        chunk = response.next_chunk() => match chunk {
                             Some(chunk) => chunk,
                             None => {
-                                responding.exchange.delivered();
+                                response.exchange.delivered();
                                 return None;
                             }
                         },
@@ -78,7 +78,7 @@ impl Responding {
                     }
                 }
             };
-            Some((Ok(Bytes::from(chunk)), (responding, ticks, None)))
+            Some((Ok(Bytes::from(chunk)), (response, ticks, None)))
         })))
     }
 
@@ -148,31 +148,31 @@ impl Responding {
     fn padded(self, family: Family) -> HttpResponse {
         let ticks = interval_at(Instant::now(), self.heartbeat);
         let body = stream::unfold(Padded::Waiting(self, ticks), move |state| async move {
-            let (mut responding, mut ticks) = match state {
-                Padded::Waiting(responding, ticks) => (responding, ticks),
-                Padded::Sent(mut responding) => {
-                    responding.exchange.delivered();
+            let (mut response, mut ticks) = match state {
+                Padded::Waiting(response, ticks) => (response, ticks),
+                Padded::Sent(mut response) => {
+                    response.exchange.delivered();
                     return None;
                 }
                 Padded::Interrupted => return None,
             };
             let end = tokio::select! {
                 biased;
-                end = responding.read_all() => end,
+                end = response.read_all() => end,
                 _ = ticks.tick() => {
-                    return Some((Ok(Bytes::from_static(b" \n")), Padded::Waiting(responding, ticks)));
+                    return Some((Ok(Bytes::from_static(b" \n")), Padded::Waiting(response, ticks)));
                 }
             };
             let body = match end {
                 Some(error) if family != Family::OpenAiResponses => {
-                    if !responding.exchange.has_called() {
+                    if !response.exchange.has_called() {
                         return Some((Err(Interrupted), Padded::Interrupted));
                     }
-                    error.body(family, &responding.request_id)
+                    error.body(family, &response.request_id)
                 }
-                _ => responding.writer.body(),
+                _ => response.writer.body(),
             };
-            Some((Ok(Bytes::from(body.to_string())), Padded::Sent(responding)))
+            Some((Ok(Bytes::from(body.to_string())), Padded::Sent(response)))
         });
         let mut response = json_response(StatusCode::OK, &Value::Null);
         *response.body_mut() = ResponseBody::stream(body);
