@@ -304,6 +304,23 @@ mod tests {
         check(&allowed, "http://10.1.2.3/mcp", Err(UrlRefusal::Scheme));
         check(&allowed, "http://[::1]:80/mcp", Err(UrlRefusal::Address { host: "[::1]".to_owned() }));
         check(&allowed, "http://127.0.0.2:80/mcp", Err(host("127.0.0.2")));
+        // Other spellings of the name are other names, and not this machine.
+        check(&allowed, "http://localhost.:8080/mcp", Err(host("localhost.:8080")));
+        check(&allowed, "https://localhost./mcp", Err(host("localhost.")));
+        let any = hosts(&["*:*"], &["127.0.0.0/8"]);
+        check(&any, "http://localhost.:8080/mcp", Err(UrlRefusal::Scheme));
+        check(&any, "https://localhost./mcp", Ok("https://localhost./mcp"));
+        // A range can be written as one of version 6.
+        let mapped = hosts(&["*:*"], &["::ffff:10.1.0.0/112", "::ffff:127.0.0.1"]);
+        for (url, expected) in [
+            ("https://10.1.2.3/", true),
+            ("https://[::ffff:10.1.2.3]/", true),
+            ("https://127.0.0.1/", true),
+            ("https://10.2.0.1/", false),
+            ("https://127.0.0.2/", false),
+        ] {
+            assert_eq!(mapped.check(url).is_ok(), expected, "{url}");
+        }
         let only_public = hosts(&["localhost:*"], &[]);
         check(&only_public, "http://localhost:80/mcp", Err(UrlRefusal::Scheme));
     }
@@ -320,12 +337,18 @@ mod tests {
             "**",
             "a.example:0",
             "a.example:x",
+            "a.example:80:90",
+            "a.example::80",
+            "[::1]:80:90",
+            "*.a.example:80:90",
             "a b",
             "*.1.2.3.4",
         ] {
             assert_eq!(AllowedHosts::new(&[text], &[]), Err(PatternError::Host(text.to_owned())));
         }
-        for text in ["", "localhost", "10.0.0.0/33", "10.0.0.0/x", "::1/129", "10.0.0.0/8/8"] {
+        for text in
+            ["", "localhost", "10.0.0.0/33", "10.0.0.0/x", "::1/129", "10.0.0.0/8/8", "::ffff:10.0.0.0/90"]
+        {
             assert_eq!(AllowedHosts::new(&[], &[text]), Err(PatternError::Address(text.to_owned())));
         }
     }

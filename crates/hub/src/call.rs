@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use toolwire_contract::{CallError, CallOptions, ToolResult};
 
+use crate::config::ServerConfig;
 use crate::drift::DriftMonitor;
 use crate::route::Route;
 use crate::session::{SessionCall, SessionError};
@@ -23,8 +24,19 @@ const MAX_ATTEMPTS: usize = 3;
 /// Longer timeouts have no effect. Without a limit, adding one to the current time could overflow.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Calls the tool that `route` leads to.
+/// Calls the tool that `route` leads to. The server may have repeated secrets, so they are removed from errors.
 pub(crate) async fn call(
+    server: &Server,
+    drift_monitor: &DriftMonitor,
+    route: &Route,
+    arguments: &Value,
+    options: CallOptions,
+) -> Result<ToolResult, CallError> {
+    let called = call_with_retries(server, drift_monitor, route, arguments, options).await;
+    called.map_err(|error| redact(&server.config, error))
+}
+
+async fn call_with_retries(
     server: &Server,
     drift_monitor: &DriftMonitor,
     route: &Route,
@@ -96,7 +108,7 @@ pub(crate) async fn call(
         let delay =
             error.retry_after().filter(|delay| *delay < until.saturating_duration_since(Instant::now()));
         let is_final = !(is_safe_to_retry && (error.is_connection_failure() || delay.is_some()));
-        tracing::debug!(target: "toolwire::hub", server = %route.server, tool = route.tool, is_final, "{error}");
+        tracing::debug!(target: "toolwire::hub", server = %route.server, tool = route.tool, is_final, "{}", server.config.redact(error.to_string()));
         let failure = FailedAttempt { error, stderr };
         if is_final {
             return Err(failure.into_call_error(route, timeout, max_total));
@@ -112,6 +124,29 @@ pub(crate) async fn call(
             CallError::TimedOut { server: route.server.to_string(), tool: route.tool.clone(), after: timeout }
         }
     })
+}
+
+/// Removes what the server received from the parts of an error that it may have written.
+fn redact(config: &ServerConfig, error: CallError) -> CallError {
+    let redact = |text| config.redact(text);
+    match error {
+        CallError::Unavailable { server, tool, reason } => {
+            CallError::Unavailable { server, tool, reason: redact(reason) }
+        }
+        CallError::Unauthorized { server, tool, reason, hint } => {
+            CallError::Unauthorized { server, tool, reason: redact(reason), hint: hint.map(redact) }
+        }
+        CallError::OutcomeUnknown { server, tool, reason } => {
+            CallError::OutcomeUnknown { server, tool, reason: redact(reason) }
+        }
+        CallError::Refused { server, tool, code, message } => {
+            CallError::Refused { server, tool, code, message: redact(message) }
+        }
+        CallError::Malformed { server, tool, reason } => {
+            CallError::Malformed { server, tool, reason: redact(reason) }
+        }
+        other => other,
+    }
 }
 
 fn read_result(route: &Route, result: Value) -> Result<ToolResult, CallError> {

@@ -100,13 +100,20 @@ impl Catalog {
     }
 }
 
+/// Longer than any real name. Names are remembered after a tool is removed, so their size must be limited.
+const MAX_NAME_BYTES: usize = 1024;
+
 /// Parses a listed tool. The error is the tool's name, if it can be parsed, and the reason.
 fn parse(value: Value) -> Result<Tool, (Option<String>, String)> {
     if let Some(reason) = value.get(UNREADABLE).and_then(Value::as_str) {
         let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
         return Err((name, format!("cannot be parsed: {reason}")));
     }
-    Tool::try_from(value).map_err(|invalid| (None, invalid.to_string()))
+    let tool = Tool::try_from(value).map_err(|invalid| (None, invalid.to_string()))?;
+    match tool.name.len() > MAX_NAME_BYTES {
+        true => Err((None, format!("its name is longer than {MAX_NAME_BYTES} bytes"))),
+        false => Ok(tool),
+    }
 }
 
 fn describe(refusal: &Refusal) -> String {
@@ -194,6 +201,7 @@ mod tests {
                 json!({"name": "dangling", "inputSchema": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}}),
                 json!({"name": "bare"}),
                 json!(7),
+                json!({"name": "n".repeat(MAX_NAME_BYTES + 1)}),
             ],
             ..ToolListing::default()
         };
@@ -201,6 +209,6 @@ mod tests {
         let names: Vec<&str> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["good", "bare"]);
         let quarantined: Vec<&str> = catalog.quarantined.iter().map(|tool| tool.name.as_str()).collect();
-        assert_eq!(quarantined, ["#2", "#5", "dangling"]);
+        assert_eq!(quarantined, ["#2", "#5", "#6", "dangling"]);
     }
 }

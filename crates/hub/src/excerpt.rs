@@ -11,12 +11,17 @@ const GZIP_START: &[u8] = &[0x1f, 0x8b, 8];
 
 /// Returns the beginning of `bytes` as one line of text.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    excerpt_of(bytes, |text| text)
+}
+
+/// Like [`excerpt`], with a change of the text before it is cut.
+pub(crate) fn excerpt_of(bytes: &[u8], change: impl FnOnce(String) -> String) -> String {
     if bytes.starts_with(GZIP_START) {
         return "data compressed with gzip".to_owned();
     }
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_BYTES)]);
     let words: Vec<&str> = text.split_whitespace().collect();
-    truncate(&words.join(" "), MAX_CHARS).into_owned()
+    truncate(&change(words.join(" ")), MAX_CHARS).into_owned()
 }
 
 #[cfg(test)]

@@ -52,6 +52,8 @@ pub(crate) struct Session {
     abandoned: mpsc::Sender<(RequestId, &'static str)>,
     late_receivers: call::LateReceivers,
     list_timeout: Duration,
+    /// The maximum size of a list of tools, over all pages.
+    max_list_bytes: usize,
     /// The deadline for connecting, which includes the first list.
     connect_deadline: PausableDeadline,
     /// Whether a user is logging in.

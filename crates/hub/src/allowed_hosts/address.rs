@@ -67,6 +67,9 @@ fn contains_v6((network, prefix): (Ipv6Addr, u32), ip: Ipv6Addr) -> bool {
     network.to_bits() & mask == ip.to_bits() & mask
 }
 
+/// The prefix of all addresses of version 6 that contain one of version 4 (`::ffff:10.1.0.0`).
+const MAPPED_PREFIX: u32 = 96;
+
 /// A range of addresses: `10.1.0.0/16`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AddressRange {
@@ -84,7 +87,16 @@ impl AddressRange {
         let network: IpAddr = network.parse().ok()?;
         let max = if network.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.unwrap_or(max);
-        (prefix <= max).then_some(AddressRange { network, prefix })
+        if prefix > max {
+            return None;
+        }
+        // Addresses are compared as those of version 4, however they are written.
+        match network.to_canonical() {
+            canonical if canonical.is_ipv4() == network.is_ipv4() => Some(AddressRange { network, prefix }),
+            canonical => {
+                Some(AddressRange { network: canonical, prefix: prefix.checked_sub(MAPPED_PREFIX)? })
+            }
+        }
     }
 
     pub(super) fn contains(&self, ip: IpAddr) -> bool {

@@ -88,6 +88,10 @@ fn name_pattern(text: &str) -> Option<NamePattern> {
     {
         return None;
     }
+    // The caller has removed the port, so only an address in brackets has colons.
+    if name.contains(':') && !(name.starts_with('[') && name.ends_with(']')) {
+        return None;
+    }
     let url = Url::parse(&format!("https://{name}/")).ok()?;
     let normalized = url.host_str()?.to_owned();
     match name.len() == text.len() {

@@ -56,12 +56,17 @@ impl Resolve for CheckedResolver {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use tokio::net::TcpListener;
+    #[cfg(target_os = "linux")]
+    use {
+        crate::transport::install_tls_provider,
+        futures::FutureExt,
+        std::net::Ipv4Addr,
+        std::sync::atomic::{AtomicUsize, Ordering},
+        tokio::io::{AsyncReadExt, AsyncWriteExt},
+        tokio::net::TcpListener,
+    };
 
     use super::*;
-    use crate::transport::install_tls_provider;
 
     fn resolver(addresses: &[&str], allowed: &[&str], is_local: bool) -> CheckedResolver {
         let found: Vec<SocketAddr> =
@@ -94,32 +99,64 @@ mod tests {
         }
     }
 
-    /// 11: a name that has another address at the second lookup. The connection goes to the checked address of its own lookup,
-    /// and a lookup that finds another address fails.
+    /// 11: a name that has another address at the next lookup. The connection goes to the address that was checked, and a
+    /// connection whose own lookup finds an address that is not allowed fails.
+    #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn the_checked_address_is_the_one_that_is_connected_to() {
-        let inside = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
-        let port = inside.local_addr().expect("an address").port();
+        // Two addresses of this machine with the same port; only the first one is allowed.
+        let (allowed, inside, port) = listeners().await;
         let lookups = Arc::new(AtomicUsize::new(0));
         let count = lookups.clone();
-        // First a public address where nothing listens for us, then this machine.
         let lookup = move |_: String| -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
-            let ip: [u8; 4] = if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
-                [192, 0, 2, 1]
-            } else {
-                [127, 0, 0, 1]
-            };
+            let ip = if count.fetch_add(1, Ordering::SeqCst) == 0 { ALLOWED } else { INSIDE };
             Box::pin(std::future::ready(Ok(vec![SocketAddr::from((ip, 0))])))
         };
-        let hosts = AllowedHosts::new(&["mcp.example.com:*"], &["192.0.2.0/24"]).expect("valid patterns");
+        let hosts = AllowedHosts::new(&["mcp.example.com:*"], &["127.0.0.2"]).expect("valid patterns");
         let resolver = CheckedResolver { hosts: Arc::new(hosts), is_local: false, lookup: Arc::new(lookup) };
-        assert_eq!(resolve(&resolver).await.as_deref(), Some(&["192.0.2.1".to_owned()][..]));
         install_tls_provider();
         let client =
             reqwest::Client::builder().no_proxy().dns_resolver(Arc::new(resolver)).build().expect("a client");
-        let failed = client.get(format!("http://mcp.example.com:{port}/")).send().await;
+        let url = format!("http://mcp.example.com:{port}/");
+        let respond = async {
+            let (mut connection, _) = allowed.accept().await.expect("a connection");
+            let response = b"HTTP/1.1 204 x\r\nconnection: close\r\n\r\n";
+            connection.write_all(response).await.expect("a reader");
+            // Closed after the request is read, so that the response is not lost.
+            let _ = connection.read(&mut [0; 4096]).await;
+        };
+        let (response, ()) = tokio::join!(client.get(&url).send(), respond);
+        assert_eq!(response.expect("a response").status(), 204);
+        assert_eq!(lookups.load(Ordering::SeqCst), 1, "the name is resolved once for a connection");
+        // The second connection: the name has the other address now.
+        let failed = client.get(&url).send().await;
         assert!(failed.is_err_and(|error| error.is_connect()));
         assert_eq!(lookups.load(Ordering::SeqCst), 2);
-        assert!(futures::FutureExt::now_or_never(inside.accept()).is_none(), "no connection arrived");
+        assert!(inside.accept().now_or_never().is_none(), "no connection arrived");
+    }
+
+    #[cfg(target_os = "linux")]
+    const ALLOWED: [u8; 4] = [127, 0, 0, 2];
+    #[cfg(target_os = "linux")]
+    const INSIDE: [u8; 4] = [127, 0, 0, 1];
+
+    /// Listens at both addresses with the same port.
+    #[cfg(target_os = "linux")]
+    async fn listeners() -> (TcpListener, TcpListener, u16) {
+        loop {
+            let allowed = TcpListener::bind((Ipv4Addr::from(ALLOWED), 0)).await.expect("a listener");
+            let port = allowed.local_addr().expect("an address").port();
+            // The port may be in use at the other address.
+            if let Ok(inside) = TcpListener::bind((Ipv4Addr::from(INSIDE), port)).await {
+                return (allowed, inside, port);
+            }
+        }
+    }
+
+    /// Another spelling of `localhost`, which is not checked as an address of this machine before it is resolved.
+    #[tokio::test]
+    async fn a_name_of_this_machine_with_a_final_dot_is_checked_too() {
+        let localhost = "localhost.".parse().expect("a name");
+        assert!(resolver(&["127.0.0.1"], &[], false).resolve(localhost).await.is_err());
     }
 }

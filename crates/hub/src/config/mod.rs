@@ -11,6 +11,7 @@ mod hosts;
 mod json;
 mod parse;
 mod problem;
+mod sent_secrets;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -24,6 +25,7 @@ use std::time::Duration;
 pub use candidates::ConfigCandidate;
 pub use problem::{ConfigError, ConfigProblem, ConfigWarning};
 use reqwest::Url;
+pub(crate) use sent_secrets::SentSecrets;
 use serde_json::Value;
 
 use toolwire_contract::Glob;
@@ -177,16 +179,9 @@ impl ServerConfig {
         (self.allow.is_empty() || matches(&self.allow)) && !matches(&self.deny)
     }
 
-    /// Replaces the values of the configured headers in a text that may come from the server.
+    /// Replaces the values of the configured headers and of the URL's query in a text that may come from the server.
     pub fn redact(&self, text: String) -> String {
-        /// Shorter values are not secret, and are parts of other words.
-        const MIN_SECRET_BYTES: usize = 8;
-        let Transport::Http { headers, .. } = &self.transport else { return text };
-        let values = headers.iter().map(|(_, value)| value.expose());
-        // The token of `Bearer TOKEN`, too.
-        let secrets = values.flat_map(|value| [Some(value), value.split_once(' ').map(|(_, token)| token)]);
-        let secrets = secrets.flatten().filter(|secret| secret.len() >= MIN_SECRET_BYTES);
-        secrets.fold(text, |text, secret| text.replace(secret, "…"))
+        SentSecrets::new(&self.transport).redact(text)
     }
 }
 

@@ -31,10 +31,10 @@ use super::{PausableDeadline, ProtocolEra, ServerInfo, Session, SessionEvent};
 use crate::allowed_hosts::AllowedHosts;
 use crate::auth::TokenProvider;
 use crate::client_service::ClientService;
-use crate::config::{Transport, redact_url};
+use crate::config::{SentSecrets, Transport, redact_url};
 use crate::host::Host;
 use crate::raw_capture::{IgnoredOutput, SdkSchemas};
-use crate::transport::http::HttpClient;
+use crate::transport::http::{HttpClient, max_message_bytes};
 use crate::transport::stdio::{self, ServerCommand, ServerProcess};
 use crate::transport::{Connection, ConnectionEnd, HttpKind, SpawnError, TransportFailure, http, sse};
 
@@ -70,6 +70,8 @@ pub(crate) struct ConnectContext {
     pub(crate) guard: Option<Arc<Path>>,
     /// See [`HubOptions::allowed_hosts`](crate::HubOptions::allowed_hosts).
     pub(crate) allowed_hosts: Option<Arc<AllowedHosts>>,
+    /// Removed from messages of the server.
+    pub(crate) secrets: SentSecrets,
     /// The maximum time for connecting, and also for listing all tools. The time that a user takes to log in
     /// does not count.
     pub(crate) timeout: Duration,
@@ -213,9 +215,10 @@ impl ConnectAttempt<'_> {
     }
 
     async fn connect_http(&self, url: &Url, headers: &[(String, Secret)], kind: HttpKind) -> AttemptResult {
-        let ConnectContext { token_provider, allowed_hosts, .. } = self.context;
-        let client = HttpClient::new(url, headers, token_provider.clone(), allowed_hosts.clone())
-            .map_err(|reason| ConnectError::InvalidUrl { url: redact_url(url), reason })?;
+        let ConnectContext { token_provider, allowed_hosts, secrets, .. } = self.context;
+        let client =
+            HttpClient::new(url, headers, token_provider.clone(), allowed_hosts.clone(), secrets.clone())
+                .map_err(|reason| ConnectError::InvalidUrl { url: redact_url(url), reason })?;
         // A server with the other transport is used too, because a wrong `type` is a common mistake.
         let (first, second) = match kind {
             HttpKind::Auto | HttpKind::Streamable => (HttpKind::Streamable, HttpKind::Sse),
@@ -309,7 +312,7 @@ impl ConnectAttempt<'_> {
             Err(error) => error,
         };
         let discovered_late = connection.capture.discovered_late();
-        let error = explain(error, connection).await;
+        let error = explain(error, connection, &self.context.secrets).await;
         let has_responded = matches!(
             error,
             ConnectError::Rejected { .. }
@@ -359,6 +362,7 @@ impl EstablishedConnection {
             abandoned,
             late_receivers: Default::default(),
             list_timeout: context.timeout,
+            max_list_bytes: max_message_bytes(context.allowed_hosts.is_some()),
             connect_deadline,
             login: context
                 .token_provider
@@ -399,10 +403,14 @@ fn server_info(connection: &Connection, protocol: Option<String>) -> ServerInfo 
 }
 
 /// Finds out why the SDK could not start a session.
-async fn explain(error: ClientInitializeError, connection: &Connection) -> ConnectError {
+async fn explain(
+    error: ClientInitializeError,
+    connection: &Connection,
+    secrets: &SentSecrets,
+) -> ConnectError {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
-            Box::pin(explain(*fallback, connection)).await
+            Box::pin(explain(*fallback, connection, secrets)).await
         }
         ClientInitializeError::JsonRpcError(error) => {
             ConnectError::Rejected { code: error.code.0.into(), message: error.message.into_owned() }
@@ -426,7 +434,8 @@ async fn explain(error: ClientInitializeError, connection: &Connection) -> Conne
                     end => ConnectError::Ended { end },
                 };
             }
-            ConnectError::Protocol { reason: truncate(&error.to_string(), MAX_REASON_CHARS).into_owned() }
+            let reason = secrets.redact(error.to_string());
+            ConnectError::Protocol { reason: truncate(&reason, MAX_REASON_CHARS).into_owned() }
         }
     }
 }

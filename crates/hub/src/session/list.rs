@@ -1,6 +1,7 @@
 //! Lists all tools of a server, page by page.
 
 use std::collections::HashSet;
+use std::io;
 use std::time::Duration;
 
 use rmcp::model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams, ServerResult};
@@ -58,6 +59,7 @@ impl Session {
     async fn list_pages(&self) -> Result<ToolListing, SessionError> {
         let mut listing = ToolListing::default();
         let mut cursors = HashSet::new();
+        let mut bytes = 0;
         let mut cursor: Option<String> = None;
         let call = SessionCall { timeout: self.list_timeout, max_total: UNLIMITED, progress: None };
         let until = Instant::now() + UNLIMITED;
@@ -79,6 +81,12 @@ impl Session {
             let Some(tools) = page.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take) else {
                 return Err(SessionError::Malformed { reason: "`tools` is not an array".into() });
             };
+            bytes += json_bytes(&tools);
+            if bytes > self.max_list_bytes {
+                listing.incomplete =
+                    Some(format!("the tool list is longer than {} bytes", self.max_list_bytes));
+                return Ok(listing);
+            }
             if self.connection.capture.passes_tools() {
                 listing.skipped.extend(tools_refused_by_the_sdk(&tools, &sdk_result));
             }
@@ -101,10 +109,32 @@ impl Session {
                     listing.incomplete = Some(format!("the tool list has more than {MAX_PAGES} pages"));
                     return Ok(listing);
                 }
-                Some(next) => cursor = Some(next.to_owned()),
+                Some(next) => {
+                    bytes += next.len();
+                    cursor = Some(next.to_owned());
+                }
             }
         }
     }
+}
+
+/// Returns the size of tools as JSON text.
+fn json_bytes(tools: &[Value]) -> usize {
+    struct Counter(usize);
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // Neither JSON values nor the counter can fail.
+    let _ = serde_json::to_writer(&mut counter, tools);
+    counter.0
 }
 
 /// Returns the tools that the SDK refused. It sends marked arguments (`x-mcp-header`) as headers, and refuses

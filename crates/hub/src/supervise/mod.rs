@@ -3,6 +3,7 @@
 //! A [`Server`] is the handle for the rest of the hub: its status, and its session while there is one. Its
 //! background task is in [`task`]; [`restart`] decides when to connect again.
 
+mod refresh_limit;
 mod restart;
 mod start_queue;
 mod task;
@@ -201,6 +202,7 @@ impl Server {
             let is_new = is_current && snapshot.phase == Phase::Ready;
             if is_new {
                 let reason = session.end().map_or("the connection failed".to_owned(), |end| end.to_string());
+                let reason = self.config.redact(reason);
                 snapshot.phase = Phase::Recovering { reason };
             }
             is_new

@@ -9,13 +9,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::refresh_limit::RefreshLimit;
 use super::restart::{RestartEvent, RestartMachine, RestartPolicy, RestartState};
 use super::start_queue::StartQueue;
 use super::{Phase, Server, ServerSnapshot, StartProgress, SupervisorCommand};
 use crate::allowed_hosts::AllowedHosts;
 use crate::auth::TokenProvider;
 use crate::catalog::Catalog;
-use crate::config::Transport;
+use crate::config::{SentSecrets, Transport};
 use crate::host::Host;
 use crate::session::{
     ConnectContext, ConnectFailure, OnSlowStart, ProtocolEra, Session, SessionError, SessionEvent,
@@ -71,7 +72,10 @@ pub(crate) async fn supervise(
                 machine.handle(RestartEvent::Connected, Instant::now(), random_fraction());
                 match watch_session(&server, &context, session, events, &mut inbox).await {
                     None => break,
-                    Some((reason, stderr)) => (RestartEvent::Died { reason }, stderr, None),
+                    Some((reason, stderr)) => {
+                        let reason = server.config.redact(reason);
+                        (RestartEvent::Died { reason }, stderr, None)
+                    }
                 }
             }
         };
@@ -124,6 +128,7 @@ async fn connect(
         environment: context.environment.clone(),
         guard: context.guard.clone(),
         allowed_hosts: context.allowed_hosts.clone(),
+        secrets: SentSecrets::new(&server.config.transport),
         timeout: server.config.connect_timeout,
         on_slow_start: server.config.extends_connect_timeout.then(|| -> OnSlowStart {
             let snapshot = server.snapshot.clone();
@@ -251,6 +256,7 @@ async fn refresh_tools(
     mut events: mpsc::Receiver<SessionEvent>,
 ) {
     let mut has_events = true;
+    let mut limit = RefreshLimit::new(MIN_TTL);
     loop {
         let ttl = server.snapshot.borrow().catalog.as_ref().and_then(|catalog| catalog.ttl);
         let expired = async {
@@ -269,6 +275,7 @@ async fn refresh_tools(
             () = expired => {}
         }
         sleep(DEBOUNCE).await;
+        sleep_until(limit.next(Instant::now()).into()).await;
         while events.try_recv().is_ok() {}
         match session.list_tools().await {
             Ok(listing) => {
@@ -278,7 +285,8 @@ async fn refresh_tools(
             }
             // The old list stays in use.
             Err(error) => {
-                tracing::warn!(target: "toolwire::hub", server = %server.config.name, "cannot refresh its tools: {error}");
+                let reason = server.config.redact(error.to_string());
+                tracing::warn!(target: "toolwire::hub", server = %server.config.name, "cannot refresh its tools: {reason}");
                 sleep(MIN_TTL).await;
             }
         }

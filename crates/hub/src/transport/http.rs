@@ -27,11 +27,8 @@ use sse_stream::Sse;
 
 use super::sse_events::{self, EventStreamError};
 use super::{Connection, TransportFailure};
-use crate::excerpt::excerpt;
-pub(crate) use client::HttpClient;
-pub(super) use client::{
-    HttpRequest, content_type, is_event_stream, status_failure, uncompressed, wrong_content,
-};
+pub(crate) use client::{HttpClient, max_message_bytes};
+pub(super) use client::{HttpRequest, content_type, is_event_stream, uncompressed};
 use client::{ResponseHead, read_body};
 use stream_gate::StreamGate;
 
@@ -139,7 +136,7 @@ impl StreamableHttpClient for CapturingClient {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
         if !status.is_success() {
-            return Err(StreamableHttpError::Client(status_failure(response).await));
+            return Err(StreamableHttpError::Client(self.client.status_failure(response).await));
         }
         if !is_event_stream(content_type(&response).as_deref()) {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
@@ -220,7 +217,7 @@ impl CapturingClient {
             return self.capture_body(posted, &body, new_session);
         }
         match posted.is_request {
-            true => Err(StreamableHttpError::Client(wrong_content(response).await)),
+            true => Err(StreamableHttpError::Client(self.client.wrong_content(response).await)),
             false => Ok(StreamableHttpPostResponse::Accepted),
         }
     }
@@ -236,7 +233,7 @@ impl CapturingClient {
         match messages.len() {
             0 if !posted.is_request => Ok(StreamableHttpPostResponse::Accepted),
             0 => Err(StreamableHttpError::Client(TransportFailure::Unreadable {
-                reason: format!("no response to the request; received {}", excerpt(body)),
+                reason: format!("no response to the request; received {}", self.client.secrets.excerpt(body)),
             })),
             1 => json_response(messages.remove(0), session),
             _ => {
@@ -262,8 +259,8 @@ impl CapturingClient {
         let mut message: Value = serde_json::from_slice(&body).unwrap_or_default();
         let is_error = message.get("error").is_some_and(Value::is_object);
         let excerpt = match message.pointer("/error/message").and_then(Value::as_str) {
-            Some(message) => excerpt(message.as_bytes()),
-            None => excerpt(&body),
+            Some(message) => self.client.secrets.excerpt(message.as_bytes()),
+            None => self.client.secrets.excerpt(&body),
         };
         let failure = head.failure(excerpt);
         if has_session && is_session_expired(status, &body) {

@@ -16,9 +16,7 @@ use sse_stream::Sse;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::http::{
-    HttpClient, HttpRequest, content_type, is_event_stream, status_failure, uncompressed, wrong_content,
-};
+use super::http::{HttpClient, HttpRequest, content_type, is_event_stream, uncompressed};
 use super::sse_events::{self, EventStreamError};
 use super::{Connection, ConnectionEnd, TransportFailure};
 
@@ -35,10 +33,10 @@ pub(crate) async fn open(
     let request = HttpRequest::new(Method::GET, client.url(), headers);
     let response = client.send(&connection, request).await?;
     if !response.status().is_success() {
-        return Err(status_failure(response).await);
+        return Err(client.status_failure(response).await);
     }
     if !is_event_stream(content_type(&response).as_deref()) {
-        return Err(wrong_content(response).await);
+        return Err(client.wrong_content(response).await);
     }
     let mut events = sse_events::events(uncompressed(response)?, client.max_message_bytes());
     let interrupted = |reason: String| TransportFailure::Interrupted { reason };
@@ -121,7 +119,7 @@ async fn post(
     let response = client.send(connection, request).await?;
     match response.status().is_success() {
         true => Ok(()),
-        false => Err(status_failure(response).await),
+        false => Err(client.status_failure(response).await),
     }
 }
 

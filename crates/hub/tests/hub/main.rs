@@ -14,8 +14,10 @@ use serde_json::{Value, json};
 use support::{TestHub, names, text};
 use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, ToolServer, Toolbox};
 use toolwire_hub::pins::PinPolicy;
-use toolwire_hub::{Config, HttpKind, Hub, HubOptions, NoHost, Phase, SlowStart, StartProgress};
-use toolwire_testkit::ServerCommand;
+use toolwire_hub::{
+    AllowedHosts, Config, HttpKind, Hub, HubOptions, NoHost, Phase, SlowStart, StartProgress,
+};
+use toolwire_testkit::{ServerCommand, start_misbehaving_http};
 
 #[tokio::test]
 async fn a_server_that_is_slow_to_connect_does_not_delay_calls_to_others() {
@@ -180,6 +182,32 @@ async fn all_pages_are_read_and_a_loop_of_pages_ends() {
     let hub = TestHub::connect(&[("loop", &["cursor-loop"])]).await;
     assert!(hub.inner.status()[0].incomplete.is_some());
     hub.close().await;
+}
+
+/// A server whose URL is not trusted cannot fill the memory with pages, each of which is allowed.
+#[tokio::test]
+async fn the_pages_of_a_tool_list_are_limited_together() {
+    let tool =
+        |number: usize| json!({"name": format!("tool_{number:03}"), "description": "x".repeat(50_000)});
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), Value::from_iter((0..300).map(tool)).to_string()).unwrap();
+    let path = file.path().to_str().unwrap();
+    let server = start_misbehaving_http(&["--behaviour", "lists-file", "--file", path]);
+    let text = json!({"mcpServers": {"long": {"url": server.url("/mcp")}}}).to_string();
+    let (config, _) = Config::parse(&text, std::path::Path::new("mcp.json"), &|_| None).unwrap();
+    let hosts = AllowedHosts::new(&["127.0.0.1:*"], &["127.0.0.0/8"]).unwrap();
+    for (options, expected) in
+        [(HubOptions::default().with_allowed_hosts(Arc::new(hosts)), 100), (HubOptions::default(), 300)]
+    {
+        let hub = Hub::connect(&config, options).await;
+        let status = &hub.status()[0];
+        assert_eq!(
+            (status.tool_count, status.incomplete.is_some()),
+            (expected, expected < 300),
+            "{status:?}"
+        );
+        hub.close().await;
+    }
 }
 
 #[tokio::test]

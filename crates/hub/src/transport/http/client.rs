@@ -17,7 +17,7 @@ use rustls::CertificateError;
 use crate::Secret;
 use crate::allowed_hosts::{AllowedHosts, CheckedResolver};
 use crate::auth::{AuthError, TokenProvider};
-use crate::config::redact_url;
+use crate::config::{SentSecrets, redact_url};
 use crate::excerpt::excerpt;
 use crate::raw_capture::MAX_MESSAGE_BYTES;
 use crate::transport::failure::{Credentials, ProxySetting, TlsProblem};
@@ -30,6 +30,11 @@ const MAX_REDIRECTS: usize = 10;
 /// The maximum size of a message of a server that is not trusted.
 const MAX_UNTRUSTED_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 
+/// Returns the maximum size of a message of a server. Its list of tools has the same limit, over all pages.
+pub(crate) const fn max_message_bytes(is_untrusted: bool) -> usize {
+    if is_untrusted { MAX_UNTRUSTED_MESSAGE_BYTES } else { MAX_MESSAGE_BYTES }
+}
+
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An HTTP client for one server. Clones share its connections.
@@ -41,6 +46,8 @@ pub(crate) struct HttpClient {
     token_provider: Option<Arc<dyn TokenProvider>>,
     /// Whether the URL comes from an untrusted source.
     is_untrusted: bool,
+    /// Removed from excerpts of responses.
+    pub(super) secrets: SentSecrets,
 }
 
 pub(in crate::transport) struct HttpRequest<'a> {
@@ -66,6 +73,7 @@ impl HttpClient {
         configured: &[(String, Secret)],
         token_provider: Option<Arc<dyn TokenProvider>>,
         allowed_hosts: Option<Arc<AllowedHosts>>,
+        secrets: SentSecrets,
     ) -> Result<HttpClient, String> {
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
             return Err("it must start with `http://` or `https://`".into());
@@ -97,12 +105,45 @@ impl HttpClient {
             None => builder.redirect(redirect_policy()),
         };
         let inner = builder.build().map_err(|error| error.to_string())?;
-        Ok(HttpClient { inner, url: Arc::new(url.clone()), headers, token_provider, is_untrusted })
+        Ok(HttpClient { inner, url: Arc::new(url.clone()), headers, token_provider, is_untrusted, secrets })
     }
 
     /// Returns the maximum size of a message.
     pub(in crate::transport) fn max_message_bytes(&self) -> usize {
-        if self.is_untrusted { MAX_UNTRUSTED_MESSAGE_BYTES } else { MAX_MESSAGE_BYTES }
+        max_message_bytes(self.is_untrusted)
+    }
+
+    /// Returns the failure for a response with an error status.
+    pub(in crate::transport) async fn status_failure(&self, response: Response) -> TransportFailure {
+        ResponseHead::new(&response).failure(self.body_excerpt(response).await)
+    }
+
+    /// Returns the failure for a response with an unexpected content type.
+    pub(in crate::transport) async fn wrong_content(&self, response: Response) -> TransportFailure {
+        let content_type = content_type(&response);
+        TransportFailure::WrongContent { content_type, excerpt: self.body_excerpt(response).await }
+    }
+
+    /// Reads the beginning of a body for an error message, for a limited time.
+    async fn body_excerpt(&self, response: Response) -> String {
+        const ENOUGH_BYTES: usize = 1024;
+        const TIMEOUT: Duration = Duration::from_secs(2);
+        let response = match uncompressed(response) {
+            Ok(response) => response,
+            Err(compressed) => return compressed.to_string(),
+        };
+        let mut body = Vec::new();
+        let mut chunks = response.bytes_stream();
+        let reading = async {
+            while let Some(Ok(chunk)) = chunks.next().await {
+                body.extend_from_slice(&chunk);
+                if body.len() > ENOUGH_BYTES {
+                    break;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(TIMEOUT, reading).await;
+        self.secrets.excerpt(&body)
     }
 
     pub(crate) fn url(&self) -> &Url {
@@ -254,11 +295,6 @@ impl ResponseHead {
     }
 }
 
-/// Returns the failure for a response with an error status.
-pub(in crate::transport) async fn status_failure(response: Response) -> TransportFailure {
-    ResponseHead::new(&response).failure(body_excerpt(response).await)
-}
-
 /// Returns the delay that the server requests, in seconds or as a date; at most a day.
 fn retry_after(response: &Response) -> Option<Duration> {
     let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
@@ -278,34 +314,6 @@ pub(in crate::transport) fn uncompressed(response: Response) -> Result<Response,
         }
         _ => Ok(response),
     }
-}
-
-/// Returns the failure for a response with an unexpected content type.
-pub(in crate::transport) async fn wrong_content(response: Response) -> TransportFailure {
-    let content_type = content_type(&response);
-    TransportFailure::WrongContent { content_type, excerpt: body_excerpt(response).await }
-}
-
-/// Reads the beginning of a body for an error message, for a limited time.
-async fn body_excerpt(response: Response) -> String {
-    const ENOUGH_BYTES: usize = 1024;
-    const TIMEOUT: Duration = Duration::from_secs(2);
-    let response = match uncompressed(response) {
-        Ok(response) => response,
-        Err(compressed) => return compressed.to_string(),
-    };
-    let mut body = Vec::new();
-    let mut chunks = response.bytes_stream();
-    let reading = async {
-        while let Some(Ok(chunk)) = chunks.next().await {
-            body.extend_from_slice(&chunk);
-            if body.len() > ENOUGH_BYTES {
-                break;
-            }
-        }
-    };
-    let _ = tokio::time::timeout(TIMEOUT, reading).await;
-    excerpt(&body)
 }
 
 pub(in crate::transport) fn content_type(response: &Response) -> Option<String> {
