@@ -37,7 +37,7 @@ pub(crate) struct AgentInner {
     pub(crate) unattended: Unattended,
     pub(crate) parallel_calls: usize,
     pub(crate) call_timeout: Option<Duration>,
-    pub(crate) embeddings: Option<ToolEmbeddings>,
+    pub(crate) embeddings: Option<Arc<ToolEmbeddings>>,
     settings: AgentSettings,
     /// Shared by all runs, so that it is computed once.
     catalog: Mutex<Catalog>,
@@ -187,15 +187,39 @@ impl Agent {
     pub fn tools(&self) -> &Arc<dyn Toolbox> {
         &self.0.tools
     }
+
+    /// Returns the same agent with other tools. If the list is the same, what was computed for it is used again.
+    #[must_use]
+    pub fn with_tools(&self, tools: Arc<dyn Toolbox>) -> Agent {
+        let agent = &self.0;
+        Agent(Arc::new(AgentInner {
+            catalog: Mutex::new(agent.catalog()),
+            tools,
+            model: agent.model.clone(),
+            conversations: agent.conversations.clone(),
+            approver: agent.approver.clone(),
+            approval_timeout: agent.approval_timeout,
+            unattended: agent.unattended,
+            parallel_calls: agent.parallel_calls,
+            call_timeout: agent.call_timeout,
+            embeddings: agent.embeddings.clone(),
+            settings: agent.settings.clone(),
+        }))
+    }
 }
 
 impl AgentInner {
-    /// Gives a run the tools that are available now.
-    pub(crate) fn update_tools(&self, run: &mut Run) {
+    /// Returns the tools that are available now.
+    fn catalog(&self) -> Catalog {
         let mut catalog = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
         let server_of = |tool: &str| self.tools.server_of(tool);
         *catalog = catalog.updated(self.tools.tools(), self.model.limits(), server_of);
-        run.set_catalog(catalog.clone());
+        catalog.clone()
+    }
+
+    /// Gives a run the tools that are available now.
+    pub(crate) fn update_tools(&self, run: &mut Run) {
+        run.set_catalog(self.catalog());
         run.set_model(self.model.name());
         run.set_missing_servers(&self.tools.missing_servers());
     }
@@ -364,7 +388,7 @@ impl AgentBuilder {
             unattended: self.unattended,
             parallel_calls,
             call_timeout: self.call_timeout,
-            embeddings: self.embedder.map(ToolEmbeddings::new),
+            embeddings: self.embedder.map(ToolEmbeddings::new).map(Arc::new),
             settings: self.settings,
             catalog: Mutex::default(),
         })))

@@ -11,6 +11,7 @@ use toolwire_contract::{Block, Content, Message, ModelRequest, Role, Tool, ToolC
 use toolwire_dialect::{ErrorKind, Family, ResponseWriter, ToolReference};
 
 use crate::exchange::{Exchange, ExchangeContext};
+use crate::fixed_tools::FixedTools;
 use crate::gateway::{Caller, Inner};
 use crate::hosted::{self, NamedServers};
 use crate::items::ClientItems;
@@ -75,6 +76,11 @@ impl Inner {
             // Not cached: the tools of servers that a request names by URL are for this request only.
             Some(tools) => self.new_agent(&served, &selection, &tools)?,
             None => self.agent(&served, options.selection)?,
+        };
+        let agent = match filters.is_empty() {
+            true => agent,
+            // The client has decided about the tools that the servers have now.
+            false => agent.with_tools(Arc::new(FixedTools::new(agent.tools().clone()))),
         };
         let mut settings = self.run_settings(&agent, &client.request, options.max_steps)?;
         if let Some(required) = &client.required_tool {

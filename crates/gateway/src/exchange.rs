@@ -40,6 +40,8 @@ pub(crate) struct Exchange {
     context: ExchangeContext,
     /// The client's labels of servers.
     labels: BTreeMap<String, String>,
+    /// Whether the tools of the agent are only for this run.
+    owns_tools: bool,
     /// The messages before this response.
     history: Vec<Arc<Message>>,
     /// The messages of this response, complete.
@@ -80,6 +82,7 @@ impl Exchange {
             ready: VecDeque::new(),
             context,
             labels: BTreeMap::new(),
+            owns_tools: false,
             history,
             messages: Vec::new(),
             arguments: HashMap::new(),
@@ -97,6 +100,7 @@ impl Exchange {
         listed: &[String],
         unavailable: Vec<(String, String)>,
     ) -> Exchange {
+        self.owns_tools = servers.iter().any(|filter| filter.is_url);
         let tools = self.agent.tools();
         for HostedFilter { server, label, .. } in servers {
             let is_listed = listed.contains(&label) || self.labels.contains_key(&server);

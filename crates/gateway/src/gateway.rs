@@ -171,7 +171,7 @@ impl Inner {
         };
         let response = match route {
             Route::Complete(family) => self.complete(family, caller, &parts.headers, body).await,
-            Route::CountTokens => self.count_tokens(&parts.headers, &body),
+            Route::CountTokens => self.count_tokens(&caller.principal, &parts.headers, &body),
             Route::PassThrough(path) => self.pass_through(path, &caller, body).await,
             Route::Models | Route::Model(_) | Route::Health | Route::Ready => {
                 Err(Failure::new(ErrorKind::NotFound, "unknown path"))

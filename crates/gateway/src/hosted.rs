@@ -7,12 +7,11 @@ use futures::future::join_all;
 use http::StatusCode;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
-use toolwire_agent::ApprovalPolicy;
+use toolwire_agent::{ApprovalPolicy, CombinedToolbox};
 use toolwire_contract::{Tool, Toolbox};
 use toolwire_dialect::{ClientRequest, ErrorKind, Family, HostedApproval, HostedServer, ToolFilter};
 
 use crate::gateway::{Caller, Inner};
-use crate::hosted_tools::{self, HostedTools};
 use crate::keys::Principal;
 use crate::request_servers::{RequestServer, RequestServerError};
 use crate::response::Failure;
@@ -20,6 +19,9 @@ use crate::tools::{HostedFilter, ToolSelection};
 
 /// The start of a URL that refers to a configured server by its name.
 const OWN_SCHEME: &str = "toolwire://";
+
+/// The label of the configured tools, for tools of other servers with the same name.
+const CONFIGURED: &str = "configured";
 
 /// The servers that a request names.
 #[derive(Default)]
@@ -47,20 +49,35 @@ impl Inner {
         let mut found = self.find_servers(&caller.principal, &client.hosted_servers)?;
         // A run that waits for an approval has its own tools.
         let is_resumed = !client.approvals.is_empty();
-        found
-            .by_url
-            .retain(|(name, _)| !is_resumed && !selection.is_none() && selection.selects_server(Some(name)));
+        found.by_url.retain(|(_, server)| {
+            !is_resumed && !selection.is_none() && selection.selects_server(Some(&server.label))
+        });
         let mut servers = Vec::new();
+        let (mut count, max) = (0, self.settings.limits.tools);
         let until = (Instant::now() + self.settings.limits.request_server_timeout).min(caller.deadline);
         let connecting = found.by_url.iter().map(|(_, server)| self.connect(server, until));
         for ((name, server), connected) in found.by_url.iter().zip(join_all(connecting).await) {
+            let mut unavailable = |reason: String| {
+                let reason = format!("server `{}` is unavailable: {reason}", server.label);
+                found.unavailable.push((server.label.clone(), reason));
+            };
             match connected {
-                Ok(tools) => servers.push((name.clone(), tools)),
-                Err(RequestServerError::Refused { reason }) => return Err(refused(&server.label, &reason)),
-                Err(RequestServerError::Unavailable { reason }) => {
-                    let reason = format!("server `{}` is unavailable: {reason}", server.label);
-                    found.unavailable.push((server.label.clone(), reason));
+                Ok(tools) => {
+                    let of_server = tools.tools().len();
+                    if of_server > max {
+                        unavailable(format!("it has {of_server} tools, and the maximum is {max}"));
+                    } else if count + of_server > max {
+                        unavailable(format!(
+                            "it has {of_server} tools, the servers before it have {count}, and the maximum for all \
+                             servers with a URL is {max}"
+                        ));
+                    } else {
+                        count += of_server;
+                        servers.push((name.clone(), tools));
+                    }
                 }
+                Err(RequestServerError::Refused { reason }) => return Err(refused(&server.label, &reason)),
+                Err(RequestServerError::Unavailable { reason }) => unavailable(reason),
             }
         }
         let is_available =
@@ -82,10 +99,19 @@ impl Inner {
             return Err(Failure::invalid("tools", reason).with_status(status));
         }
         let tools = (!servers.is_empty()).then(|| -> Arc<dyn Toolbox> {
-            let configured = found.uses_configured.then(|| self.tools.clone());
-            Arc::new(HostedTools::new(configured, servers))
+            let configured = found.uses_configured.then(|| (CONFIGURED, self.tools.clone()));
+            Arc::new(CombinedToolbox::new(configured).with_servers(servers))
         });
         Ok(NamedServers { filters: found.filters, tools, unavailable: found.unavailable })
+    }
+
+    /// Returns the filters of the servers that a request names, without connecting to them.
+    pub(crate) fn server_filters(
+        &self,
+        principal: &Principal,
+        servers: &[HostedServer],
+    ) -> Result<Vec<HostedFilter>, Failure> {
+        self.find_servers(principal, servers).map(|found| found.filters)
     }
 
     /// Finds the servers that a request names, without connecting to them.
@@ -99,7 +125,9 @@ impl Inner {
         taken.extend(missing.iter().map(|missing| missing.server.clone()));
         let mut found = FoundServers::default();
         for hosted in servers {
-            let name = match server_source(hosted, urls) {
+            let source = server_source(hosted, urls);
+            let is_url = matches!(source, ServerSource::Url(_));
+            let name = match source {
                 ServerSource::Configured(name) => {
                     found.uses_configured = true;
                     if let Some(missing) = missing.iter().find(|missing| missing.server == name) {
@@ -115,7 +143,7 @@ impl Inner {
                     match found.by_url.iter().find(|(_, other)| *other == server) {
                         Some((name, _)) => name.clone(),
                         None => {
-                            let name = hosted_tools::server_name(&hosted.label, &taken);
+                            let name = server_name(&hosted.label, &taken);
                             taken.insert(name.clone());
                             found.by_url.push((name.clone(), server));
                             name
@@ -131,6 +159,7 @@ impl Inner {
             found.filters.push(HostedFilter {
                 server: name,
                 label: hosted.label.clone(),
+                is_url,
                 allowed: hosted.allowed_tools.clone(),
                 denied: hosted.denied_tools.clone(),
                 read_only: hosted.read_only,
@@ -149,17 +178,10 @@ impl Inner {
         server: &RequestServer,
         until: Instant,
     ) -> Result<Arc<dyn Toolbox>, RequestServerError> {
-        let unavailable = |reason: String| Err(RequestServerError::Unavailable { reason });
         let connecting = self.request_servers.connect(server.clone());
-        let Ok(connected) = tokio::time::timeout_at(until, connecting).await else {
-            return unavailable("connecting took too long".to_owned());
-        };
-        let tools = connected?;
-        let (count, max) = (tools.tools().len(), self.settings.limits.tools);
-        match count > max {
-            true => unavailable(format!("it has {count} tools, and the maximum is {max}")),
-            false => Ok(tools),
-        }
+        tokio::time::timeout_at(until, connecting).await.unwrap_or_else(|_| {
+            Err(RequestServerError::Unavailable { reason: "connecting took too long".to_owned() })
+        })
     }
 }
 
@@ -192,6 +214,13 @@ fn server_source<'a>(hosted: &'a HostedServer, urls: &'a BTreeMap<String, String
         Some(name) => ServerSource::Configured(name),
         None => ServerSource::Url(full),
     }
+}
+
+/// Returns the name of a server with a URL: the client's label, unless another server has this name.
+fn server_name(label: &str, taken: &BTreeSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{label}-{number}"));
+    let mut names = std::iter::once(label.to_owned()).chain(numbered);
+    names.find(|name| !taken.contains(name)).unwrap_or_else(|| label.to_owned())
 }
 
 fn refused(label: &str, reason: &str) -> Failure {

@@ -8,6 +8,7 @@ use toolwire_dialect::Family;
 
 use crate::forward::Body;
 use crate::gateway::Inner;
+use crate::keys::Principal;
 use crate::prepare::read_request;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, json as json_response};
@@ -31,8 +32,13 @@ impl Inner {
     }
 
     /// Estimates the tokens of a request, with the tools that the gateway adds. Clients ask often, so nothing is sent to
-    /// the provider.
-    pub(crate) fn count_tokens(&self, headers: &HeaderMap, body: &[u8]) -> Result<HttpResponse, Failure> {
+    /// the provider, and servers that the request names by URL are not connected: their tools do not count.
+    pub(crate) fn count_tokens(
+        &self,
+        principal: &Principal,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<HttpResponse, Failure> {
         let mut body = Body::read(body.to_vec().into())?.to_object()?;
         let mut options = RequestOptions::take(headers, &mut body)?;
         // `read_request` requires `max_tokens`, but requests to count tokens do not have it.
@@ -40,6 +46,7 @@ impl Inner {
         let client = read_request(Family::Anthropic, body)?;
         let served = self.find_model(&client.model)?;
         options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
+        options.selection.hosted = self.server_filters(principal, &client.hosted_servers)?;
         let tools = self.agent(&served, options.selection)?.tools().tools();
         let request = &client.request;
         let mut tokens = request.instructions.as_deref().map_or(0, estimate_tokens);

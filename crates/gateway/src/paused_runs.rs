@@ -1,14 +1,14 @@
 //! Runs that wait until the client approves calls.
 //!
 //! An approval is valid once, and only for the client that was asked. The call runs with the stored arguments, and only
-//! if the tool's definition has not changed. If the response to an approval fails, the client can send the same request
+//! if the tool's definition has not changed (`FixedTools`). If the response to an approval fails, the client can send the same request
 //! again. Calls that already ran do not run again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use toolwire_agent::{Agent, AgentSettings, Decision, Run};
-use toolwire_contract::{Message, Tool};
+use toolwire_contract::Message;
 use toolwire_dialect::{ApprovalResponse, ClientEvent, ClientRequest, ErrorKind};
 
 use crate::hidden_rounds::ShownId;
@@ -16,6 +16,7 @@ use crate::keys::Principal;
 use crate::recent::{Recent, StateLimits};
 use crate::response::Failure;
 use crate::settings::GatewayLimits;
+use crate::tools::estimated_bytes;
 
 /// The maximum number of runs that are stored.
 const MAX_RUNS: usize = 1_000;
@@ -61,6 +62,8 @@ pub(crate) struct ApprovalRequests {
     pub(crate) labels: BTreeMap<String, String>,
     /// The settings of a run that continues.
     pub(crate) settings: AgentSettings,
+    /// Whether the tools of the agent are only for this run, because the request names servers by URL.
+    pub(crate) owns_tools: bool,
 }
 
 impl ApprovalRequests {
@@ -81,8 +84,6 @@ pub(crate) struct PausedCall {
     /// The id of the request for approval.
     pub(crate) request_id: String,
     pub(crate) call_id: String,
-    /// The tool as it was when the client was asked.
-    pub(crate) tool: Option<Tool>,
 }
 
 impl Progress {
@@ -117,7 +118,11 @@ impl PausedRuns {
     }
 
     pub(crate) fn store(&self, principal: &Principal, paused: PausedRun) {
-        let bytes = paused.requests.bytes() + paused.progress.bytes();
+        let tools = match paused.requests.owns_tools {
+            true => estimated_bytes(&paused.agent.tools().tools()),
+            false => 0,
+        };
+        let bytes = paused.requests.bytes() + paused.progress.bytes() + tools;
         let ids = paused.requests.approvals.iter().map(|call| call.request_id.clone()).collect();
         self.0.store(principal, ids, paused, bytes);
     }
@@ -153,17 +158,13 @@ impl PausedRuns {
                 Some((original.clone()?, result.clone()))
             })
             .collect();
-        let current = agent.tools().tools();
         for call in &requests.approvals {
             let mut responses = client.approvals.iter();
             let Some(response) = responses.find(|response| response.request_id == call.request_id) else {
                 continue;
             };
-            let is_same =
-                call.tool.as_ref().is_some_and(|tool| current.iter().any(|current| current == tool));
             let decision = match response.approve {
-                true if is_same => Decision::Once,
-                true => Decision::No { because: Some("the tool changed before the approval".to_owned()) },
+                true => Decision::Once,
                 false => Decision::No { because: response.reason.clone() },
             };
             run.decide(&call.call_id, decision);

@@ -37,6 +37,8 @@ pub(crate) struct HostedFilter {
     pub(crate) server: String,
     /// The client's name for the server.
     pub(crate) label: String,
+    /// Whether the request names the server by its URL, so that the client knows it only by its label.
+    pub(crate) is_url: bool,
     pub(crate) allowed: Option<Vec<String>>,
     pub(crate) denied: Vec<String>,
     pub(crate) read_only: bool,
@@ -76,7 +78,9 @@ impl ToolSelection {
 
     pub(crate) fn selects_server(&self, name: Option<&str>) -> bool {
         let Some(patterns) = &self.servers else { return true };
-        name.is_some_and(|name| matches_any(patterns, name))
+        let is_named = |filter: &&HostedFilter| filter.is_url && Some(filter.server.as_str()) == name;
+        let label = self.hosted.iter().find(is_named).map(|filter| filter.label.as_str());
+        label.or(name).is_some_and(|name| matches_any(patterns, name))
     }
 
     fn selects_tool(&self, name: &str) -> bool {
@@ -161,7 +165,7 @@ impl CheckedTools {
 
 /// Estimates the memory of tools: a token has about four bytes of text, and a parsed value takes about four times the memory
 /// of its text.
-fn estimated_bytes(tools: &[Tool]) -> usize {
+pub(crate) fn estimated_bytes(tools: &[Tool]) -> usize {
     let tokens: u64 = tools.iter().map(Tool::estimated_tokens).sum();
     usize::try_from(tokens.saturating_mul(16)).unwrap_or(usize::MAX)
 }

@@ -3,19 +3,18 @@
 //! Each is a hub of its own, for one client, URL and set of headers. It is used again by the next requests of this client, and
 //! closed soon after the last one. A run that waits for an approval keeps the headers in memory and connects again.
 
-use std::collections::BTreeMap;
+mod server;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, join_all};
-use futures::stream::BoxStream;
-use serde_json::Value;
 use tokio::task::JoinHandle;
-use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, ToolServer, Toolbox};
+use toolwire_contract::Toolbox;
 use toolwire_gateway::{RequestServer, RequestServerError, RequestServers};
-use toolwire_hub::{
-    AllowedHosts, Config, HttpKind, Hub, HubOptions, Phase, ServerConfig, ServerName, Transport,
-};
+use toolwire_hub::{AllowedHosts, HttpKind, ServerConfig, ServerName, Transport};
+
+use server::PooledServer;
 
 /// The time after which a server that no request uses is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -26,9 +25,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// The time for a call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The maximum number of connected servers, in total and for each client.
-const MAX_CONNECTED: usize = 512;
-const MAX_CONNECTED_PER_CLIENT: usize = 128;
+/// The maximum number of servers, in total and for each client, whether they are connected or not.
+const MAX_SERVERS: usize = 512;
+const MAX_SERVERS_PER_CLIENT: usize = 128;
 
 /// The servers that clients have named by URL.
 pub(super) struct ServerPool {
@@ -58,7 +57,7 @@ impl ServerPool {
             loop {
                 tokio::time::sleep(SWEEP_INTERVAL).await;
                 let Some(pool) = weak.upgrade() else { return };
-                close_all(pool.remove_idle(Instant::now())).await;
+                pool.remove_idle(Instant::now());
             }
         });
         ServerPool { pool, sweeper }
@@ -67,7 +66,9 @@ impl ServerPool {
     /// Closes all connections.
     pub(super) async fn close(&self) {
         let servers = std::mem::take(&mut *self.pool.servers());
-        close_all(servers.iter().filter_map(|server| server.state().hub.take()).collect()).await;
+        let connections: Vec<_> =
+            servers.iter().filter_map(|server| server.state().connection.take()).collect();
+        join_all(connections.iter().map(|connection| connection.hub().close())).await;
     }
 }
 
@@ -77,22 +78,43 @@ impl Drop for ServerPool {
     }
 }
 
-async fn close_all(hubs: Vec<Arc<Hub>>) {
-    join_all(hubs.iter().map(|hub| hub.close())).await;
-}
-
 impl RequestServers for ServerPool {
     fn connect(&self, server: RequestServer) -> BoxFuture<'_, Result<Arc<dyn Toolbox>, RequestServerError>> {
         Box::pin(async move {
-            let pooled = self.pool.find(server)?;
-            match pooled.connect().await {
-                Ok(_) => Ok(pooled as Arc<dyn Toolbox>),
-                Err(reason) => {
-                    self.pool.servers().retain(|other| !Arc::ptr_eq(other, &pooled));
-                    Err(RequestServerError::Unavailable { reason })
-                }
+            let entry = self.pool.find(server)?;
+            match entry.server().connect().await {
+                Ok(_) => Ok(entry.server().clone() as Arc<dyn Toolbox>),
+                Err(reason) => Err(RequestServerError::Unavailable { reason }),
             }
         })
+    }
+}
+
+/// The use of a server while it is being connected. If it is not connected in the end, because this failed or the request was
+/// cancelled, it is removed from the pool, unless something else uses it.
+struct Entry<'a> {
+    pool: &'a Pool,
+    /// Only `drop` takes it.
+    server: Option<Arc<PooledServer>>,
+}
+
+impl Entry<'_> {
+    fn server(&self) -> &Arc<PooledServer> {
+        self.server.as_ref().expect("only `drop` takes it")
+    }
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        let mut servers = self.pool.servers();
+        let Some(server) = self.server.take() else { return };
+        // The pool and this entry use it. Entries are created and dropped only while the pool is locked.
+        let is_unused = Arc::strong_count(&server) == 2;
+        if is_unused && server.state().connection.is_none() {
+            servers.retain(|other| !Arc::ptr_eq(other, &server));
+        }
+        // Before the pool is unlocked, so that another entry that is dropped next is the last one.
+        drop(server);
     }
 }
 
@@ -102,14 +124,14 @@ impl Pool {
     }
 
     /// Returns the server of a client, which may not be connected yet.
-    fn find(&self, server: RequestServer) -> Result<Arc<PooledServer>, RequestServerError> {
+    fn find(&self, server: RequestServer) -> Result<Entry<'_>, RequestServerError> {
         let refused = |reason: String| RequestServerError::Refused { reason };
         // Also for a known server: only this decides which URLs are allowed.
         let url = self.hosts.check(&server.url).map_err(|refusal| refused(refusal.to_string()))?;
         let mut servers = self.servers();
         if let Some(known) = servers.iter().find(|known| known.server == server) {
             known.state().used_at = Instant::now();
-            return Ok(known.clone());
+            return Ok(Entry { pool: self, server: Some(known.clone()) });
         }
         make_room(&mut servers, &server)?;
         let name = ServerName::new(server.label.as_str());
@@ -127,217 +149,47 @@ impl Pool {
             allow: Vec::new(),
             deny: Vec::new(),
         };
-        let state = Mutex::new(State { hub: None, listed: Listed::default(), used_at: Instant::now() });
-        let hosts = self.hosts.clone();
-        let created = Arc::new(PooledServer { server, config, hosts, connecting: Default::default(), state });
+        let created = Arc::new(PooledServer::new(server, config, self.hosts.clone()));
         servers.push(created.clone());
-        Ok(created)
+        Ok(Entry { pool: self, server: Some(created) })
     }
 
-    /// Removes servers that no run uses, and returns the connections to close.
-    fn remove_idle(&self, now: Instant) -> Vec<Arc<Hub>> {
-        let mut closed = Vec::new();
+    /// Removes servers that no run uses, and closes connections that were not used for a long time.
+    fn remove_idle(&self, now: Instant) {
         self.servers().retain(|server| {
             let is_unused = Arc::strong_count(server) == 1;
             let mut state = server.state();
             let idle = now.saturating_duration_since(state.used_at);
             let is_old = if is_unused { idle >= IDLE_TIMEOUT } else { idle >= self.run_timeout };
             // A call that is still running has its own reference.
-            if is_old && state.hub.as_ref().is_some_and(|hub| Arc::strong_count(hub) == 1) {
-                state.update();
-                closed.extend(state.hub.take());
+            let connection = state.connection.as_ref();
+            if is_old && connection.is_some_and(|connection| Arc::strong_count(connection) == 1) {
+                state.disconnect();
             }
             !(is_unused && is_old)
         });
-        closed
     }
 }
 
-/// Makes room for one more server of a client. Servers that no run uses are removed first, those that were used last at last.
+/// Makes room for one more server of a client. Servers that no run uses are removed, first those that were not used for the
+/// longest time.
 fn make_room(servers: &mut Vec<Arc<PooledServer>>, new: &RequestServer) -> Result<(), RequestServerError> {
-    let connected = |servers: &[Arc<PooledServer>]| {
-        let of_client = |server: &&Arc<PooledServer>| server.server.client == new.client;
-        let connected = servers.iter().filter(|server| server.state().hub.is_some());
-        (connected.clone().count(), connected.filter(of_client).count())
-    };
+    let is_of_client = |server: &Arc<PooledServer>| server.server.client == new.client;
     loop {
-        let (all, own) = connected(servers);
-        if all < MAX_CONNECTED && own < MAX_CONNECTED_PER_CLIENT {
+        let own = servers.iter().filter(|server| is_of_client(server)).count();
+        if servers.len() < MAX_SERVERS && own < MAX_SERVERS_PER_CLIENT {
             return Ok(());
         }
         let is_removable = |server: &Arc<PooledServer>| {
-            let is_of_client = server.server.client == new.client || own < MAX_CONNECTED_PER_CLIENT;
-            is_of_client && Arc::strong_count(server) == 1
+            (is_of_client(server) || own < MAX_SERVERS_PER_CLIENT) && Arc::strong_count(server) == 1
         };
         let unused = servers.iter().enumerate().filter(|(_, server)| is_removable(server));
         let oldest = unused.min_by_key(|(_, server)| server.state().used_at).map(|(index, _)| index);
         let Some(oldest) = oldest else {
-            let reason = "too many servers of requests are connected".to_owned();
+            let reason = "too many servers of requests are in use".to_owned();
             return Err(RequestServerError::Unavailable { reason });
         };
         servers.remove(oldest);
-    }
-}
-
-/// A server of one client.
-struct PooledServer {
-    server: RequestServer,
-    config: ServerConfig,
-    hosts: Arc<AllowedHosts>,
-    /// Held while the server is being connected.
-    connecting: tokio::sync::Mutex<()>,
-    state: Mutex<State>,
-}
-
-struct State {
-    /// The connection, if there is one.
-    hub: Option<Arc<Hub>>,
-    /// The tools as they were listed last.
-    listed: Listed,
-    used_at: Instant,
-}
-
-#[derive(Clone, Default)]
-struct Listed {
-    tools: Arc<[Tool]>,
-    /// The server's own names of tools that have another one.
-    originals: BTreeMap<String, String>,
-}
-
-impl State {
-    /// Takes over the current list of tools.
-    fn update(&mut self) {
-        let Some(hub) = &self.hub else { return };
-        let tools = hub.tools();
-        if !Arc::ptr_eq(&tools, &self.listed.tools) {
-            let original = |tool: &Tool| Some((tool.name.clone(), hub.original_name(&tool.name)?));
-            self.listed = Listed { originals: tools.iter().filter_map(original).collect(), tools };
-        }
-    }
-}
-
-impl PooledServer {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn listed(&self) -> Listed {
-        let mut state = self.state();
-        state.update();
-        state.listed.clone()
-    }
-
-    /// Returns the connection, or connects. The error is the reason why this is not possible.
-    async fn connect(&self) -> Result<Arc<Hub>, String> {
-        let _turn = self.connecting.lock().await;
-        let known = self.state().hub.clone();
-        if let Some(hub) = known.filter(|hub| unavailable_reason(hub).is_none()) {
-            return Ok(hub);
-        }
-        let config = Config { servers: vec![self.config.clone()], toolwire: None };
-        let options = HubOptions::default().with_allowed_hosts(self.hosts.clone());
-        let hub = Arc::new(Hub::connect(&config, options).await);
-        if let Some(reason) = unavailable_reason(&hub) {
-            return Err(reason);
-        }
-        let mut state = self.state();
-        state.hub = Some(hub.clone());
-        state.used_at = Instant::now();
-        Ok(hub)
-    }
-
-    /// Connects again for a call. The call was decided with the earlier definition of the tool.
-    async fn reconnect(&self, tool: &str) -> Result<Arc<Hub>, CallError> {
-        let definition = || self.listed().tools.iter().find(|listed| listed.name == tool).cloned();
-        let before = definition();
-        let hub = self.connect().await.map_err(|reason| CallError::Unavailable {
-            server: self.server.label.clone(),
-            tool: tool.to_owned(),
-            reason,
-        })?;
-        match definition() == before {
-            true => Ok(hub),
-            false => Err(CallError::NotPermitted {
-                tool: tool.to_owned(),
-                reason: "the tool changed after it was listed".to_owned(),
-            }),
-        }
-    }
-
-    /// Removes the client's credentials from an error that may contain text of the server.
-    fn redact(&self, error: CallError) -> CallError {
-        let redact = |text| self.config.redact(text);
-        match error {
-            CallError::Unavailable { server, tool, reason } => {
-                CallError::Unavailable { server, tool, reason: redact(reason) }
-            }
-            CallError::Unauthorized { server, tool, reason, hint } => {
-                CallError::Unauthorized { server, tool, reason: redact(reason), hint: hint.map(redact) }
-            }
-            CallError::OutcomeUnknown { server, tool, reason } => {
-                CallError::OutcomeUnknown { server, tool, reason: redact(reason) }
-            }
-            CallError::Refused { server, tool, code, message } => {
-                CallError::Refused { server, tool, code, message: redact(message) }
-            }
-            CallError::Malformed { server, tool, reason } => {
-                CallError::Malformed { server, tool, reason: redact(reason) }
-            }
-            other => other,
-        }
-    }
-}
-
-/// Returns why the only server of a hub is unavailable.
-fn unavailable_reason(hub: &Hub) -> Option<String> {
-    match hub.status().pop().map(|status| status.phase) {
-        Some(Phase::Ready) => None,
-        Some(Phase::Recovering { reason } | Phase::Down { reason }) => Some(reason),
-        _ => Some("it is not connected".to_owned()),
-    }
-}
-
-impl Toolbox for PooledServer {
-    fn tools(&self) -> Arc<[Tool]> {
-        self.listed().tools
-    }
-
-    fn server_of(&self, tool: &str) -> Option<ToolServer> {
-        let hub = self.state().hub.clone();
-        let is_listed = || self.listed().tools.iter().any(|listed| listed.name == tool);
-        let unknown = || ToolServer { name: self.server.label.clone(), title: None };
-        hub.and_then(|hub| hub.server_of(tool)).or_else(|| is_listed().then(unknown))
-    }
-
-    fn original_name(&self, tool: &str) -> Option<String> {
-        self.listed().originals.remove(tool)
-    }
-
-    fn changes(&self) -> Option<BoxStream<'static, ()>> {
-        let hub = self.state().hub.clone()?;
-        Toolbox::changes(&*hub)
-    }
-
-    fn call<'a>(
-        &'a self,
-        tool: &'a str,
-        arguments: &'a Value,
-        options: CallOptions,
-    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
-        Box::pin(async move {
-            let connected = {
-                let mut state = self.state();
-                state.used_at = Instant::now();
-                state.hub.clone()
-            };
-            let hub = match connected {
-                Some(hub) => hub,
-                None => self.reconnect(tool).await?,
-            };
-            let result = hub.call(tool, arguments, options).await;
-            self.state().used_at = Instant::now();
-            result.map_err(|error| self.redact(error))
-        })
     }
 }
 
@@ -347,7 +199,9 @@ mod tests {
 
     use serde_json::json;
     use toolwire_agent::Functions;
+    use toolwire_contract::{CallError, CallOptions, Tool};
     use toolwire_gateway::{RequestServer, RequestServers};
+    use toolwire_hub::{Config, Hub, HubOptions, Phase};
     use toolwire_toolkit::{HttpOptions, HttpServer, Server, serve_http};
 
     use super::*;
@@ -373,11 +227,26 @@ mod tests {
     }
 
     fn connected(pool: &ServerPool) -> Vec<bool> {
-        pool.pool.servers().iter().map(|server| server.state().hub.is_some()).collect()
+        pool.pool.servers().iter().map(|server| server.state().connection.is_some()).collect()
     }
 
-    async fn close_idle(pool: &ServerPool, after: Duration) {
-        close_all(pool.pool.remove_idle(Instant::now() + after)).await;
+    fn close_idle(pool: &ServerPool, after: Duration) {
+        pool.pool.remove_idle(Instant::now() + after);
+    }
+
+    /// Waits until a connection is closed.
+    async fn closed(hub: &Hub) {
+        let is_stopped = || hub.status().iter().all(|server| server.phase == Phase::Stopped);
+        while !is_stopped() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The hub of the first connected server.
+    fn first_hub(pool: &ServerPool) -> Arc<Hub> {
+        let servers = pool.pool.servers();
+        let connection = servers.iter().find_map(|server| server.state().connection.clone());
+        connection.expect("a connection").hub().clone()
     }
 
     #[tokio::test]
@@ -387,12 +256,12 @@ mod tests {
         let used = pool.connect(server("one", mcp.url())).await.expect("a server");
         drop(pool.connect(server("two", mcp.url())).await.expect("a server"));
         assert_eq!(connected(&pool), [true, true]);
-        close_idle(&pool, Duration::from_secs(30)).await;
+        close_idle(&pool, Duration::from_secs(30));
         assert_eq!(connected(&pool), [true, true]);
-        close_idle(&pool, IDLE_TIMEOUT).await;
+        close_idle(&pool, IDLE_TIMEOUT);
         assert_eq!(connected(&pool), [true], "the first one is in use");
         // Only a paused run can use it for so long. It connects again when it continues.
-        close_idle(&pool, Duration::from_secs(600)).await;
+        close_idle(&pool, Duration::from_secs(600));
         assert_eq!(connected(&pool), [false]);
         let [tool] = &used.tools()[..] else { panic!("the tools are still known") };
         assert_eq!(used.server_of(&tool.name).map(|server| server.name).as_deref(), Some("weather"));
@@ -400,43 +269,104 @@ mod tests {
         assert!(!result.is_error(), "{result:?}");
         assert_eq!(connected(&pool), [true]);
         drop(used);
-        close_idle(&pool, IDLE_TIMEOUT).await;
+        close_idle(&pool, IDLE_TIMEOUT);
         assert_eq!(connected(&pool), [false; 0]);
     }
 
-    /// A call was approved with the definition that the tool had before the connection was closed.
+    /// A new connection lists the tools again. The gateway permits only calls of the definition that the client has seen.
     #[tokio::test]
     async fn a_tool_that_changed_in_the_meantime_is_not_called() {
         let mcp = serve(SocketAddr::from(([127, 0, 0, 1], 0)), "The temperature").await;
         let (address, pool) = (mcp.address(), pool());
         let used = pool.connect(server("one", mcp.url())).await.expect("a server");
         let name = used.tools()[0].name.clone();
-        close_idle(&pool, Duration::from_secs(600)).await;
+        close_idle(&pool, Duration::from_secs(600));
         mcp.shutdown(Duration::ZERO).await;
         let gone = used.call(&name, &json!({}), CallOptions::default()).await;
         assert!(matches!(gone, Err(CallError::Unavailable { .. })), "{gone:?}");
         let _other = serve(address, "Another temperature").await;
-        let refused = used.call(&name, &json!({}), CallOptions::default()).await;
+        let permission = |tool: &Tool| match tool.description.as_deref() {
+            Some("The temperature") => Ok(()),
+            _ => Err("it changed".to_owned()),
+        };
+        let options = CallOptions { permission: Some(Arc::new(permission)), ..CallOptions::default() };
+        let refused = used.call(&name, &json!({}), options).await;
         assert!(matches!(refused, Err(CallError::NotPermitted { .. })), "{refused:?}");
+    }
+
+    /// An unreachable server leaves nothing behind, whether connecting fails or the request is cancelled.
+    #[tokio::test]
+    async fn servers_that_never_connected_are_removed() {
+        let pool = pool();
+        let unreachable = server("one", "http://127.0.0.1:1/mcp".to_owned());
+        assert!(pool.connect(unreachable).await.is_err());
+        assert_eq!(connected(&pool), [false; 0]);
+        // It accepts connections and does not respond.
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+        let (first, second) =
+            (pool.connect(server("one", url.clone())), pool.connect(server("one", url.clone())));
+        tokio::select! {
+            biased;
+            _ = first => panic!("it does not respond"),
+            _ = second => panic!("it does not respond"),
+            accepted = listener.accept() => assert!(accepted.is_ok()),
+        }
+        assert_eq!(connected(&pool), [false; 0], "both were cancelled");
+    }
+
+    /// A run keeps its server, although the next request cannot connect to it.
+    #[tokio::test]
+    async fn a_failed_connection_does_not_remove_a_server_in_use() {
+        let mcp = serve(SocketAddr::from(([127, 0, 0, 1], 0)), "The temperature").await;
+        let pool = pool();
+        let used = pool.connect(server("one", mcp.url())).await.expect("a server");
+        close_idle(&pool, Duration::from_secs(600));
+        let url = mcp.url();
+        mcp.shutdown(Duration::ZERO).await;
+        assert!(pool.connect(server("one", url)).await.is_err());
+        assert_eq!(connected(&pool), [false]);
+        assert_eq!(used.tools().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn connections_that_are_removed_are_closed() {
+        let mcp = serve(SocketAddr::from(([127, 0, 0, 1], 0)), "The temperature").await;
+        let pool = pool();
+        drop(pool.connect(server("one", mcp.url())).await.expect("a server"));
+        let hub = first_hub(&pool);
+        // So many others that there is no room for it.
+        let others: Vec<_> = (0..MAX_SERVERS_PER_CLIENT)
+            .map(|number| pool.pool.find(server("one", format!("http://127.0.0.1:1/{number}"))))
+            .collect();
+        assert!(others.iter().all(Result::is_ok));
+        closed(&hub).await;
+        drop(others);
+        drop(pool.connect(server("one", mcp.url())).await.expect("a server"));
+        let hub = first_hub(&pool);
+        close_idle(&pool, IDLE_TIMEOUT);
+        closed(&hub).await;
     }
 
     #[tokio::test]
     async fn a_client_has_a_limited_number_of_servers() {
         let pool = pool();
         let add = |client: &str, number: usize| {
-            let server = server(client, format!("http://127.0.0.1:1/{number}"));
-            let pooled = pool.pool.find(server)?;
-            let config = Config::default();
-            pooled.state().hub = Some(Arc::new(Hub::start(&config, HubOptions::default())));
-            Ok::<_, RequestServerError>(pooled)
+            pool.pool.find(server(client, format!("http://127.0.0.1:1/{number}")))
         };
+        // They count although they are not connected.
         let used: Vec<_> =
-            (0..MAX_CONNECTED_PER_CLIENT).map(|number| add("one", number).expect("room")).collect();
-        let full = add("one", MAX_CONNECTED_PER_CLIENT);
+            (0..MAX_SERVERS_PER_CLIENT).map(|number| add("one", number).expect("room")).collect();
+        let full = add("one", MAX_SERVERS_PER_CLIENT);
         assert!(matches!(full, Err(RequestServerError::Unavailable { .. })));
         assert!(add("two", 0).is_ok());
+        let connect = |entry: &Entry<'_>| {
+            let hub = Hub::start(&Config::default(), HubOptions::default());
+            entry.server().state().connection = Some(Arc::new(server::Connection::new(hub)));
+        };
+        used.iter().for_each(connect);
         drop(used);
-        assert!(add("one", MAX_CONNECTED_PER_CLIENT).is_ok(), "one that is not used is removed");
-        assert_eq!(pool.pool.servers().len(), MAX_CONNECTED_PER_CLIENT + 1);
+        let _new = add("one", MAX_SERVERS_PER_CLIENT).expect("one that is not used is removed");
+        assert_eq!(pool.pool.servers().len(), MAX_SERVERS_PER_CLIENT);
     }
 }

@@ -16,6 +16,7 @@ use crate::{Served, command, folder, serve_with, with_provider};
 
 const KEYS: [&str; 2] = ["key-one-0123456789abcdef0123456789", "key-two-0123456789abcdef0123456789"];
 const TOKEN: &str = "planted-token-0123456789";
+const QUERY: &str = "planted-query-0123456789";
 
 /// Return the temperature of a place.
 #[tool(read_only)]
@@ -332,12 +333,17 @@ async fn redirects_of_a_server_of_a_request_are_not_followed() {
 #[tokio::test]
 async fn tokens_are_removed_from_errors() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
             tokio::spawn(async move {
-                let _ = client.read(&mut [0; 4096]).await;
-                let body = format!("invalid token {TOKEN}");
+                let mut request = [0; 4096];
+                let length = client.read(&mut request).await.unwrap_or_default();
+                // An excerpt of the second body would end within the token.
+                let body = match request[..length].windows(5).any(|part| part == b"/long") {
+                    false => format!("invalid token {TOKEN} with {QUERY}"),
+                    true => format!("{} {TOKEN}", "x".repeat(185)),
+                };
                 let response = format!(
                     "HTTP/1.1 500 x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
                     body.len()
@@ -347,8 +353,11 @@ async fn tokens_are_removed_from_errors() {
         }
     });
     let (_provider, served) = start("errors", loopback()).await;
-    for (url, expected) in [(url, "invalid token …"), ("http://127.0.0.1:1/mcp".to_owned(), "unavailable")]
-    {
+    for (url, expected) in [
+        (format!("http://{address}/mcp?key={QUERY}"), "invalid token … with …"),
+        (format!("http://{address}/long"), "xxx …"),
+        (format!("http://127.0.0.1:1/mcp?key={QUERY}"), "unavailable"),
+    ] {
         let (status, error) =
             respond(&served, KEYS[0], json!("hi"), json!({"server_url": url, "authorization": TOKEN})).await;
         assert_eq!(status, 424, "{error}");
@@ -357,6 +366,98 @@ async fn tokens_are_removed_from_errors() {
     }
     let text = served.stop();
     assert!(!text.contains("planted"), "{text}");
+}
+
+/// An MCP server that repeats the token in every error. It announces a change of its tools, and can list them only once.
+struct RepeatingServer {
+    url: String,
+    lists: Arc<AtomicUsize>,
+}
+
+impl RepeatingServer {
+    async fn start() -> RepeatingServer {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let lists = Arc::<AtomicUsize>::default();
+        let count = lists.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(RepeatingServer::serve(client, count.clone()));
+            }
+        });
+        RepeatingServer { url, lists }
+    }
+
+    /// Responds to the only request of a connection.
+    async fn serve(mut client: TcpStream, lists: Arc<AtomicUsize>) {
+        let mut received = Vec::new();
+        let body = loop {
+            if client.read_buf(&mut received).await.unwrap_or_default() == 0 {
+                return;
+            }
+            let text = String::from_utf8_lossy(&received).into_owned();
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length: usize = length.map_or(0, |length| length.parse().unwrap());
+            if head.starts_with("GET") {
+                // The stream of notifications, which stays open.
+                let change = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                let head = "HTTP/1.1 200 x\r\ncontent-type: text/event-stream\r\n\r\n";
+                while lists.load(Ordering::SeqCst) == 0 {
+                    tokio::task::yield_now().await;
+                }
+                let _ = client.write_all(format!("{head}data: {change}\n\n").as_bytes()).await;
+                let _ = client.read_u8().await;
+                return;
+            }
+            if body.len() >= length {
+                break body.to_owned();
+            }
+        };
+        let request: Value = serde_json::from_str(&body).unwrap_or_default();
+        let error = json!({"error": {"code": -32000, "message": format!("invalid token {TOKEN}")}});
+        let echo =
+            json!({"name": "echo", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}});
+        let mut message = match request["method"].as_str().unwrap_or_default() {
+            "initialize" => json!({"result": {
+                "protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": true}},
+                "serverInfo": {"name": "repeating", "version": "1"},
+            }}),
+            "tools/list" if lists.fetch_add(1, Ordering::SeqCst) == 0 => json!({"result": {"tools": [echo]}}),
+            "server/discover" => json!({"error": {"code": -32601, "message": "unknown"}}),
+            _ => error,
+        };
+        (message["jsonrpc"], message["id"]) = (json!("2.0"), request["id"].clone());
+        let (status, body) = match request["id"].is_null() {
+            true => (202, String::new()),
+            false => (200, message.to_string()),
+        };
+        let response = format!(
+            "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\nmcp-session-id: 1\r\ncontent-length: {}\r\n\
+             connection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let _ = client.write_all(response.as_bytes()).await;
+    }
+}
+
+/// Neither the log of a failed refresh nor that of a failed call contains the token.
+#[tokio::test]
+async fn tokens_are_removed_from_the_log() {
+    let mcp = RepeatingServer::start().await;
+    let (_provider, served) = start("log", loopback()).await;
+    let tool = json!({"server_url": mcp.url, "authorization": TOKEN});
+    let (_, response) = respond(&served, KEYS[0], json!("hi"), tool.clone()).await;
+    assert_eq!(types(&response), ["mcp_list_tools", "mcp_call", "message"]);
+    assert!(response.to_string().contains("invalid token …"), "{response}");
+    while mcp.lists.load(Ordering::SeqCst) < 2 {
+        tokio::task::yield_now().await;
+    }
+    // The gateway reads the response to the refresh before it can complete another request.
+    respond(&served, KEYS[0], json!("hi"), tool).await;
+    let log = served.stop();
+    assert!(log.contains("cannot refresh its tools: invalid token …"), "{log}");
+    assert!(!log.contains("planted"), "{log}");
 }
 
 /// 54: servers that misbehave end with an error, and the next request is served.

@@ -54,6 +54,7 @@ impl Exchange {
         };
         exchange.messages.clone_from(&requests.messages);
         exchange.labels.clone_from(&requests.labels);
+        exchange.owns_tools = requests.owns_tools;
         exchange.ready.extend(events.iter().cloned());
         exchange.continued = Some(Continued { requests, before, events, is_complete });
         exchange
@@ -77,7 +78,6 @@ impl Exchange {
 
     /// Ends the response with requests for approval, and stores the run until the client decides.
     pub(super) fn ask_for_approval(&mut self, calls: &[PendingCall], run: Run) {
-        let listed = self.agent.tools().tools();
         let mut approvals = Vec::new();
         for call in calls {
             let Some(request_id) = self.new_id("mcpr_") else { return };
@@ -90,8 +90,7 @@ impl Exchange {
                 name,
                 arguments: call.arguments.clone(),
             });
-            let tool = listed.iter().find(|tool| tool.name == call.name).cloned();
-            approvals.push(PausedCall { request_id, call_id: call.id.clone(), tool });
+            approvals.push(PausedCall { request_id, call_id: call.id.clone() });
         }
         let Some(client_calls) = self.show_client_calls(run.external_calls()) else { return };
         let client_calls = client_calls.into_iter().map(|(shown, original)| (shown, Some(original)));
@@ -104,7 +103,9 @@ impl Exchange {
             settings.tool_choice = ToolChoice::Auto;
         }
         let labels = self.labels.clone();
-        let requests = ApprovalRequests { approvals, client_calls, history, messages, settings, labels };
+        let owns_tools = self.owns_tools;
+        let requests =
+            ApprovalRequests { approvals, client_calls, history, messages, settings, labels, owns_tools };
         self.pause(requests, Progress::Waiting(Box::new(run)));
         self.done(StopReason::End);
     }
@@ -131,11 +132,9 @@ impl Exchange {
             return self.pause(requests, before);
         }
         if is_complete {
-            let approvals = requests.approvals;
-            return self.pause(
-                ApprovalRequests { approvals, ..ApprovalRequests::default() },
-                Progress::Complete(events),
-            );
+            let ApprovalRequests { approvals, owns_tools, .. } = requests;
+            let requests = ApprovalRequests { approvals, owns_tools, ..ApprovalRequests::default() };
+            return self.pause(requests, Progress::Complete(events));
         }
         requests.messages = std::mem::take(&mut self.messages);
         // The last text may be incomplete; the model writes it again.

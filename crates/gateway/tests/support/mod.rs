@@ -231,6 +231,7 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
     match (scenario, results.len()) {
         ("say", _) => ScriptedTurn::text_in_chunks(&rest.join(" "), 4),
         ("call", 0) => ScriptedTurn::calls([("1", rest[0], json!({"key": "a"}))]),
+        ("call-then", done @ (0 | 1)) => ScriptedTurn::calls([("1", rest[done], json!({"key": "a"}))]),
         ("ours", 0) => ScriptedTurn::calls([lookup("1", "a")]),
         ("rounds", 0) => with_text("First.", ScriptedTurn::calls([lookup("1", "a")])),
         ("rounds", 1) => with_text("Second.", ScriptedTurn::calls([lookup("1", "b")])),

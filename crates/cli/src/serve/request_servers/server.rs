@@ -1,0 +1,176 @@
+//! One server that a client has named by URL.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, ToolServer, Toolbox};
+use toolwire_gateway::RequestServer;
+use toolwire_hub::{AllowedHosts, Config, Hub, HubOptions, Phase, ServerConfig};
+
+/// A server of one client.
+pub(super) struct PooledServer {
+    pub(super) server: RequestServer,
+    config: ServerConfig,
+    hosts: Arc<AllowedHosts>,
+    /// Held while the server is being connected.
+    connecting: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+}
+
+pub(super) struct State {
+    /// The connection, if there is one.
+    pub(super) connection: Option<Arc<Connection>>,
+    /// The tools as they were listed last.
+    listed: Arc<Listed>,
+    pub(super) used_at: Instant,
+}
+
+#[derive(Default)]
+struct Listed {
+    tools: Arc<[Tool]>,
+    /// For each listed name, the server's own name if it is another one.
+    originals: BTreeMap<String, Option<String>>,
+}
+
+/// A connection to a server. It is closed when nothing uses it any more.
+pub(super) struct Connection(Option<Arc<Hub>>);
+
+impl Connection {
+    pub(super) fn new(hub: Hub) -> Connection {
+        Connection(Some(Arc::new(hub)))
+    }
+
+    pub(super) fn hub(&self) -> &Arc<Hub> {
+        self.0.as_ref().expect("only `drop` takes it")
+    }
+
+    /// Returns why the only server of the hub is unavailable.
+    fn unavailable_reason(&self) -> Option<String> {
+        match self.hub().status().pop().map(|status| status.phase) {
+            Some(Phase::Ready) => None,
+            Some(Phase::Recovering { reason } | Phase::Down { reason }) => Some(reason),
+            _ => Some("it is not connected".to_owned()),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Outside of a runtime, the process ends.
+        if let (Some(hub), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(async move { hub.close().await });
+        }
+    }
+}
+
+impl State {
+    /// Takes over the current list of tools.
+    fn update(&mut self) {
+        let Some(connection) = &self.connection else { return };
+        let hub = connection.hub();
+        let tools = hub.tools();
+        if !Arc::ptr_eq(&tools, &self.listed.tools) {
+            let original = |tool: &Tool| (tool.name.clone(), hub.original_name(&tool.name));
+            let originals = tools.iter().map(original).collect();
+            self.listed = Arc::new(Listed { tools, originals });
+        }
+    }
+
+    /// Removes the connection. The tools stay known.
+    pub(super) fn disconnect(&mut self) {
+        self.update();
+        self.connection = None;
+    }
+}
+
+impl PooledServer {
+    pub(super) fn new(server: RequestServer, config: ServerConfig, hosts: Arc<AllowedHosts>) -> PooledServer {
+        let state = State { connection: None, listed: Arc::default(), used_at: Instant::now() };
+        PooledServer { server, config, hosts, connecting: Default::default(), state: Mutex::new(state) }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listed(&self) -> Arc<Listed> {
+        let mut state = self.state();
+        state.update();
+        state.listed.clone()
+    }
+
+    /// Returns the connection, or connects. The error is the reason why this is not possible.
+    pub(super) async fn connect(&self) -> Result<Arc<Connection>, String> {
+        let _turn = self.connecting.lock().await;
+        let known = self.state().connection.clone();
+        if let Some(connection) = known.filter(|connection| connection.unavailable_reason().is_none()) {
+            return Ok(connection);
+        }
+        let config = Config { servers: vec![self.config.clone()], toolwire: None };
+        let options = HubOptions::default().with_allowed_hosts(self.hosts.clone());
+        let connection = Arc::new(Connection::new(Hub::start(&config, options)));
+        connection.hub().settled().await;
+        if let Some(reason) = connection.unavailable_reason() {
+            return Err(reason);
+        }
+        let mut state = self.state();
+        state.connection = Some(connection.clone());
+        state.used_at = Instant::now();
+        Ok(connection)
+    }
+}
+
+impl Toolbox for PooledServer {
+    fn tools(&self) -> Arc<[Tool]> {
+        self.listed().tools.clone()
+    }
+
+    fn server_of(&self, tool: &str) -> Option<ToolServer> {
+        let connection = self.state().connection.clone();
+        let is_listed = || self.listed().originals.contains_key(tool);
+        let unknown = || ToolServer { name: self.server.label.clone(), title: None };
+        connection
+            .and_then(|connection| connection.hub().server_of(tool))
+            .or_else(|| is_listed().then(unknown))
+    }
+
+    fn original_name(&self, tool: &str) -> Option<String> {
+        self.listed().originals.get(tool).cloned().flatten()
+    }
+
+    fn changes(&self) -> Option<BoxStream<'static, ()>> {
+        let connection = self.state().connection.clone()?;
+        Toolbox::changes(&**connection.hub())
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        Box::pin(async move {
+            let connected = {
+                let mut state = self.state();
+                state.used_at = Instant::now();
+                state.connection.clone()
+            };
+            let connection = match connected {
+                Some(connection) => connection,
+                None => self.connect().await.map_err(|reason| CallError::Unavailable {
+                    server: self.server.label.clone(),
+                    tool: tool.to_owned(),
+                    reason,
+                })?,
+            };
+            let result = connection.hub().call(tool, arguments, options).await;
+            self.state().used_at = Instant::now();
+            result
+        })
+    }
+}

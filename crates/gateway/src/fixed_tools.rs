@@ -1,0 +1,82 @@
+//! The tools of a run, fixed at its start.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+use toolwire_contract::{
+    CallError, CallOptions, CallPermission, MissingServer, Tool, ToolResult, ToolServer, Toolbox,
+};
+
+/// The tools of a toolbox as they are listed now. What the client has decided about them, such as which calls need its
+/// approval, holds for these definitions: a tool that appears later does not exist, and a tool that changed is not called.
+pub(crate) struct FixedTools {
+    tools: Arc<dyn Toolbox>,
+    listed: Arc<[Tool]>,
+    /// By listed name.
+    origins: HashMap<String, Origin>,
+}
+
+struct Origin {
+    server: Option<ToolServer>,
+    /// The name that the tool has on its server, if it differs from the listed one.
+    original: Option<String>,
+    /// The definition as the server lists it.
+    definition: Arc<Tool>,
+}
+
+impl FixedTools {
+    pub(crate) fn new(tools: Arc<dyn Toolbox>) -> FixedTools {
+        let listed = tools.tools();
+        let mut origins = HashMap::with_capacity(listed.len());
+        for tool in listed.iter() {
+            let original = tools.original_name(&tool.name);
+            let name = original.clone().unwrap_or_else(|| tool.name.clone());
+            let definition = Arc::new(Tool { name, ..tool.clone() });
+            let origin = Origin { server: tools.server_of(&tool.name), original, definition };
+            // If several tools have the same name, a toolbox calls the first one.
+            origins.entry(tool.name.clone()).or_insert(origin);
+        }
+        FixedTools { tools, listed, origins }
+    }
+}
+
+impl Toolbox for FixedTools {
+    fn tools(&self) -> Arc<[Tool]> {
+        self.listed.clone()
+    }
+
+    fn server_of(&self, tool: &str) -> Option<ToolServer> {
+        self.origins.get(tool)?.server.clone()
+    }
+
+    fn original_name(&self, tool: &str) -> Option<String> {
+        self.origins.get(tool)?.original.clone()
+    }
+
+    fn missing_servers(&self) -> Vec<MissingServer> {
+        self.tools.missing_servers()
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        mut options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        Box::pin(async move {
+            let Some(Origin { definition, .. }) = self.origins.get(tool) else {
+                let missing = self.missing_servers();
+                return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new(), missing });
+            };
+            let (definition, permission) = (definition.clone(), options.permission.take());
+            let is_permitted: Arc<CallPermission> = Arc::new(move |current| match *current == *definition {
+                true => permission.as_ref().map_or(Ok(()), |permission| permission(current)),
+                false => Err("its definition changed after the request had started".to_owned()),
+            });
+            options.permission = Some(is_permitted);
+            self.tools.call(tool, arguments, options).await
+        })
+    }
+}
