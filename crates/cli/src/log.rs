@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -12,6 +12,9 @@ use crate::stderr;
 /// The filter if neither variable is set. The SDK logs every connection it opens, and each command prints
 /// the status of the servers itself.
 const DEFAULT_FILTER: &str = "warn,rmcp=off,toolwire::hub::status=off";
+
+/// The target of the SDK.
+const SDK: &str = "rmcp";
 
 /// Starts logging. `TOOLWIRE_LOG`, else `RUST_LOG`, is a filter such as `debug` or
 /// `toolwire_toolkit=trace,warn`.
@@ -27,9 +30,39 @@ pub(crate) fn init() {
         ));
         DEFAULT_FILTER.parse().expect("valid filter")
     });
+    let targets = without_messages(&filter, targets);
     let colours =
         io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let lines = tracing_subscriber::fmt::layer().with_writer(|| stderr::Stderr).with_ansi(colours);
     // In tests a subscriber may be set already; it stays.
     let _ = tracing_subscriber::registry().with(targets).with(lines).try_init();
+}
+
+/// Limits the SDK to `debug`, unless the filter names it: its traces contain every message, and servers may repeat secrets.
+fn without_messages(filter: &str, targets: Targets) -> Targets {
+    if filter.contains(SDK) {
+        return targets;
+    }
+    let level = targets.default_level().unwrap_or(LevelFilter::OFF);
+    targets.with_target(SDK, level.min(LevelFilter::DEBUG))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_logged_only_if_the_filter_names_the_sdk() {
+        for (filter, level, expected) in [
+            ("trace", LevelFilter::TRACE, false),
+            ("trace", LevelFilter::DEBUG, true),
+            ("warn", LevelFilter::DEBUG, false),
+            ("trace,rmcp=trace", LevelFilter::TRACE, true),
+            (DEFAULT_FILTER, LevelFilter::ERROR, false),
+        ] {
+            let level = level.into_level().expect("a level");
+            let targets = without_messages(filter, filter.parse().expect("a valid filter"));
+            assert_eq!(targets.would_enable("rmcp::service", &level), expected, "{filter} {level}");
+        }
+    }
 }

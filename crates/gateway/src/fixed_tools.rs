@@ -19,26 +19,31 @@ pub(crate) struct FixedTools {
 }
 
 struct Origin {
+    /// The index in the list.
+    index: usize,
     server: Option<ToolServer>,
     /// The name that the tool has on its server, if it differs from the listed one.
     original: Option<String>,
-    /// The definition as the server lists it.
-    definition: Arc<Tool>,
 }
 
 impl FixedTools {
     pub(crate) fn new(tools: Arc<dyn Toolbox>) -> FixedTools {
         let listed = tools.tools();
         let mut origins = HashMap::with_capacity(listed.len());
-        for tool in listed.iter() {
-            let original = tools.original_name(&tool.name);
-            let name = original.clone().unwrap_or_else(|| tool.name.clone());
-            let definition = Arc::new(Tool { name, ..tool.clone() });
-            let origin = Origin { server: tools.server_of(&tool.name), original, definition };
+        for (index, tool) in listed.iter().enumerate() {
+            let (server, original) = (tools.server_of(&tool.name), tools.original_name(&tool.name));
+            let origin = Origin { index, server, original };
             // If several tools have the same name, a toolbox calls the first one.
             origins.entry(tool.name.clone()).or_insert(origin);
         }
         FixedTools { tools, listed, origins }
+    }
+
+    /// Returns the definition of a tool as its server lists it.
+    fn definition(&self, name: &str) -> Option<Tool> {
+        let Origin { index, original, .. } = self.origins.get(name)?;
+        let tool = self.listed.get(*index)?.clone();
+        Some(Tool { name: original.clone().unwrap_or_else(|| name.to_owned()), ..tool })
     }
 }
 
@@ -66,12 +71,12 @@ impl Toolbox for FixedTools {
         mut options: CallOptions,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
-            let Some(Origin { definition, .. }) = self.origins.get(tool) else {
+            let Some(definition) = self.definition(tool) else {
                 let missing = self.missing_servers();
                 return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new(), missing });
             };
-            let (definition, permission) = (definition.clone(), options.permission.take());
-            let is_permitted: Arc<CallPermission> = Arc::new(move |current| match *current == *definition {
+            let permission = options.permission.take();
+            let is_permitted: Arc<CallPermission> = Arc::new(move |current| match *current == definition {
                 true => permission.as_ref().map_or(Ok(()), |permission| permission(current)),
                 false => Err("its definition changed after the request had started".to_owned()),
             });

@@ -1,8 +1,8 @@
 //! Runs that wait until the client approves calls.
 //!
 //! An approval is valid once, and only for the client that was asked. The call runs with the stored arguments, and only
-//! if the tool's definition has not changed (`FixedTools`). If the response to an approval fails, the client can send the same request
-//! again. Calls that already ran do not run again.
+//! if the tool's definition has not changed (`FixedTools`). If the response to an approval fails, the client can send the
+//! same request again. Calls that already ran do not run again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

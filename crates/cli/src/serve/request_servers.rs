@@ -335,7 +335,7 @@ mod tests {
         let pool = pool();
         drop(pool.connect(server("one", mcp.url())).await.expect("a server"));
         let hub = first_hub(&pool);
-        // So many others that there is no room for it.
+        // With so many others, it is removed.
         let others: Vec<_> = (0..MAX_SERVERS_PER_CLIENT)
             .map(|number| pool.pool.find(server("one", format!("http://127.0.0.1:1/{number}"))))
             .collect();

@@ -177,7 +177,7 @@ async fn a_server_of_a_request_is_called_with_its_token() {
         assert!(!text.contains("planted"), "{text}");
     }
     let text = served.stop();
-    assert!(text.contains("weather") && !text.contains("planted"));
+    assert!(text.contains("TRACE") && !text.contains("planted"), "{text}");
 }
 
 /// A call that waits for approval runs with the credentials of the first request.

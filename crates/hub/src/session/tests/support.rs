@@ -99,6 +99,7 @@ impl Connector {
             environment: std::env::vars_os().chain(secret).collect(),
             guard: None,
             allowed_hosts: None,
+            secrets: Default::default(),
             on_slow_start: None,
             timeout: self.timeout,
             stop: CancellationToken::new(),
