@@ -9,6 +9,8 @@ mod openai;
 mod response;
 mod verbatim;
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 use toolwire_contract::{Block, Effort, FamilyFields, ModelRequest, OutputFormat, Tool};
 
@@ -128,17 +130,29 @@ pub enum Problem {
     ProviderTool { type_name: String, provider: &'static str },
 }
 
-/// Adds a tool of the client.
-pub(crate) fn add_tool(tools: &mut Vec<Tool>, path: &str, tool: Tool) -> ReadRequest<()> {
-    if tool.name.is_empty() {
-        return Err(InvalidRequest { parameter: format!("{path}.name"), problem: Problem::Missing });
+/// The tools of a client, with unique names.
+#[derive(Debug, Default)]
+pub(crate) struct ClientTools {
+    tools: Vec<Tool>,
+    names: HashSet<String>,
+}
+
+impl ClientTools {
+    pub(crate) fn add(&mut self, path: &str, tool: Tool) -> ReadRequest<()> {
+        if tool.name.is_empty() {
+            return Err(InvalidRequest { parameter: format!("{path}.name"), problem: Problem::Missing });
+        }
+        if !self.names.insert(tool.name.clone()) {
+            let problem = Problem::Invalid(format!("has a second tool named `{}`", tool.name));
+            return Err(InvalidRequest { parameter: path.to_owned(), problem });
+        }
+        self.tools.push(tool);
+        Ok(())
     }
-    if tools.iter().any(|known| known.name == tool.name) {
-        let problem = Problem::Invalid(format!("has a second tool named `{}`", tool.name));
-        return Err(InvalidRequest { parameter: path.to_owned(), problem });
+
+    pub(crate) fn into_tools(self) -> Vec<Tool> {
+        self.tools
     }
-    tools.push(tool);
-    Ok(())
 }
 
 /// Reads the name, the description and the schema of a function.

@@ -1,11 +1,13 @@
 //! Parts of requests that OpenAI's two APIs have in common. Some fields are in a nested object in Chat Completions, and
 //! directly in the object in Responses: the function of a tool or a choice, the allowed tools, and the response schema.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
-use toolwire_contract::{Content, OutputFormat, Tool, ToolChoice};
+use toolwire_contract::{Content, OutputFormat, ToolChoice};
 
 use super::{
-    ClientRequest, ReadRequest, RequestFields, ToolReference, add_tool, from_data_url, media, native,
+    ClientRequest, ClientTools, ReadRequest, RequestFields, ToolReference, from_data_url, media, native,
     read_function, read_hosted_server, read_schema,
 };
 use crate::Dialect;
@@ -24,7 +26,7 @@ pub(crate) fn read_tools(
     body: &mut RequestFields,
     is_nested: bool,
 ) -> ReadRequest<()> {
-    let mut tools = Vec::new();
+    let mut tools = ClientTools::default();
     for (position, (path, tool)) in body.list("tools")?.into_iter().enumerate() {
         let mut fields = RequestFields::new(&*path, tool)?;
         let tool = match fields.text("type")?.as_deref() {
@@ -44,17 +46,15 @@ pub(crate) fn read_tools(
             Some(other) => return Err(fields.provider_tool(other, "OpenAI")),
         };
         client.sources.tools.push((tool.name.clone(), position));
-        add_tool(&mut tools, &path, tool)?;
+        tools.add(&path, tool)?;
     }
     client.request.tool_choice = read_choice(client, body, is_nested)?;
+    let mut tools = tools.into_tools();
     if let Some(allowed) = &client.allowed_tools {
         client.sources.restricts_tools = true;
-        let is_allowed = |tool: &Tool| {
-            allowed
-                .iter()
-                .any(|allowed| allowed.server.is_none() && allowed.name.as_ref() == Some(&tool.name))
-        };
-        tools.retain(is_allowed);
+        let names = allowed.iter().filter(|allowed| allowed.server.is_none());
+        let names: HashSet<&str> = names.filter_map(|allowed| allowed.name.as_deref()).collect();
+        tools.retain(|tool| names.contains(tool.name.as_str()));
     }
     client.request.tools = tools.into();
     client.request.generation.parallel_calls = body.flag("parallel_tool_calls")?;

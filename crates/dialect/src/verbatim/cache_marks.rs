@@ -1,23 +1,20 @@
 //! Marks of a client for Anthropic's cache in messages that are written again, for example with results of the client and of
 //! servers for one response.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 use toolwire_contract::VerbatimRequest;
 
 const MARK: &str = "cache_control";
 
-/// The marks of items that are not sent as the client wrote them.
-pub(super) struct CacheMarks(Vec<CacheMark>);
+/// The marks of items that are not sent as the client wrote them, in their order. APIs allow only a few marks, but a client may
+/// send any number of them.
+#[derive(Debug)]
+pub(super) struct CacheMarks(HashMap<MarkedBlock, VecDeque<Value>>);
 
-/// A mark, and the block that has it.
-struct CacheMark {
-    block: MarkedBlock,
-    value: Value,
-}
-
-#[derive(PartialEq)]
+/// A block that has a mark.
+#[derive(Debug, PartialEq, Eq, Hash)]
 enum MarkedBlock {
     /// The result of the call with this id.
     Result(String),
@@ -33,29 +30,32 @@ impl CacheMarks {
             |items: &[String]| items.first().is_some_and(|item| sent.contains(&std::ptr::from_ref(item)));
         let messages = verbatim.messages.iter().filter(|(_, items)| !is_sent(items));
         let items = messages.flat_map(|(_, items)| items).filter(|item| item.contains(MARK));
-        let items = items.filter_map(|item| serde_json::from_str::<Value>(item).ok());
-        let marks = items.flat_map(|item| {
-            let blocks = item.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
-            let mark = |block: &Value| {
-                let value = block.get(MARK).filter(|mark| !mark.is_null())?.clone();
-                Some(CacheMark { block: MarkedBlock::of(block)?, value })
-            };
-            blocks.iter().filter_map(mark).collect::<Vec<_>>()
-        });
-        CacheMarks(marks.collect())
+        let mut marks: HashMap<MarkedBlock, VecDeque<Value>> = HashMap::new();
+        for item in items.filter_map(|item| serde_json::from_str::<Value>(item).ok()) {
+            for block in item.get("content").and_then(Value::as_array).into_iter().flatten() {
+                let mark = block.get(MARK).filter(|mark| !mark.is_null());
+                if let Some((mark, block)) = mark.zip(MarkedBlock::of(block)) {
+                    marks.entry(block).or_default().push_back(mark.clone());
+                }
+            }
+        }
+        CacheMarks(marks)
     }
 
     /// Adds the marks to the same blocks in written items. Each mark is used once, so a request does not get more of them.
     pub(super) fn restore(&mut self, items: &mut [Value]) {
-        if self.0.is_empty() {
-            return;
-        }
         let blocks = items.iter_mut().filter_map(|item| item.get_mut("content")?.as_array_mut()).flatten();
         for block in blocks.filter(|block| block.get(MARK).is_none()) {
-            let found = MarkedBlock::of(block)
-                .and_then(|written| self.0.iter().position(|mark| mark.block == written));
-            if let (Some(position), Some(fields)) = (found, block.as_object_mut()) {
-                fields.insert(MARK.to_owned(), self.0.remove(position).value);
+            if self.0.is_empty() {
+                return;
+            }
+            let Some(written) = MarkedBlock::of(block) else { continue };
+            let Some(marks) = self.0.get_mut(&written) else { continue };
+            if let (Some(mark), Some(fields)) = (marks.pop_front(), block.as_object_mut()) {
+                fields.insert(MARK.to_owned(), mark);
+            }
+            if marks.is_empty() {
+                self.0.remove(&written);
             }
         }
     }
@@ -69,5 +69,38 @@ impl MarkedBlock {
             "text" => text("text").map(MarkedBlock::Text),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+    use toolwire_contract::Message;
+
+    use super::*;
+
+    /// Equal blocks get their marks in order, and each mark is used once. Their number is not limited here.
+    #[test]
+    fn marks_return_to_equal_blocks_in_order() {
+        let text = |number: usize| json!({"type": "text", "text": format!("{}", number % 10)});
+        let marked = |number: usize| {
+            let mut block = text(number);
+            block[MARK] = json!({"type": "ephemeral", "number": number});
+            block
+        };
+        let item = json!({"role": "user", "content": (0..100).map(marked).collect::<Vec<_>>()});
+        let message = Arc::new(Message::user("x"));
+        let verbatim = VerbatimRequest {
+            messages: vec![(message, vec![item.to_string()])],
+            ..VerbatimRequest::default()
+        };
+        let mut marks = CacheMarks::of_rewritten_items(&verbatim, &[]);
+        let mut written = [json!({"role": "user", "content": (0..110).map(text).collect::<Vec<_>>()})];
+        marks.restore(&mut written);
+        let blocks = written[0]["content"].as_array().expect("a list");
+        let expected = (0..100).map(marked).chain((100..110).map(text));
+        assert_eq!(*blocks, expected.collect::<Vec<_>>());
     }
 }

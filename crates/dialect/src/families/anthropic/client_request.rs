@@ -4,7 +4,7 @@ use serde_json::Value;
 use toolwire_contract::{Block, Content, Effort, Generation, OutputFormat, ToolCall, ToolChoice};
 
 use crate::client::{
-    ClientRequest, ConversationReader, ReadRequest, RequestFields, add_tool, expected, joined_text, media,
+    ClientRequest, ClientTools, ConversationReader, ReadRequest, RequestFields, expected, joined_text, media,
     native, read_effort, read_function, read_hosted_toolsets, read_parts, read_result, read_schema,
     text_file,
 };
@@ -25,7 +25,7 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
         read_message(&mut conversation, &path, message)?;
     }
     conversation.finish(&mut client);
-    let mut tools = Vec::new();
+    let mut tools = ClientTools::default();
     let mut toolsets = Vec::new();
     for (position, (path, tool)) in body.list("tools")?.into_iter().enumerate() {
         let mut fields = RequestFields::new(&*path, tool)?;
@@ -44,9 +44,9 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
         let tool = read_function(fields, "input_schema")?;
         client.sources.native_tools.extend(is_native.then(|| tool.name.clone()));
         client.sources.tools.push((tool.name.clone(), position));
-        add_tool(&mut tools, &path, tool)?;
+        tools.add(&path, tool)?;
     }
-    client.request.tools = tools.into();
+    client.request.tools = tools.into_tools().into();
     client.hosted_servers = read_hosted_toolsets(&mut body, toolsets)?;
     client.request.tool_choice = read_tool_choice(&mut body, &mut client.request.generation)?;
     client.request.max_output_tokens = body.count("max_tokens")?;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use toolwire_contract::{Content, Generation};
 
-use super::functions::convert_functions;
+use super::functions::{ConvertedFunctions, convert_functions};
 use crate::client::{
     ClientRequest, ConversationReader, ReadRequest, RequestFields, expected, from_data_url, joined_text,
     native, read_audio, read_effort, read_file, read_output_format, read_parts, read_result, read_tools,
@@ -17,6 +17,10 @@ const IGNORED: [&str; 1] = ["store"];
 
 pub(super) fn read_request(mut body: Value) -> ReadRequest<ClientRequest> {
     let converted = convert_functions(&mut body)?;
+    read_converted(body, &converted).map_err(|error| converted.with_original_path(error))
+}
+
+fn read_converted(body: Value, converted: &ConvertedFunctions) -> ReadRequest<ClientRequest> {
     let mut body = RequestFields::new("", body)?;
     let mut client = ClientRequest::begin(&mut body)?;
     client.has_functions = converted.has_functions;

@@ -4,15 +4,34 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::client::{ReadRequest, RequestFields, expected};
+use crate::client::{InvalidRequest, ReadRequest, RequestFields, expected};
 
 /// What was converted in a request.
 #[derive(Debug, Default)]
 pub(super) struct ConvertedFunctions {
     /// Whether the request has functions instead of tools.
     pub(super) has_functions: bool,
+    /// Whether the request has `function_call` instead of `tool_choice`.
+    has_choice: bool,
     /// The positions of messages that are not what the client sent.
     pub(super) messages: BTreeSet<usize>,
+}
+
+impl ConvertedFunctions {
+    /// Replaces the path in an error by that of the parameter that the client sent.
+    pub(super) fn with_original_path(&self, mut error: InvalidRequest) -> InvalidRequest {
+        let path = &error.parameter;
+        let original = if self.has_functions && path.starts_with("tools") {
+            path.replacen("tools", "functions", 1).replacen("].function", "]", 1)
+        } else if self.has_choice && path.starts_with("tool_choice") {
+            let path = path.replacen("tool_choice", "function_call", 1);
+            path.replacen("function_call.function", "function_call", 1)
+        } else {
+            return error;
+        };
+        error.parameter = original;
+        error
+    }
 }
 
 /// Converts `functions`, `function_call` and the messages with calls of functions.
@@ -25,6 +44,7 @@ pub(super) fn convert_functions(body: &mut Value) -> ReadRequest<ConvertedFuncti
             let fields = RequestFields::new("", json!({}))?;
             return Err(fields.invalid(old, format!("cannot be sent together with `{new}`")));
         }
+        converted.has_choice |= old == "function_call";
         let value = match (old, value) {
             ("functions", Value::Array(functions)) => {
                 converted.has_functions = true;
@@ -53,9 +73,12 @@ pub(super) fn convert_functions(body: &mut Value) -> ReadRequest<ConvertedFuncti
 
 /// Returns whether the message was converted.
 fn convert_message(message: &mut Map<String, Value>, position: usize, last_id: &mut String) -> bool {
-    let has = |key: &str| message.get(key).is_some_and(|value| !value.is_null());
+    let has_call = message.get("function_call").is_some_and(|call| !call.is_null());
+    let calls = message.get("tool_calls").filter(|calls| !calls.is_null());
+    // Some clients write an empty list, which APIs reject.
+    let has_tool_calls = calls.is_some_and(|calls| calls.as_array().is_none_or(|calls| !calls.is_empty()));
     match message.get("role").and_then(Value::as_str) {
-        Some("assistant") if has("function_call") && !has("tool_calls") => {
+        Some("assistant") if has_call && !has_tool_calls => {
             *last_id = format!("call_function_{position}");
             let function = message.shift_remove("function_call").unwrap_or_default();
             let call = json!({"id": last_id, "type": "function", "function": function});
