@@ -2,6 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | `resume` | runs that continue stored messages or a saved run |
 //! | `history` | the order of messages that models accept |
 //! | `request` | the next model request |
 //! | `catalog`, `offered_tools` | all tools, and the tools of a request |
@@ -18,6 +19,7 @@ mod history;
 mod offered_tools;
 mod output;
 mod request;
+mod resume;
 mod step;
 mod summarize;
 mod turn;
@@ -125,46 +127,6 @@ impl Run {
     /// Creates a run without messages.
     pub fn new(settings: AgentSettings) -> Run {
         Run { settings, ..Run::default() }
-    }
-
-    /// Continues messages that are already stored. If they end in the middle of a step, so does the run:
-    /// existing results are used. A call without a result is made again if its tool is repeatable
-    /// ([`Tool::is_repeatable`]); otherwise its result says that the outcome is unknown.
-    pub fn resume(
-        settings: AgentSettings,
-        messages: impl IntoIterator<Item = impl Into<Arc<Message>>>,
-        tools: Arc<[Tool]>,
-        limits: ModelLimits,
-    ) -> Run {
-        let (messages, summary) = history::without_summaries(messages);
-        let mut run = Run { history: history::assemble(messages), ..Run::new(settings) };
-        run.restore_summary(summary);
-        run.set_tools(tools, limits);
-        run.offered_tools.mark_called(&run.history);
-        run.reopen_calls();
-        if !run.calls.is_empty() || run.history.last().is_some_and(|message| message.role == Role::User) {
-            run.state = RunState::Working;
-        }
-        run.record_results();
-        run
-    }
-
-    /// Returns the run as JSON, to be continued by any process that has its tools.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("text, numbers and messages are always valid JSON")
-    }
-
-    /// Reads the output of [`Run::to_json`]. A call that was running is handled as in [`Run::resume`]; a call
-    /// that needed approval still needs it.
-    pub fn from_json(text: &str) -> Result<Run, InvalidRun> {
-        let mut run: Run = serde_json::from_str(text)?;
-        run.turn.partial.clear();
-        for call in run.calls.iter_mut().filter(|call| call.state == CallState::Started) {
-            call.state =
-                if call.repeatable { CallState::Ready } else { CallState::outcome_unknown(&call.call.name) };
-        }
-        run.record_results();
-        Ok(run)
     }
 
     /// Sets the available tools and the limits of the model. They are not saved with the run, so set them

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::header::HeaderValue;
 use toolwire_agent::{Agent, AgentSettings, Run};
 use toolwire_contract::{Block, Content, Message, ModelRequest, Role, Tool, ToolChoice};
-use toolwire_dialect::{ErrorKind, Family, ResponseWriter, ToolReference};
+use toolwire_dialect::{ClientRequest, ErrorKind, Family, ResponseWriter, ToolReference};
 
 use crate::exchange::{Exchange, ExchangeContext};
 use crate::fixed_tools::FixedTools;
@@ -65,9 +65,12 @@ impl Inner {
     /// Starts the run of a request.
     fn start(&self, family: Family, caller: Caller, prepared: Prepared) -> Result<Exchange, Failure> {
         let Prepared { mut client, mut options, served, listed_servers, named, .. } = prepared;
+        let mut context = self.context(family, caller);
+        // Calls of `functions` have no ids.
+        context.returns_call_ids = !client.has_functions;
         if !client.approvals.is_empty() {
-            let resumed = self.paused.resume(&caller.principal, &client)?;
-            return Ok(Exchange::resume(resumed, self.context(family, caller)));
+            let resumed = self.paused.resume(&context.principal, &client)?;
+            return Ok(Exchange::resume(resumed, context));
         }
         let NamedServers { filters, tools, unavailable } = named;
         options.selection.hosted.clone_from(&filters);
@@ -82,7 +85,7 @@ impl Inner {
             // The client has decided about the tools that the servers have now.
             false => agent.with_tools(Arc::new(FixedTools::new(agent.tools().clone()))),
         };
-        let mut settings = self.run_settings(&agent, &client.request, options.max_steps)?;
+        let mut settings = self.run_settings(&agent, &client, options.max_steps)?;
         if let Some(required) = &client.required_tool {
             require_tool(&mut settings, &agent, &selection, required)?;
         }
@@ -101,7 +104,7 @@ impl Inner {
         }
         let mut verbatim = client.request.verbatim.take();
         let own_items = verbatim.as_mut().map(Arc::make_mut);
-        let messages = self.hidden.restore(&caller.principal, client.request.messages, own_items);
+        let messages = self.hidden.restore(&context.principal, client.request.messages, own_items);
         settings.verbatim = verbatim;
         let parameter = if family == Family::OpenAiResponses { "input" } else { "messages" };
         match messages.last() {
@@ -118,7 +121,7 @@ impl Inner {
         }
         let run =
             Run::resume(settings, messages.iter().cloned(), agent.tools().tools(), agent.model().limits());
-        let exchange = Exchange::new(agent, run, messages, self.context(family, caller));
+        let exchange = Exchange::new(agent, run, messages, context);
         Ok(exchange.with_servers(filters, &listed_servers, unavailable))
     }
 
@@ -126,6 +129,7 @@ impl Inner {
         ExchangeContext {
             family,
             principal: caller.principal,
+            returns_call_ids: true,
             hidden: self.hidden.clone(),
             paused: self.paused.clone(),
             deadline: caller.deadline,
@@ -137,9 +141,10 @@ impl Inner {
     fn run_settings(
         &self,
         agent: &Agent,
-        request: &ModelRequest,
+        client: &ClientRequest,
         max_steps: Option<u32>,
     ) -> Result<AgentSettings, Failure> {
+        let request = &client.request;
         let mut settings = self.settings.agent.clone();
         settings.max_steps = max_steps.map_or(settings.max_steps, |steps| steps.min(settings.max_steps));
         settings.instructions = match (settings.instructions, &request.instructions) {
@@ -158,7 +163,8 @@ impl Inner {
             let names: BTreeSet<&str> =
                 request.tools.iter().chain(own.iter()).map(|tool| tool.name.as_str()).collect();
             if !names.contains(name.as_str()) {
-                return Err(Failure::invalid("tool_choice", format!("there is no tool named `{name}`")));
+                let choice = if client.has_functions { "function_call" } else { "tool_choice" };
+                return Err(Failure::invalid(choice, format!("there is no tool named `{name}`")));
             }
         }
         Ok(settings)

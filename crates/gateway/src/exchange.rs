@@ -2,7 +2,7 @@
 
 mod approvals;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -12,7 +12,7 @@ use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, Run, RunLimit, RunS
 use toolwire_contract::{Message, StopReason, Tool, ToolCall, ToolChoice, ToolResult, Usage};
 use toolwire_dialect::{ClientError, ClientEvent, ErrorKind, Family, ServerCall, custom_call_input};
 
-use crate::hidden_rounds::HiddenRounds;
+use crate::hidden_rounds::{HiddenRounds, ShownId};
 use crate::ids::random_id;
 use crate::keys::Principal;
 use crate::paused_runs::PausedRuns;
@@ -24,6 +24,8 @@ use approvals::Continued;
 pub(crate) struct ExchangeContext {
     pub(crate) family: Family,
     pub(crate) principal: Principal,
+    /// Whether the client sends the ids of its calls back, so that hidden messages are found by them.
+    pub(crate) returns_call_ids: bool,
     pub(crate) hidden: Arc<HiddenRounds>,
     pub(crate) paused: Arc<PausedRuns>,
     pub(crate) deadline: Instant,
@@ -48,6 +50,8 @@ pub(crate) struct Exchange {
     messages: Vec<Arc<Message>>,
     /// The arguments of running calls, by id.
     arguments: HashMap<String, Map<String, Value>>,
+    /// The ids of the calls that were started since the last response of the model.
+    started: HashSet<String>,
     /// The requests for approval that this request decides, until the client has got the response; `None` for other requests.
     continued: Option<Continued>,
     /// The usage of this response.
@@ -86,6 +90,7 @@ impl Exchange {
             history,
             messages: Vec::new(),
             arguments: HashMap::new(),
+            started: HashSet::new(),
             continued: None,
             usage: Usage::default(),
             has_called: false,
@@ -152,12 +157,16 @@ impl Exchange {
             AgentEvent::Text(text) => self.emit(ClientEvent::Text(text)),
             AgentEvent::Refusal(text) => self.emit(ClientEvent::Refusal(text)),
             AgentEvent::Thinking(text) => self.emit(ClientEvent::Thinking(text)),
-            AgentEvent::StepStarted { step } if step > 1 || self.is_last_request => {
-                self.emit(ClientEvent::RoundFinished);
+            AgentEvent::StepStarted { step } => {
+                self.started.clear();
+                if step > 1 || self.is_last_request {
+                    self.emit(ClientEvent::RoundFinished);
+                }
             }
             AgentEvent::MessageAdded(message) => self.messages.push(message),
             AgentEvent::CallStarted { id, arguments, .. } => {
                 self.has_called = true;
+                self.started.insert(id.clone());
                 self.arguments.insert(id, arguments);
             }
             AgentEvent::CallFinished { id, name, result, .. } => self.show_call(&id, &name, result),
@@ -240,30 +249,35 @@ impl Exchange {
 
     /// Ends the response with calls for the client, and stores the messages that the client does not see.
     fn end_with_client_calls(&mut self, calls: Vec<(String, ToolCall)>) {
-        let Some(ids) = self.show_client_calls(calls) else { return };
-        let ids = ids.into_iter().map(|(shown, original)| (shown, Some(original)));
-        // After an approval, the messages begin with those before it. Calls in them already have their results.
-        let ids = ids.chain(self.earlier_client_calls()).collect();
-        self.context.hidden.store(&self.context.principal, std::mem::take(&mut self.messages), ids);
+        let Some((ids, events)) = self.client_call_events(calls) else { return };
+        events.into_iter().for_each(|event| self.emit(event));
+        if self.context.returns_call_ids {
+            // After an approval, the messages begin with those before it. Calls in them already have their results.
+            let ids = ids.into_iter().chain(self.earlier_client_calls()).collect();
+            self.context.hidden.store(&self.context.principal, std::mem::take(&mut self.messages), ids);
+        }
         self.done(StopReason::Calls);
     }
 
-    /// Shows calls of the client's tools. Returns for each call the id that the client gets and the original id; `None` if
-    /// the response has failed.
-    fn show_client_calls(&mut self, calls: Vec<(String, ToolCall)>) -> Option<Vec<(String, String)>> {
+    /// Returns for each call of the client's tools the id that the client gets and the original id, and the events that show the
+    /// calls; `None` if the response has failed.
+    fn client_call_events(
+        &mut self,
+        calls: Vec<(String, ToolCall)>,
+    ) -> Option<(Vec<ShownId>, Vec<ClientEvent>)> {
         let prefix = if self.context.family == Family::Anthropic { "toolu_" } else { "call_" };
-        let mut ids = Vec::new();
+        let (mut ids, mut events) = (Vec::new(), Vec::new());
         for (original, call) in calls {
             let id = self.new_id(prefix)?;
-            ids.push((id.clone(), original));
-            self.emit(match custom_call_input(&call).map(str::to_owned) {
+            ids.push((id.clone(), Some(original)));
+            events.push(match custom_call_input(&call).map(str::to_owned) {
                 Some(input) => ClientEvent::CustomCall { id, name: call.name, input },
                 None => {
                     ClientEvent::Call { id, name: call.name, arguments: call.arguments.unwrap_or_default() }
                 }
             });
         }
-        Some(ids)
+        Some((ids, events))
     }
 
     fn new_id(&mut self, prefix: &str) -> Option<String> {

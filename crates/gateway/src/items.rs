@@ -28,7 +28,9 @@ impl ClientItems {
         let Some(Value::Array(output)) = response.get("output") else { return };
         let ids = output.iter().filter_map(|item| item.get("id")?.as_str().map(str::to_owned)).collect();
         let bytes = output.iter().map(|item| item.to_string().len()).sum();
-        self.items.0.store(&self.principal, ids, output.clone(), bytes);
+        if let Err(error) = self.items.0.store(&self.principal, ids, output.clone(), bytes) {
+            tracing::warn!(%error, "the items of a response are not stored");
+        }
     }
 }
 

@@ -4,16 +4,16 @@
 //! if the tool's definition has not changed (`FixedTools`). If the response to an approval fails, the client can send the
 //! same request again. Calls that already ran do not run again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use toolwire_agent::{Agent, AgentSettings, Decision, Run};
-use toolwire_contract::Message;
+use toolwire_contract::{Message, ToolResult};
 use toolwire_dialect::{ApprovalResponse, ClientEvent, ClientRequest, ErrorKind};
 
 use crate::hidden_rounds::ShownId;
 use crate::keys::Principal;
-use crate::recent::{Recent, StateLimits};
+use crate::recent::{NotStored, Recent, StateLimits};
 use crate::response::Failure;
 use crate::settings::GatewayLimits;
 use crate::tools::estimated_bytes;
@@ -31,6 +31,7 @@ pub(crate) struct PausedRun {
 }
 
 /// How far the response to the client's decisions is.
+#[derive(Clone)]
 pub(crate) enum Progress {
     /// The client has not decided, or nothing has happened since.
     Waiting(Box<Run>),
@@ -58,6 +59,8 @@ pub(crate) struct ApprovalRequests {
     /// The messages before the response, and those of the response.
     pub(crate) history: Vec<Arc<Message>>,
     pub(crate) messages: Vec<Arc<Message>>,
+    /// Whether the messages contain what the user wrote together with the decisions.
+    pub(crate) has_user_content: bool,
     /// The client's labels of servers.
     pub(crate) labels: BTreeMap<String, String>,
     /// The settings of a run that continues.
@@ -117,14 +120,14 @@ impl PausedRuns {
         PausedRuns(Recent::new(StateLimits::new(limits, has_several_keys, MAX_RUNS)))
     }
 
-    pub(crate) fn store(&self, principal: &Principal, paused: PausedRun) {
+    pub(crate) fn store(&self, principal: &Principal, paused: PausedRun) -> Result<(), NotStored> {
         let tools = match paused.requests.owns_tools {
             true => estimated_bytes(&paused.agent.tools().tools()),
             false => 0,
         };
         let bytes = paused.requests.bytes() + paused.progress.bytes() + tools;
         let ids = paused.requests.approvals.iter().map(|call| call.request_id.clone()).collect();
-        self.0.store(principal, ids, paused, bytes);
+        self.0.store(principal, ids, paused, bytes)
     }
 
     /// Removes and returns the run that waits for the decisions in a request, and applies them. If the client does not get the
@@ -135,52 +138,29 @@ impl PausedRuns {
         client: &ClientRequest,
     ) -> Result<ResumedRun, Failure> {
         let PausedRun { agent, requests, mut progress } = self.take(principal, &client.approvals)?;
-        let (run, before) = match &mut progress {
-            Progress::Waiting(run) => {
-                let before = Progress::Waiting(run.clone());
-                run.say_with_results(client.with_approvals.clone());
-                (run, before)
-            }
-            Progress::Interrupted(run, events) => {
-                let before = Progress::Interrupted(run.clone(), events.clone());
-                let mut said = requests.messages.iter().flat_map(|message| &message.content);
-                if !said.any(|block| client.with_approvals.contains(block)) {
-                    run.say_with_results(client.with_approvals.clone());
-                }
-                (run, before)
-            }
-            Progress::Complete(_) => return Ok(ResumedRun { agent, requests, progress, before: None }),
-        };
-        let results = client.request.messages.iter().flat_map(|message| message.results());
-        let results: Vec<_> = results
-            .filter_map(|(id, result)| {
-                let (_, original) = requests.client_calls.iter().find(|(shown, _)| shown == id)?;
-                Some((original.clone()?, result.clone()))
-            })
-            .collect();
-        for call in &requests.approvals {
-            let mut responses = client.approvals.iter();
-            let Some(response) = responses.find(|response| response.request_id == call.request_id) else {
-                continue;
-            };
-            let decision = match response.approve {
-                true => Decision::Once,
-                false => Decision::No { because: response.reason.clone() },
-            };
-            run.decide(&call.call_id, decision);
+        if matches!(progress, Progress::Complete(_)) {
+            return Ok(ResumedRun { agent, requests, progress, before: None });
         }
-        run.tools_returned(results);
-        Ok(ResumedRun { agent, requests, progress, before: Some(before) })
+        let before = Some(progress.clone());
+        if let Progress::Waiting(run) | Progress::Interrupted(run, _) = &mut progress {
+            if !requests.has_user_content {
+                run.say_with_results(client.with_approvals.clone());
+            }
+            for (call_id, decision) in decisions(&requests, &client.approvals) {
+                run.decide(call_id, decision);
+            }
+            run.tools_returned(client_results(&requests, client));
+        }
+        Ok(ResumedRun { agent, requests, progress, before })
     }
 
     /// Removes and returns the run that waits for these responses. Every request for approval of the run needs a
     /// response, so that no call stays undecided.
     fn take(&self, principal: &Principal, responses: &[ApprovalResponse]) -> Result<PausedRun, Failure> {
-        let is_decided =
-            |call: &&PausedCall| responses.iter().any(|response| response.request_id == call.request_id);
         let ids = || responses.iter().map(|response| response.request_id.as_str());
-        let check = |paused: &PausedRun| match paused.requests.approvals.iter().find(|call| !is_decided(call))
-        {
+        let decided: HashSet<&str> = ids().collect();
+        let is_open = |call: &&PausedCall| !decided.contains(call.request_id.as_str());
+        let check = |paused: &PausedRun| match paused.requests.approvals.iter().find(is_open) {
             None => Ok(()),
             Some(open) => {
                 let message = format!("there is no approval response for `{}`", open.request_id);
@@ -199,4 +179,33 @@ impl PausedRuns {
             }
         }
     }
+}
+
+/// Returns the decision about each call. The first response to a request counts.
+fn decisions<'r>(
+    requests: &'r ApprovalRequests,
+    responses: &[ApprovalResponse],
+) -> Vec<(&'r str, Decision)> {
+    let responses: HashMap<&str, &ApprovalResponse> =
+        responses.iter().rev().map(|response| (response.request_id.as_str(), response)).collect();
+    let decision = |call: &'r PausedCall| {
+        let response = responses.get(call.request_id.as_str())?;
+        let decision = match response.approve {
+            true => Decision::Once,
+            false => Decision::No { because: response.reason.clone() },
+        };
+        Some((call.call_id.as_str(), decision))
+    };
+    requests.approvals.iter().filter_map(decision).collect()
+}
+
+/// Returns the client's results of the open calls, with the original ids.
+fn client_results(requests: &ApprovalRequests, client: &ClientRequest) -> Vec<(String, ToolResult)> {
+    let calls: HashMap<&str, &String> = requests
+        .client_calls
+        .iter()
+        .filter_map(|(shown, original)| Some((shown.as_str(), original.as_ref()?)))
+        .collect();
+    let results = client.request.messages.iter().flat_map(|message| message.results());
+    results.filter_map(|(id, result)| Some(((*calls.get(id)?).clone(), result.clone()))).collect()
 }

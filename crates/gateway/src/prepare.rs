@@ -64,6 +64,12 @@ impl Inner {
             }
         }
         let mut client = read_request(family, body)?;
+        let count = client.allowed_tools.as_ref().map_or(0, Vec::len);
+        if count > max {
+            // Each of them is compared with the tools of the servers.
+            let message = format!("the choice names {count} tools, and the maximum is {max}");
+            return Err(Failure::invalid("tool_choice", message));
+        }
         let served = self.find_model(&client.model)?;
         reject_unreturned(family, &client, &served)?;
         options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
@@ -77,7 +83,8 @@ impl Inner {
         let named = NamedServers::default();
         let own_instructions = self.settings.agent.instructions.as_deref();
         verbatim::attach(&mut client, family, &served, headers, sent, own_instructions)?;
-        self.checked_tools.check(&served, &client.request)?;
+        let parameter = if client.has_functions { "functions" } else { "tools" };
+        self.checked_tools.check(&served, &client.request, parameter)?;
         if client.request.verbatim.is_some() {
             let dropped = Vec::new();
             return Ok(Prepared {

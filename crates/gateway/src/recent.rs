@@ -45,6 +45,15 @@ impl StateLimits {
     }
 }
 
+/// A value that was not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotStored {
+    #[error("{bytes} bytes are too large to be stored, and the maximum for a key is {maximum}")]
+    TooLarge { bytes: usize, maximum: usize },
+    #[error("the values of all keys together leave no room for {bytes} bytes")]
+    NoRoom { bytes: usize },
+}
+
 /// The most recent values, each with its ids. Only the client that caused a value finds it.
 pub(crate) struct Recent<T> {
     limits: StateLimits,
@@ -91,17 +100,24 @@ impl<T> Recent<T> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a value of an estimated size. One that is larger than the share of a key is not stored.
-    pub(crate) fn store(&self, principal: &Principal, ids: Vec<String>, value: T, bytes: usize) {
-        if bytes > self.limits.per_key.bytes {
-            tracing::warn!(bytes, "a response is too large to be stored for later requests");
-            return;
+    /// Stores a value of an estimated size, unless it is larger than the share of a key.
+    pub(crate) fn store(
+        &self,
+        principal: &Principal,
+        ids: Vec<String>,
+        value: T,
+        bytes: usize,
+    ) -> Result<(), NotStored> {
+        let maximum = self.limits.per_key.bytes;
+        if bytes > maximum {
+            return Err(NotStored::TooLarge { bytes, maximum });
         }
         let (principal, value, stored_at) = (principal.clone(), Arc::new(value), Instant::now());
         let mut entries = self.lock();
-        entries.add(Entry { principal: principal.clone(), ids, value, stored_at, bytes });
+        let number = entries.add(Entry { principal: principal.clone(), ids, value, stored_at, bytes });
         entries.remove_old();
         entries.remove_more_than(&self.limits, &principal);
+        entries.by_number.contains_key(&number).then_some(()).ok_or(NotStored::NoRoom { bytes })
     }
 
     pub(crate) fn find(&self, principal: &Principal, id: &str) -> Option<Arc<T>> {
@@ -149,7 +165,8 @@ impl<T> Entries<T> {
         (entry.principal == *principal && entry.stored_at.elapsed() < LIFETIME).then_some(number)
     }
 
-    fn add(&mut self, entry: Entry<T>) {
+    /// Returns the number of the entry.
+    fn add(&mut self, entry: Entry<T>) -> u64 {
         let number = self.next;
         self.next += 1;
         for id in &entry.ids {
@@ -160,6 +177,7 @@ impl<T> Entries<T> {
         owner.bytes += entry.bytes;
         self.bytes += entry.bytes;
         self.by_number.insert(number, entry);
+        number
     }
 
     fn remove(&mut self, number: u64) -> Option<Entry<T>> {
@@ -235,8 +253,17 @@ mod tests {
         Recent::new(StateLimits::new(&limits, true, values))
     }
 
+    fn try_store(
+        recent: &Recent<u32>,
+        principal: &Principal,
+        id: &str,
+        bytes: usize,
+    ) -> Result<(), NotStored> {
+        recent.store(principal, vec![id.to_owned()], 0, bytes)
+    }
+
     fn store(recent: &Recent<u32>, principal: &Principal, id: &str, bytes: usize) {
-        recent.store(principal, vec![id.to_owned()], 0, bytes);
+        try_store(recent, principal, id, bytes).expect("it is small enough");
     }
 
     #[test]
@@ -266,8 +293,20 @@ mod tests {
         let [one, ..] = principals();
         let recent = recent(10, 100, 50);
         store(&recent, &one, "small", 10);
-        store(&recent, &one, "large", 51);
+        let stored = try_store(&recent, &one, "large", 51);
+        assert_eq!(stored, Err(NotStored::TooLarge { bytes: 51, maximum: 50 }));
         assert!(recent.find(&one, "small").is_some() && recent.find(&one, "large").is_none());
+    }
+
+    /// The largest key loses its oldest value, which may be the one that it stores.
+    #[test]
+    fn a_value_without_room_is_reported() {
+        let [one, two, three] = principals();
+        let recent = recent(10, 100, 50);
+        store(&recent, &one, "one", 40);
+        store(&recent, &two, "two", 40);
+        assert_eq!(try_store(&recent, &three, "three", 50), Err(NotStored::NoRoom { bytes: 50 }));
+        assert!(recent.find(&one, "one").is_some() && recent.find(&three, "three").is_none());
     }
 
     #[test]

@@ -129,14 +129,21 @@ const MAX_CHECKED_BYTES: usize = 16 * 1024 * 1024;
 impl CheckedTools {
     /// Checks that a model accepts all tools of a client. Without one of them, the request would have another meaning.
     /// Definitions that are sent unchanged to a provider with the client's API are not checked.
-    pub(crate) fn check(&self, served: &ServedModel, request: &ModelRequest) -> Result<(), Failure> {
+    /// `parameter` is the client's name for its tools.
+    pub(crate) fn check(
+        &self,
+        served: &ServedModel,
+        request: &ModelRequest,
+        parameter: &str,
+    ) -> Result<(), Failure> {
         let (model, tools) = (served.model.name(), &request.tools);
         if let Some(limit) = served.model.limits().tools.filter(|limit| tools.len() > *limit) {
             let message =
                 format!("`{model}` accepts at most {limit} tools, and the request has {}", tools.len());
-            return Err(Failure::invalid("tools", message));
+            return Err(Failure::invalid(parameter, message));
         }
-        let is_converted = !tools.is_empty() && request.verbatim.is_none();
+        let is_converted =
+            !tools.is_empty() && request.verbatim.as_ref().is_none_or(|verbatim| verbatim.tools.is_empty());
         let Some(dialect) = served.dialect.filter(|_| is_converted) else { return Ok(()) };
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lock().iter().any(|checked| checked.dialect == dialect && checked.tools == *tools) {
@@ -147,7 +154,7 @@ impl CheckedTools {
         if let Some(report) = refused.next() {
             let reason = report.reason.as_ref().map_or("", |reason| reason.message.as_str());
             let message = format!("the API of `{model}` cannot express the tool `{}`: {reason}", report.tool);
-            return Err(Failure::invalid("tools", message));
+            return Err(Failure::invalid(parameter, message));
         }
         let bytes = estimated_bytes(tools);
         if bytes <= MAX_CHECKED_BYTES {
@@ -314,7 +321,7 @@ mod tests {
             let mut tool = Tool::new(name, json!({"type": "object"}));
             tool.description = Some("x".repeat(bytes));
             let request = ModelRequest { tools: Arc::new([tool]), ..ModelRequest::default() };
-            assert!(checked.check(&served, &request).is_ok());
+            assert!(checked.check(&served, &request, "tools").is_ok());
         };
         for number in 0..20 {
             check(format!("small_{number}"), 10);

@@ -5,20 +5,55 @@
 mod support;
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::{MODEL, TestGateway};
+use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;
+
+/// The maximum wait for something that happens in any case.
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends a request of the Responses API whose calls need approval.
 async fn post(gateway: &TestGateway, input: &[Value]) -> (u16, Value) {
+    post_to(gateway.url("/v1/responses"), input.to_vec()).await
+}
+
+async fn post_to(url: String, input: Vec<Value>) -> (u16, Value) {
     let tools = json!([
         {"type": "mcp", "server_label": "demo", "require_approval": "always"},
         {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}},
     ]);
     let body = json!({"model": MODEL, "input": input, "tools": tools});
-    let response = http_client().post(gateway.url("/v1/responses")).json(&body).send().await.unwrap();
+    let response = http_client().post(url).json(&body).send().await.unwrap();
     (response.status().as_u16(), response.json().await.unwrap())
+}
+
+/// Sends an input, and disconnects as soon as this number of calls runs.
+async fn disconnect_during_calls(gateway: &TestGateway, input: &[Value], count: usize) {
+    let sent = tokio::spawn(post_to(gateway.url("/v1/responses"), input.to_vec()));
+    let running = async |count: usize| {
+        while gateway.running.now.load(Ordering::SeqCst) != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(TEST_TIMEOUT, running(count)).await.expect("the calls start");
+    sent.abort();
+    tokio::time::timeout(TEST_TIMEOUT, running(0)).await.expect("the calls end with their client");
+}
+
+/// Repeats a request until the gateway has stored the run of the client that is gone.
+async fn repeat(gateway: &TestGateway, input: &[Value]) -> Vec<Value> {
+    let repeating = async {
+        loop {
+            let (status, response) = post(gateway, input).await;
+            if status == 200 {
+                return response["output"].as_array().unwrap().clone();
+            }
+        }
+    };
+    tokio::time::timeout(TEST_TIMEOUT, repeating).await.expect("the run is stored")
 }
 
 /// Sends an input and adds the output to it.
@@ -35,8 +70,13 @@ fn user(text: &str) -> Value {
 }
 
 fn approve(output: &[Value]) -> Value {
-    let request = output.iter().find(|item| item["type"] == "mcp_approval_request").unwrap();
-    json!({"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": true})
+    approve_all(output).swap_remove(0)
+}
+
+fn approve_all(output: &[Value]) -> Vec<Value> {
+    let requests = output.iter().filter(|item| item["type"] == "mcp_approval_request");
+    let approve = |request: &Value| json!({"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": true});
+    requests.map(approve).collect()
 }
 
 fn types(items: &[Value]) -> Vec<&str> {
@@ -149,4 +189,53 @@ async fn texts_beside_an_approval_are_not_repeated() {
     for text in ["\"comment\"", "A comment.", "\"client\"", "I look.", "value of a", "sunny"] {
         assert_eq!(history.matches(text).count(), 1, "{text}: {history}");
     }
+}
+
+/// The client disconnects while eight approved calls run, and one still waits for its turn. That one is not reported as unknown:
+/// it runs when the client repeats its request.
+#[tokio::test]
+async fn an_approved_call_that_had_not_started_runs_later() {
+    let gateway = TestGateway::start().await;
+    let mut input = vec![user("hold")];
+    let output = respond(&gateway, &mut input).await;
+    input.extend(approve_all(&output));
+    assert_eq!(approve_all(&output).len(), 9);
+    disconnect_during_calls(&gateway, &input, 8).await;
+    let output = repeat(&gateway, &input).await;
+    let calls: Vec<&Value> = output.iter().filter(|item| item["type"] == "mcp_call").collect();
+    let is_unknown =
+        |call: &&&Value| call["error"].to_string().contains("it is unknown whether it took effect");
+    assert_eq!((calls.len(), calls.iter().filter(is_unknown).count()), (9, 8), "{output:?}");
+    assert!(text(&output).ends_with("| deleted."), "{output:?}");
+    assert_eq!(gateway.running.calls.load(Ordering::SeqCst), 8, "no call runs twice");
+}
+
+/// A text of the user is not taken for one of the model that was already in the response.
+#[tokio::test]
+async fn the_user_can_write_the_same_text_as_the_model() {
+    let gateway = TestGateway::start().await;
+    let mut input = vec![user("comment-hold")];
+    let output = respond(&gateway, &mut input).await;
+    input.extend([approve(&output), user("A comment.")]);
+    disconnect_during_calls(&gateway, &input, 1).await;
+    repeat(&gateway, &input).await;
+    let messages = gateway.model.requests().last().unwrap().messages.clone();
+    let history = serde_json::to_string(&messages).unwrap();
+    assert_eq!(history.matches("A comment.").count(), 2, "{history}");
+}
+
+/// A run that cannot be stored could not be approved, so the client gets an error instead of a request for approval.
+#[tokio::test]
+async fn a_run_that_is_too_large_to_store_is_an_error() {
+    let mut settings = GatewaySettings::default();
+    settings.limits.state_bytes = 100;
+    let gateway = TestGateway::with(settings).await;
+    let (status, error) = post(&gateway, &[user("ours")]).await;
+    assert_eq!(status, 413, "{error}");
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("need approval") && message.contains("the maximum for a key is 100"),
+        "{message}"
+    );
+    assert_eq!(gateway.running.calls.load(Ordering::SeqCst), 0);
 }

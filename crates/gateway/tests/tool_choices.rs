@@ -126,6 +126,51 @@ async fn functions_and_tools_are_refused_together() {
     }
 }
 
+#[tokio::test]
+async fn the_number_of_tools_in_a_choice_is_limited() {
+    let mut settings = toolwire_gateway::GatewaySettings::default();
+    settings.limits.tools = 3;
+    let gateway = TestGateway::with(settings).await;
+    for (count, status) in [(3, 200), (4, 400)] {
+        let tools = vec![json!({"type": "function", "name": "get_time"}); count];
+        let choice = json!({"type": "allowed_tools", "mode": "auto", "tools": tools});
+        let (found, error) = send(&gateway, RESPONSES, &json!({"tool_choice": choice})).await;
+        assert_eq!(found, status, "{error}");
+        assert!(status == 200 || error["error"]["param"] == "tool_choice", "{error}");
+    }
+}
+
+/// Errors name what the client sent, and not what it is converted to.
+#[tokio::test]
+async fn errors_in_functions_name_the_deprecated_parameters() {
+    let gateway = TestGateway::start().await;
+    let schema = json!({"type": "object", "properties": {"a": false}, "required": ["a"]});
+    let many: Vec<Value> = (0..65).map(|number| json!({"name": format!("f_{number}")})).collect();
+    let call = json!({"role": "assistant", "content": null, "function_call": {"name": 1, "arguments": "{}"}});
+    let result = json!({"role": "function", "name": "f", "content": "x"});
+    for (parameter, body) in [
+        ("functions[0].name", json!({"functions": [{"description": "d"}]})),
+        ("functions[1]", json!({"functions": [{"name": "f"}, {"name": "f"}]})),
+        ("functions", json!({"functions": many})),
+        // The definitions are converted even if the provider has the client's API.
+        ("functions", json!({"model": "openai", "functions": [{"name": "bad", "parameters": schema}]})),
+        (
+            "functions",
+            json!({"model": "openai/scripted", "functions": [{"name": "bad", "parameters": schema}]}),
+        ),
+        ("function_call", json!({"functions": [{"name": "f"}], "function_call": {"name": "other"}})),
+        ("function_call.name", json!({"functions": [{"name": "f"}], "function_call": {}})),
+        ("function_call", json!({"functions": [{"name": "f"}], "function_call": "later"})),
+        ("messages[0]", json!({"messages": [result]})),
+        ("messages[0]", json!({"messages": [call]})),
+    ] {
+        let mut body = body;
+        body["tools"] = json!(null);
+        let (status, error) = send(&gateway, CHAT, &body).await;
+        assert_eq!((status, &error["error"]["param"]), (400, &json!(parameter)), "{body}: {error}");
+    }
+}
+
 /// The header with the names of dropped parameters has a limit.
 #[tokio::test]
 async fn the_list_of_dropped_parameters_is_bounded() {

@@ -96,6 +96,9 @@ async fn functions_are_tools() {
         );
         assert_eq!(choice["message"].get("tool_calls"), None);
         let result = json!({"role": "function", "name": "get_weather", "content": "sunny"});
+        // Some clients add an empty list.
+        let mut choice = choice;
+        choice["message"]["tool_calls"] = json!([]);
         let choice = post(&json!([question, choice["message"], result]), "auto").await;
         assert_eq!(choice["message"]["content"], "Results: sunny.", "{model}: {choice}");
         let request = gateway.model.requests().pop().unwrap();
@@ -103,4 +106,27 @@ async fn functions_are_tools() {
         let fields = request.verbatim.iter().flat_map(|verbatim| &verbatim.fields);
         assert!(fields.into_iter().all(|(name, _)| !name.starts_with("function")), "{model}");
     }
+}
+
+/// Calls of functions have no ids, so hidden messages could not be found again. They do not replace stored ones.
+#[tokio::test]
+async fn hidden_messages_are_not_stored_for_functions() {
+    let mut settings = toolwire_gateway::GatewaySettings::default();
+    // Enough for one response.
+    settings.limits.state_bytes = 900;
+    let gateway = TestGateway::with(settings).await;
+    let mut client = Client::new(gateway.url(CHAT), CHAT);
+    let reply = client.say("mixed").await;
+    let body = json!({
+        "model": "scripted", "messages": [{"role": "user", "content": "mixed"}],
+        "functions": [{"name": "get_weather"}],
+    });
+    let (status, response) = client.post(&body).await;
+    assert_eq!(
+        (status, &response["choices"][0]["finish_reason"]),
+        (200, &json!("function_call")),
+        "{response}"
+    );
+    client.return_results(&[(&reply.calls[0].0, "sunny")]);
+    assert_eq!(client.send().await.text, "Results: value of a | sunny | value of b.");
 }

@@ -14,7 +14,7 @@ use crate::approval::{ApprovalPolicy, PendingCall, Verdict};
 const MAX_SAME_FAILURES: u32 = 3;
 
 /// The `_meta` field and its value that mark a result whose call may or may not have taken effect, because
-/// the process ended during the call.
+/// it was interrupted: its process ended, or its client disconnected.
 const OUTCOME_KEY: &str = "toolwire/outcome";
 const OUTCOME_UNKNOWN: &str = "unknown";
 
@@ -150,11 +150,11 @@ impl CallState {
     }
 }
 
-/// Creates the result of a call whose outcome is unknown, because the process ended during the call.
+/// Creates the result of a call whose outcome is unknown, because it was interrupted.
 pub(super) fn outcome_unknown_result(name: &str) -> ToolResult {
     let mut result = ToolResult::error(format!(
-        "the process ended during the call to `{name}`; it is unknown whether it took effect. Do not call it again \
-         blindly: check first whether it took effect, or ask the user"
+        "the call to `{name}` was interrupted; it is unknown whether it took effect. Do not call it again blindly: check \
+         first whether it took effect, or ask the user"
     ));
     result.extra.insert("_meta".to_owned(), json!({OUTCOME_KEY: OUTCOME_UNKNOWN}));
     result

@@ -88,7 +88,7 @@ impl Run {
     }
 
     /// Opens the calls of the last step again if some of them have no result.
-    pub(super) fn reopen_calls(&mut self) {
+    pub(super) fn reopen_calls(&mut self, is_started: impl Fn(&str) -> bool) {
         for (id, call, result) in history::take_open_calls(&mut self.history) {
             let tool = self.catalog.tool(&call.name);
             let repeatable = tool.is_some_and(Tool::is_repeatable);
@@ -99,7 +99,7 @@ impl Run {
                 None if self.offered_tools.is_search_tool(&call.name) => {
                     CallState::completed(self.offered_tools.search(&self.catalog, &call, &self.settings))
                 }
-                None if repeatable => {
+                None if repeatable || !is_started(&id) => {
                     CallState::by_policy(&self.settings.approvals, &self.always, &call.name, tool)
                 }
                 None => CallState::outcome_unknown(&call.name),

@@ -1,12 +1,13 @@
 //! Responses that end with requests for approval, and those that continue after them.
 
 use toolwire_agent::{PendingCall, Run};
-use toolwire_contract::{Role, StopReason, ToolChoice};
-use toolwire_dialect::{ClientEvent, ServerCall};
+use toolwire_contract::{Block, Role, StopReason, ToolChoice};
+use toolwire_dialect::{ClientError, ClientEvent, ErrorKind, ServerCall};
 
 use super::{Exchange, ExchangeContext};
 use crate::hidden_rounds::ShownId;
 use crate::paused_runs::{ApprovalRequests, PausedCall, PausedRun, Progress, ResumedRun};
+use crate::recent::NotStored;
 
 /// The decisions that a response continues after, and the response so far. It is stored if the client does not get the
 /// response, so that the client can repeat its request.
@@ -78,24 +79,10 @@ impl Exchange {
 
     /// Ends the response with requests for approval, and stores the run until the client decides.
     pub(super) fn ask_for_approval(&mut self, calls: &[PendingCall], run: Run) {
-        let mut approvals = Vec::new();
-        for call in calls {
-            let Some(request_id) = self.new_id("mcpr_") else { return };
-            let server = self.agent.tools().server_of(&call.name);
-            let server = server.map(|server| self.label(server.name)).unwrap_or_default();
-            let name = self.agent.tools().original_name(&call.name).unwrap_or_else(|| call.name.clone());
-            self.emit(ClientEvent::ApprovalRequest {
-                id: request_id.clone(),
-                server,
-                name,
-                arguments: call.arguments.clone(),
-            });
-            approvals.push(PausedCall { request_id, call_id: call.id.clone() });
-        }
-        let Some(client_calls) = self.show_client_calls(run.external_calls()) else { return };
-        let client_calls = client_calls.into_iter().map(|(shown, original)| (shown, Some(original)));
+        let Some((approvals, shown)) = self.approval_requests(calls) else { return };
+        let Some((ids, shown_calls)) = self.client_call_events(run.external_calls()) else { return };
         // Providers may use an id again, so the results of earlier calls must not be used for the open ones.
-        let client_calls = client_calls.chain(self.earlier_client_calls()).collect();
+        let client_calls = ids.into_iter().chain(self.earlier_client_calls()).collect();
         let (history, messages) = (std::mem::take(&mut self.history), std::mem::take(&mut self.messages));
         let mut settings = run.settings().clone();
         if settings.tool_choice != ToolChoice::None {
@@ -103,16 +90,50 @@ impl Exchange {
             settings.tool_choice = ToolChoice::Auto;
         }
         let labels = self.labels.clone();
-        let owns_tools = self.owns_tools;
-        let requests =
-            ApprovalRequests { approvals, client_calls, history, messages, settings, labels, owns_tools };
-        self.pause(requests, Progress::Waiting(Box::new(run)));
+        let requests = ApprovalRequests {
+            approvals,
+            client_calls,
+            history,
+            messages,
+            has_user_content: false,
+            labels,
+            settings,
+            owns_tools: self.owns_tools,
+        };
+        if let Err(error) = self.pause(requests, Progress::Waiting(Box::new(run))) {
+            // The client could not approve anything. Calls that ran must not run again, so its decisions stay used.
+            self.continued = None;
+            let message = format!(
+                "calls of the response need approval, and the conversation cannot be stored until then: {error}"
+            );
+            return self.fail(ClientError::new(ErrorKind::TooLarge, message));
+        }
+        shown.into_iter().chain(shown_calls).for_each(|event| self.emit(event));
         self.done(StopReason::End);
     }
 
-    fn pause(&self, requests: ApprovalRequests, progress: Progress) {
+    /// Returns the calls that wait for approval, and the events that show them; `None` if the response has failed.
+    fn approval_requests(&mut self, calls: &[PendingCall]) -> Option<(Vec<PausedCall>, Vec<ClientEvent>)> {
+        let (mut approvals, mut events) = (Vec::new(), Vec::new());
+        for call in calls {
+            let request_id = self.new_id("mcpr_")?;
+            let server = self.agent.tools().server_of(&call.name);
+            let server = server.map(|server| self.label(server.name)).unwrap_or_default();
+            let name = self.agent.tools().original_name(&call.name).unwrap_or_else(|| call.name.clone());
+            events.push(ClientEvent::ApprovalRequest {
+                id: request_id.clone(),
+                server,
+                name,
+                arguments: call.arguments.clone(),
+            });
+            approvals.push(PausedCall { request_id, call_id: call.id.clone() });
+        }
+        Some((approvals, events))
+    }
+
+    fn pause(&self, requests: ApprovalRequests, progress: Progress) -> Result<(), NotStored> {
         let paused = PausedRun { agent: self.agent.clone(), requests, progress };
-        self.context.paused.store(&self.context.principal, paused);
+        self.context.paused.store(&self.context.principal, paused)
     }
 
     /// Stores the run again if the client does not get the response to its decisions, so that it can repeat its request.
@@ -124,26 +145,37 @@ impl Exchange {
             // What has happened must not happen again.
             run.take_emitted().into_iter().for_each(|event| self.read(event));
         }
-        let Some(Continued { mut requests, before, mut events, is_complete }) = self.continued.take() else {
-            return;
-        };
+        let Some(continued) = self.continued.take() else { return };
         self.has_called = false;
+        let (requests, progress) = self.interrupted(continued);
+        if let Err(error) = self.pause(requests, progress) {
+            tracing::warn!(%error, "the response to an approval cannot be requested again");
+        }
+    }
+
+    /// Returns how far the response is that the client did not get.
+    fn interrupted(&mut self, continued: Continued) -> (ApprovalRequests, Progress) {
+        let Continued { mut requests, before, mut events, is_complete } = continued;
         if let Some(before) = before {
-            return self.pause(requests, before);
+            return (requests, before);
         }
         if is_complete {
             let ApprovalRequests { approvals, owns_tools, .. } = requests;
             let requests = ApprovalRequests { approvals, owns_tools, ..ApprovalRequests::default() };
-            return self.pause(requests, Progress::Complete(events));
+            return (requests, Progress::Complete(events));
         }
-        requests.messages = std::mem::take(&mut self.messages);
+        let earlier = std::mem::replace(&mut requests.messages, std::mem::take(&mut self.messages));
         // The last text may be incomplete; the model writes it again.
         requests.messages.pop_if(|last| last.role == Role::Assistant && last.calls().next().is_none());
+        let added = requests.messages.iter().skip(earlier.len()).filter(|message| message.role == Role::User);
+        let mut added = added.flat_map(|message| &message.content);
+        requests.has_user_content |= added.any(|block| matches!(block, Block::Content(_)));
         let messages = requests.history.iter().chain(&requests.messages).cloned();
-        let settings = requests.settings.clone();
-        let run = Run::resume(settings, messages, self.agent.tools().tools(), self.agent.model().limits());
+        let (settings, limits) = (requests.settings.clone(), self.agent.model().limits());
+        let run =
+            Run::resume_with_started(settings, messages, self.agent.tools().tools(), limits, &self.started);
         events.retain(|event| matches!(event, ClientEvent::ServerCall(_)));
-        self.pause(requests, Progress::Interrupted(Box::new(run), events));
+        (requests, Progress::Interrupted(Box::new(run), events))
     }
 }
 

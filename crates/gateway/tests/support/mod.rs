@@ -134,7 +134,8 @@ impl ModelCatalog for OneModel {
     }
 }
 
-/// The tools of the servers: `lookup`, `fail`, `picture`, `wait`, and `delete`, which needs approval.
+/// The tools of the servers: `lookup`, `fail`, `picture`, `wait`, and `delete`, which needs approval and can be made to
+/// run forever.
 pub(crate) fn tools(running: &Running) -> Arc<dyn Toolbox> {
     let tool = |name: &str, properties: Value| {
         let mut tool = Tool::new(name, json!({"type": "object", "properties": properties}));
@@ -148,7 +149,7 @@ pub(crate) fn tools(running: &Running) -> Arc<dyn Toolbox> {
         running.now.fetch_add(1, Ordering::SeqCst);
         Leaving(running.now.clone())
     };
-    let count = counted.clone();
+    let (count, count_deletion) = (counted.clone(), counted.clone());
     let key = |arguments: &serde_json::Map<String, Value>| {
         arguments.get("key").map_or(String::new(), |key| key.as_str().unwrap_or_default().to_owned())
     };
@@ -170,7 +171,15 @@ pub(crate) fn tools(running: &Running) -> Arc<dyn Toolbox> {
                 let picture = picture.clone();
                 async move { Ok::<_, String>(picture) }
             })
-            .with(tool("delete", json!({})), |_| async { Ok::<_, String>("deleted") })
+            .with(tool("delete", json!({})), move |arguments| {
+                let held = arguments.contains_key("hold").then(&count_deletion);
+                async move {
+                    if let Some(_leaving) = held {
+                        std::future::pending::<()>().await;
+                    }
+                    Ok::<_, String>("deleted")
+                }
+            })
             .with(tool("wait", json!({"milliseconds": {"type": "integer"}})), move |arguments| {
                 let leaving = counted();
                 let milliseconds = arguments.get("milliseconds").and_then(Value::as_u64).unwrap_or(3_600_000);
@@ -261,6 +270,15 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
         ("late", 1) => with_text("Then.", ScriptedTurn::calls([weather("1", "Paris"), lookup("2", "b")])),
         ("picture", 0) => ScriptedTurn::calls([("1", "picture", json!({}))]),
         ("delete", 0) => ScriptedTurn::calls([("1", "delete", json!({}))]),
+        // More calls than run at the same time; all but the last do not end.
+        ("hold", 0) => {
+            let held =
+                ["1", "2", "3", "4", "5", "6", "7", "8"].map(|id| (id, "delete", json!({"hold": true})));
+            ScriptedTurn::calls(held.into_iter().chain([("9", "delete", json!({}))]))
+        }
+        ("comment-hold", 0) => {
+            with_text("A comment.", ScriptedTurn::calls([("1", "delete", json!({"hold": true}))]))
+        }
         ("tell-wait", 0) => {
             with_text("Wait.", ScriptedTurn::calls([("1", "wait", json!({"milliseconds": 500}))]))
         }
