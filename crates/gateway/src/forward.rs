@@ -1,6 +1,7 @@
 //! Requests that need nothing from the gateway. The provider gets the client's bytes unchanged except for the name of the
 //! model, and the client gets the provider's response.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,9 +84,10 @@ impl Body {
     fn for_provider(&self, model: &str, api_support: ApiSupport) -> Bytes {
         let name = Value::from(model).to_string();
         let model = self.fields.get("model").map(|field| (field.value.clone(), name.as_str()));
-        let limit = self.fields.get("max_completion_tokens").filter(|_| api_support == ApiSupport::Partial);
-        let limit = limit.map(|field| (field.key.clone(), "max_tokens"));
-        let mut edits: Vec<_> = model.into_iter().chain(limit).collect();
+        let mut edits: Vec<_> = model.into_iter().collect();
+        if api_support == ApiSupport::Partial {
+            edits.extend(self.limit_edits());
+        }
         edits.retain(|(range, text)| self.bytes[range.clone()] != *text.as_bytes());
         edits.sort_by_key(|(range, _)| range.start);
         if edits.is_empty() {
@@ -100,6 +102,18 @@ impl Body {
         }
         body.extend_from_slice(&self.bytes[position..]);
         body.freeze()
+    }
+
+    /// Returns the edits after which `max_tokens` has the output limit. At most one of the two fields is set.
+    fn limit_edits(&self) -> Vec<(Range<usize>, &'static str)> {
+        let key = |name: &str| self.fields.get(name).map(|field| field.key.clone());
+        match (key("max_completion_tokens"), key("max_tokens")) {
+            (Some(limit), None) => vec![(limit, "max_tokens")],
+            (Some(limit), Some(null)) if self.sets("max_completion_tokens") => {
+                vec![(limit, "max_tokens"), (null, "max_completion_tokens")]
+            }
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -129,7 +143,7 @@ impl Inner {
         if is_ours || body.raw("toolwire").is_some() || own_keys.iter().any(|key| body.sets(key)) {
             return Ok(None);
         }
-        let has_both_limits = body.raw("max_completion_tokens").is_some() && body.raw("max_tokens").is_some();
+        let has_both_limits = body.sets("max_completion_tokens") && body.sets("max_tokens");
         if has_both_limits && served.api_support == ApiSupport::Partial {
             return Ok(None);
         }

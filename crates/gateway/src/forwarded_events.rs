@@ -70,6 +70,8 @@ pub(crate) struct Events {
     upstream: Arc<dyn Upstream>,
     /// Whether the events are those of the family, so that the last one is known.
     pub(crate) has_known_end: bool,
+    /// Whether an event that ends the response was passed on. Others may follow it, for example with statistics of the server.
+    has_end: bool,
     partial: PartialEvent,
     /// The last event with data. Only the beginning of a very long one.
     last: Bytes,
@@ -83,7 +85,7 @@ impl Events {
         upstream: Arc<dyn Upstream>,
     ) -> Events {
         let (partial, last) = (PartialEvent::default(), Bytes::new());
-        Events { family, request_id, model, upstream, has_known_end: true, partial, last }
+        Events { family, request_id, model, upstream, has_known_end: true, has_end: false, partial, last }
     }
 
     /// Returns what can be passed on now.
@@ -99,6 +101,8 @@ impl Events {
             }
             return bytes;
         }
+        self.has_end |= may_end_response(self.family, &bytes)
+            && events(&bytes).any(|event| ends_response(self.family, event));
         if let Some(last) = last_event(&bytes) {
             self.last = bytes.slice(last..);
         }
@@ -107,14 +111,15 @@ impl Events {
 
     /// Whether the last event of the response has arrived.
     fn has_ended(&self) -> bool {
-        self.has_known_end && self.partial.bytes.is_empty() && ends_response(self.family, &self.last)
+        let has_end = || self.has_end || ends_response(self.family, &self.last);
+        self.has_known_end && self.partial.bytes.is_empty() && has_end()
     }
 
     /// Returns the rest of a stream that ends, or an error if the response is not complete.
     fn finish(&mut self) -> Result<Bytes, ClientError> {
         let rest = self.partial.bytes.split().freeze();
         let is_complete = |event: &[u8]| ends_response(self.family, event);
-        if !self.has_known_end || is_complete(&self.last) || is_complete(&rest) {
+        if !self.has_known_end || self.has_end || is_complete(&self.last) || is_complete(&rest) {
             return Ok(self.redacted(rest));
         }
         let problem = "the stream ended before the response was complete".to_owned();
@@ -127,14 +132,11 @@ impl Events {
             return bytes;
         }
         let mut redacted = BytesMut::with_capacity(bytes.len());
-        let mut rest = &bytes[..];
-        while !rest.is_empty() {
-            let (event, following) = rest.split_at(first_event(rest));
+        for event in events(&bytes) {
             match self.redacted_error(event) {
                 Some(error) => redacted.extend_from_slice(error.as_bytes()),
                 None => redacted.extend_from_slice(event),
             }
-            rest = following;
         }
         redacted.freeze()
     }
@@ -165,6 +167,25 @@ fn read_event(event: &[u8]) -> (Option<String>, Vec<u8>) {
         }
     }
     (name, data)
+}
+
+/// Whether one of these events may end the response. Reading each event would cost more than passing it on.
+fn may_end_response(family: Family, events: &[u8]) -> bool {
+    let contains = |text: &str| memmem::find(events, text.as_bytes()).is_some();
+    match family {
+        Family::Anthropic => contains("message_stop") || contains("error"),
+        Family::OpenAiResponses => ["response.completed", "response.incomplete", "response.failed", "error"]
+            .into_iter()
+            .any(contains),
+        _ => {
+            let key = b"finish_reason\"";
+            let is_set = |position: usize| {
+                let value = events[position + key.len()..].trim_ascii_start();
+                !value.strip_prefix(b":").unwrap_or(value).trim_ascii_start().starts_with(b"null")
+            };
+            contains("[DONE]") || contains("error") || memmem::find_iter(events, key).any(is_set)
+        }
+    }
 }
 
 /// Whether a response is complete after this event. Some servers end Chat Completions without `[DONE]`.
@@ -240,6 +261,16 @@ fn first_event(bytes: &[u8]) -> usize {
     (2..=bytes.len()).find(|end| is_end(&bytes[..*end])).unwrap_or(bytes.len())
 }
 
+/// Splits bytes into events, each with the empty line after it.
+fn events(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let (event, following) = rest.split_at(first_event(rest));
+        rest = following;
+        (!event.is_empty()).then_some(event)
+    })
+}
+
 /// Returns the position of the last event with data.
 fn last_event(bytes: &[u8]) -> Option<usize> {
     let mut end = bytes.len();
@@ -258,140 +289,4 @@ fn last_event(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 #[allow(clippy::result_large_err)]
-mod tests {
-    use std::time::Duration;
-
-    use futures::future::BoxFuture;
-
-    use super::*;
-    use crate::catalog::{ForwardedRequest, ForwardedResponse};
-
-    struct Provider;
-
-    impl Upstream for Provider {
-        fn model_id(&self) -> &str {
-            "m"
-        }
-
-        fn forward(&self, _: ForwardedRequest) -> BoxFuture<'_, Result<ForwardedResponse, ModelError>> {
-            Box::pin(std::future::pending())
-        }
-
-        fn redact(&self, error: Value) -> Value {
-            serde_json::from_str(&error.to_string().replace("sk-secret", "…")).expect("JSON")
-        }
-    }
-
-    type Parts = Vec<Result<&'static str, ModelError>>;
-
-    async fn passed(parts: Parts, family: Option<Family>) -> (String, bool) {
-        let parts = stream::iter(parts.into_iter().map(|part| part.map(Bytes::from))).boxed();
-        let deadline = Instant::now() + Duration::from_secs(60);
-        let events = |family| Events::new(family, "req_1".to_owned(), "m".to_owned(), Arc::new(Provider));
-        let mut passed = Box::pin(pass_on(parts, deadline, family.map(events)));
-        let mut text = String::new();
-        while let Some(part) = passed.next().await {
-            match part {
-                Ok(bytes) => text.push_str(&String::from_utf8_lossy(&bytes)),
-                Err(Interrupted) => return (text, true),
-            }
-        }
-        (text, false)
-    }
-
-    fn broken() -> ModelError {
-        ModelError::Broken { model: "m".to_owned(), problem: "the connection was reset".to_owned() }
-    }
-
-    #[tokio::test]
-    async fn an_error_follows_the_last_complete_event() {
-        let parts = vec![Ok("data: 1\n\ndata: "), Ok("2\n"), Ok("\nda"), Err(broken())];
-        let (text, is_interrupted) = passed(parts, Some(Family::Anthropic)).await;
-        let (events, error) = text.split_at("data: 1\n\ndata: 2\n\n".len());
-        assert_eq!((events, is_interrupted), ("data: 1\n\ndata: 2\n\n", false));
-        assert!(error.starts_with("event: error\ndata: {\"type\":\"error\""), "{error}");
-        assert!(error.contains("\"request_id\":\"req_1\"") && error.ends_with("\n\n"), "{error}");
-    }
-
-    #[tokio::test]
-    async fn bytes_stay_as_they_are() {
-        for end in ["\n\n", "\r\n\r\n", ""] {
-            let whole = format!(
-                "event: a\ndata: {{\"text\":\"error\"}}{end}: b\n\ndata: {{\"type\":\"message_stop\"}}{end}"
-            );
-            let bytes: &'static str = whole.clone().leak();
-            let parts = (0..bytes.len()).map(|index| Ok(&bytes[index..=index])).collect();
-            assert_eq!(passed(parts, Some(Family::Anthropic)).await, (whole.clone(), false));
-            assert_eq!(passed(vec![Ok(bytes)], Some(Family::Anthropic)).await, (whole, false));
-        }
-        assert_eq!(passed(vec![Ok("abc"), Err(broken())], None).await, ("abc".to_owned(), true));
-        assert_eq!(passed(vec![Ok("abc")], None).await, ("abc".to_owned(), false));
-    }
-
-    /// The connection may be closed properly in the middle of a response.
-    #[tokio::test]
-    async fn a_stream_without_its_last_event_ends_with_an_error() {
-        let choice = r#"{"choices":[{"index":0,"delta":{"content":"[DONE]"},"finish_reason":null}]}"#;
-        let finish = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
-        let usage = r#"{"choices":[],"usage":{"total_tokens":1}}"#;
-        let delta = r#"{"type":"content_block_delta","delta":{"text":"message_stop"}}"#;
-        for (family, data, is_complete) in [
-            (Family::OpenAiChat, "[DONE]", true),
-            (Family::OpenAiChat, finish, true),
-            (Family::OpenAiChat, usage, true),
-            (Family::OpenAiChat, r#"{"error":{"message":"no"}}"#, true),
-            (Family::OpenAiChat, choice, false),
-            (Family::Anthropic, r#"{"type":"message_stop"}"#, true),
-            (Family::Anthropic, r#"{"type":"error","error":{}}"#, true),
-            (Family::Anthropic, delta, false),
-            (Family::OpenAiResponses, r#"{"type":"response.completed"}"#, true),
-            (Family::OpenAiResponses, r#"{"type":"response.incomplete"}"#, true),
-            (Family::OpenAiResponses, r#"{"type":"response.failed"}"#, true),
-            (Family::OpenAiResponses, r#"{"type":"response.output_text.done"}"#, false),
-        ] {
-            let sent: &'static str = format!("data: {{}}\n\ndata: {data}\n\n: ping\n\n").leak();
-            let (text, _) = passed(vec![Ok(sent)], Some(family)).await;
-            let end = text.strip_prefix(sent).unwrap_or_else(|| panic!("{family:?}: {text}"));
-            let is_error = end.contains("\"error\"") && end.contains("interrupted") && end.ends_with("\n\n");
-            assert_eq!((end.is_empty(), is_error), (is_complete, !is_complete), "{family:?}: {text}");
-            let (text, _) = passed(vec![Ok(sent), Err(broken())], Some(family)).await;
-            assert_eq!(text == sent, is_complete, "{family:?}: {text}");
-        }
-        // Half an event is not passed on.
-        let (text, _) = passed(vec![Ok("data: {}\n\ndata: {\"a"), Ok("b")], Some(Family::Anthropic)).await;
-        assert!(text.starts_with("data: {}\n\nevent: error\n"), "{text}");
-    }
-
-    #[tokio::test]
-    async fn errors_contain_no_keys() {
-        let text = "data: {\"text\":\"sk-secret is not an error\"}\n\n";
-        for (name, error) in [
-            ("", r#"{"error":{"message":"the key sk-secret is wrong"}}"#),
-            ("event: error\n", r#"{"type":"error","error":{"message":"the key sk-secret is wrong"}}"#),
-            ("event: error\n", r#"{"type":"error","message":"the key sk-secret is wrong"}"#),
-            (
-                "event: response.failed\n",
-                r#"{"type":"response.failed","response":{"error":{"message":"the key sk-secret is wrong"}}}"#,
-            ),
-        ] {
-            for family in [Family::OpenAiChat, Family::OpenAiResponses, Family::Anthropic] {
-                let sent: &'static str = format!("{text}{name}data: {error}\n\ndata: [DONE]\n\n").leak();
-                let expected = sent.replace("the key sk-secret", "the key …");
-                assert_eq!(passed(vec![Ok(sent)], Some(family)).await, (expected.clone(), false));
-                let parts = (0..sent.len()).map(|index| Ok(&sent[index..=index])).collect();
-                assert_eq!(passed(parts, Some(family)).await, (expected, false));
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn a_very_long_event_is_not_held() {
-        let long: &'static str = "x".repeat(MAX_HELD_BYTES + 1).leak();
-        let (text, _) = passed(vec![Ok(long), Err(broken())], Some(Family::Anthropic)).await;
-        assert!(text.starts_with(&format!("{long}\n\nevent: error\n")));
-        let last: &'static str = format!("event: response.completed\ndata: {long}").leak();
-        let parts = vec![Ok(last), Ok("x\n"), Ok("\n")];
-        let (text, _) = passed(parts, Some(Family::OpenAiResponses)).await;
-        assert_eq!(text, format!("{last}x\n\n"));
-    }
-}
+mod tests;

@@ -52,7 +52,7 @@ pub struct GatewayLimits {
     #[serde(deserialize_with = "count")]
     pub all_bodies_bytes: usize,
     /// The maximum size of the bodies of one client at the same time; by default a quarter of all. A client is a key, or an address
-    /// if there are not several keys. For this machine, there is no limit without keys.
+    /// if there is at most one key; then, loopback addresses have no limit.
     #[serde(deserialize_with = "optional_count")]
     pub all_bodies_bytes_per_client: Option<usize>,
     /// The maximum size of what is stored for later requests: hidden rounds, items and paused runs, each.

@@ -180,11 +180,11 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
     let without_verbatim = |request: &mut ModelRequest| match native_tool(request) {
         Some(tool) => {
             let problem = format!(
-                "the tool `{tool}` exists only in the client's API, and the request must be written in another form"
+                "the tool `{tool}` can only be sent as the client defined it, and this request must be converted"
             );
-            let hint =
-                "remove this tool, or requirements such as a choice of tools and a form of the response"
-                    .to_owned();
+            let hint = "remove this tool, or what requires the conversion: a named tool choice, a schema for the response, or \
+                        tools with similar names"
+                .to_owned();
             Err(unusable(problem, hint))
         }
         None => {

@@ -22,9 +22,6 @@ const PATH: &str = "/v1/chat/completions";
 /// The maximum wait for something that happens in any case.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Requests end soon, so that a test of slow clients does.
-const SHORT_TIMEOUTS: [&str; 2] = ["timeout http-request 2s", "timeout http-keep-alive 1s"];
-
 /// A model that repeats the question.
 fn repeating(request: &ReceivedRequest) -> ScriptedResponse {
     ScriptedResponse::Output(ModelOutput::text(&format!("you said {}", said(request))))
@@ -46,14 +43,14 @@ struct Proxied {
 }
 
 impl Proxied {
-    async fn start(name: &str, script: Script, options: &[&str]) -> Proxied {
+    /// Starts a gateway with these limits, and a proxy with these options.
+    async fn start(name: &str, script: Script, limits: Value, options: &[&str]) -> Proxied {
         let provider = FakeProvider::start(Api::OpenAiChat, script).await;
         let mut config = with_provider(&provider, "openai");
-        config["toolwire"]["gateway"] =
-            json!({"hosts": [HOST], "limits": {"bodyTimeout": "1s", "headerTimeout": "1s"}});
+        config["toolwire"]["gateway"] = json!({"hosts": [HOST], "limits": limits});
         let served = serve(&folder(&format!("haproxy-{name}"), Some(&config)), &[]);
         let address: SocketAddr = served.url.strip_prefix("http://").unwrap().parse().unwrap();
-        let proxy = HaProxy::start(address, &[&SHORT_TIMEOUTS, options].concat());
+        let proxy = HaProxy::start(address, options);
         Proxied { provider, _served: served, proxy }
     }
 
@@ -218,7 +215,8 @@ fn corpus(outer: &str, smuggled: &str) -> Vec<String> {
 async fn requests_with_an_ambiguous_end_affect_no_other_client() {
     // By default, HAProxy refuses most of them.
     for (name, options) in [("strict", &[][..]), ("lenient", &["option accept-invalid-http-request"])] {
-        let proxied = Proxied::start(&format!("smuggling-{name}"), Script::from_fn(repeating), options).await;
+        let script = Script::from_fn(repeating);
+        let proxied = Proxied::start(&format!("smuggling-{name}"), script, json!({}), options).await;
         let requests = corpus("outer", "hidden");
         for (number, _) in requests.iter().enumerate() {
             let (outer, hidden) = (format!("outer {number}."), format!("hidden {number}."));
@@ -240,7 +238,10 @@ async fn requests_with_an_ambiguous_end_affect_no_other_client() {
 /// 19 and 51: slow clients behind the proxy end, and others are served in the meantime.
 #[tokio::test]
 async fn slow_clients_behind_haproxy_end_and_others_are_served() {
-    let proxied = Proxied::start("slow", Script::from_fn(repeating), &[]).await;
+    // Slow requests end soon.
+    let limits = json!({"bodyTimeout": "1s", "headerTimeout": "1s"});
+    let options = ["timeout http-request 2s", "timeout http-keep-alive 1s"];
+    let proxied = Proxied::start("slow", Script::from_fn(repeating), limits, &options).await;
     let head = format!("POST {PATH} HTTP/1.1\r\nhost: {HOST}\r\ncontent-type: application/json\r\n");
     let starts = [
         head.clone(),
@@ -272,7 +273,8 @@ async fn streams_pass_haproxy_at_once_and_end_with_their_client() {
     let streaming = move |_: &ReceivedRequest| {
         ScriptedResponse::Delivered(ModelOutput::text("first second third"), delivery.clone())
     };
-    let proxied = Proxied::start("streams", Script::from_fn(streaming), &["option abortonclose"]).await;
+    let script = Script::from_fn(streaming);
+    let proxied = Proxied::start("streams", script, json!({}), &["option abortonclose"]).await;
     let mut body = question("hi");
     body["stream"] = json!(true);
     for is_abandoned in [false, true] {

@@ -143,6 +143,21 @@ async fn other_servers_get_the_limit_under_the_name_that_they_know() {
     let received = provider.requests().pop().unwrap();
     let expected = body(r#""max_tokens" : 50"#).replace("\"up\"", "\"real-name\"");
     assert_eq!(String::from_utf8_lossy(&received.bytes), expected);
+    for (sent, expected) in [
+        (
+            r#""max_completion_tokens":50,"max_tokens":null"#,
+            r#""max_tokens":50,"max_completion_tokens":null"#,
+        ),
+        (
+            r#""max_completion_tokens":null,"max_tokens":40"#,
+            r#""max_completion_tokens":null,"max_tokens":40"#,
+        ),
+    ] {
+        assert_eq!(send(body(sent)).await, 200, "`null` means absent: {sent}");
+        let received = provider.requests().pop().unwrap();
+        let expected = body(expected).replace("\"up\"", "\"real-name\"");
+        assert_eq!(String::from_utf8_lossy(&received.bytes), expected);
+    }
     let both =
         body(r#""max_completion_tokens":50,"max_tokens":40"#).replace("\"logprobs\":true", "\"seed\":1");
     assert_eq!(send(both).await, 200);
@@ -263,6 +278,20 @@ async fn references_to_stored_data_need_an_account_of_ones_own() {
             r#"{"model":"up","input":"hi","tools":[{"type":"code_interpreter","container":"cntr_1"}]}"#,
             "container",
         ),
+        // A second key or another spelling hides no reference.
+        (
+            r#"{"model":"up","input":[{"type":"image_generation_call","id":"ig_1","Result":"aW1n"}]}"#,
+            "image_generation_call",
+        ),
+        (
+            r#"{"model":"up","input":[{"type":"reasoning","id":"rs_1","encrypted_content":null,"encrypted_content":"YQ"}]}"#,
+            "reasoning",
+        ),
+        (
+            r#"{"model":"up","input":[{"type":"message","id":"msg_1","role":"user","content":"hi","Type":"item_reference"}]}"#,
+            "item_reference",
+        ),
+        (r#"{"model":"up","input":[{"id":"msg_1","role":null}]}"#, "item_reference"),
     ] {
         let (status, error) = send(body).await;
         assert_eq!((status, &error["error"]["param"]), (400, &json!(key)), "{body}: {error}");
