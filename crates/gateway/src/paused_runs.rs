@@ -182,10 +182,7 @@ impl PausedRuns {
 }
 
 /// Returns the decision about each call. The first response to a request counts.
-fn decisions<'r>(
-    requests: &'r ApprovalRequests,
-    responses: &[ApprovalResponse],
-) -> Vec<(&'r str, Decision)> {
+fn decisions<'r>(requests: &'r ApprovalRequests, responses: &[ApprovalResponse]) -> Vec<(&'r str, Decision)> {
     let responses: HashMap<&str, &ApprovalResponse> =
         responses.iter().rev().map(|response| (response.request_id.as_str(), response)).collect();
     let decision = |call: &'r PausedCall| {
