@@ -308,7 +308,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Which calls need approval. By default, tools that only read or only add run, and all others need it.
+    /// Which calls need approval. By default, tools that only read or only add data run without it.
     pub fn approvals(mut self, policy: ApprovalPolicy) -> AgentBuilder {
         self.settings.approvals = policy;
         self

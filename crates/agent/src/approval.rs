@@ -72,7 +72,7 @@ pub struct PendingCall {
 pub enum Decision {
     /// This call runs.
     Once,
-    /// This call and all later calls of the same tool in this run run.
+    /// This call runs without further approval, and so do all later calls of the same tool in this conversation.
     Always,
     /// The call does not run. Its result tells the model the reason.
     No { because: Option<String> },

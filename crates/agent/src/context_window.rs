@@ -25,7 +25,7 @@ const MIN_CALIBRATION_TOKENS: u64 = 200;
 /// The number of requests in a row that may be refused as too long.
 const MAX_REFUSALS: u32 = 5;
 
-/// If a provider refuses a request and does not state the window, it is assumed to be this part of the request, in
+/// The assumed size of the window if a provider refuses a request without stating it: a share of the request, in
 /// percent.
 const ASSUMED_WINDOW_PERCENT: u64 = 70;
 
@@ -43,10 +43,10 @@ pub(crate) struct ContextWindow {
     counted: Option<u64>,
     /// The provider's tokens per thousand estimated tokens; never below a thousand.
     per_thousand: Option<u64>,
-    /// The size of the window, as far as refused requests show it.
+    /// The size of the window, derived from refused requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     learned: Option<u64>,
-    /// The model whose counts and refusals these are.
+    /// The model that `per_thousand`, `counted` and `learned` apply to.
     #[serde(skip_serializing_if = "String::is_empty")]
     model: String,
     /// The number of requests in a row that were refused as too long.
@@ -181,7 +181,7 @@ impl ContextWindow {
         self.counted = None;
     }
 
-    /// Returns what requests lack now, if that was not returned before.
+    /// Returns what requests omit now, if it changed since the last call.
     pub(crate) fn take_reduction(&mut self) -> Option<ContextReduction> {
         if self.compaction == self.reported {
             return None;

@@ -62,7 +62,7 @@ impl ToolEmbeddings {
         background.spawn(async move { vectors.update(&*embedder, catalog).await });
     }
 
-    /// Returns what each of the queries has in common with the tools.
+    /// Returns the similarities of the tools to each query.
     pub(crate) async fn similarities(
         &self,
         catalog: &Catalog,

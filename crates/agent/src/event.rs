@@ -71,7 +71,7 @@ pub struct ContextUse {
     pub size: Option<u64>,
 }
 
-/// The parts of the history that requests lack.
+/// The parts of the history that requests omit or shorten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContextReduction {

@@ -353,7 +353,7 @@ impl Run {
         self.unsaved.push(UnsavedMessage { message, usage });
     }
 
-    /// Adds a message of the model, with the usage that no message has yet.
+    /// Adds a message of the model, with the usage that is not assigned to a message yet.
     fn add_response(&mut self, message: Message) {
         let usage = mem::take(&mut self.turn.unattributed);
         self.add(message, (usage != Usage::default()).then_some(usage));

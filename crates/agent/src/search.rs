@@ -37,7 +37,7 @@ const ACTION_WEIGHT: f32 = 0.25;
 /// The weight of the most similar text, if embeddings are known; the best match of the terms has the weight 1.
 const SIMILARITY_WEIGHT: f32 = 1.2;
 
-/// A word that fewer tools have is often a name.
+/// A word is compared by meaning only if at least this many tools have it. Other words are often names.
 const MIN_TOOLS_OF_WORD: usize = 2;
 
 /// A query term that no tool has also matches the known terms that differ in one letter, if it has at least

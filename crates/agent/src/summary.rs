@@ -1,4 +1,4 @@
-//! Summarizes the start of a conversation with the model itself.
+//! Summarizes the start of a conversation, with the model that the conversation uses.
 //!
 //! The messages are sent as one text, in parts if they exceed the window: each part is summarized together with the
 //! summary of the parts before it. No tools are offered, and the history stays as it is.

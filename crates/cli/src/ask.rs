@@ -120,7 +120,7 @@ async fn resumed_conversation(
     let found = match &args.resume {
         Some(reference) if reference.trim().is_empty() => {
             return Err(CommandError::usage("`--resume` does not name a conversation")
-                .with_hint("add its id or words of it; `--continue` continues the last conversation"));
+                .with_hint("add its id or words from it; `--continue` continues the last conversation"));
         }
         Some(reference) => find::one(store, reference).await?,
         None if args.continue_last => find::last(store).await?.ok_or_else(|| {

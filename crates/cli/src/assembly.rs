@@ -19,7 +19,8 @@ pub(crate) fn models(settings: &Settings) -> Result<Models, CommandError> {
 }
 
 /// Returns the model of the command line, else of the configuration, else the default model of a provider whose key
-/// is set, else `demo`. Also returns the reason if the user named none.
+/// is set, else `demo`. If the user named no model, also returns the
+/// reason for the choice.
 pub(crate) fn choose_model(
     argument: Option<&str>,
     settings: &Settings,
@@ -42,7 +43,7 @@ pub(crate) fn print_notes(loaded: &LoadedConfig, model: &Arc<dyn Model>, reason:
     let (note, hint) = match (loaded.is_demo(), is_demo_model) {
         (true, true) => (
             "using the demo server and `demo`, which is not a language model".to_owned(),
-            Some("`toolwire import` adds servers; ANTHROPIC_API_KEY or another key, a model"),
+            Some("add servers with `toolwire import`, and set a key such as ANTHROPIC_API_KEY"),
         ),
         (true, false) => (
             "no servers are configured; using the demo server".to_owned(),

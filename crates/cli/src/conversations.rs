@@ -171,7 +171,7 @@ async fn execute(action: &Action, store: Arc<dyn Conversations>) -> Result<(), C
     }
 }
 
-/// Returns the width of the terminal, or that of lines for a program.
+/// Returns the width of the terminal, or the width of lines that a program reads.
 fn columns() -> usize {
     const PROGRAM_COLUMNS: usize = 200;
     if io::stdout().is_terminal() { terminal_size().columns } else { PROGRAM_COLUMNS }

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 /// Whether an interrupt exits the process at once.
 static EXIT_AT_ONCE: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
 
-/// Makes an interrupt exit the process with code 130, instead of a death by signal: only shells translate
-/// that to 130, other parent processes do not.
+/// Makes an interrupt exit the process with code 130, instead of ending it with the signal. Shells report
+/// that as 130 too, but other parent processes do not.
 pub(crate) fn exit_on_interrupt() {
     // If the handler cannot be set, the default action of the signal still ends the process.
     let _ = signal_hook::flag::register_conditional_shutdown(

@@ -48,7 +48,7 @@ impl BodyFacts {
     }
 }
 
-/// A value, as far as the object that contains it must know it.
+/// The facts about a value that the object around it needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     Null,

@@ -73,7 +73,7 @@ pub(crate) struct Events {
     /// Whether an event that ends the response was passed on. Others may follow it, for example with statistics of the server.
     has_end: bool,
     partial: PartialEvent,
-    /// The last event with data. Only the beginning of a very long one.
+    /// The last event with data. Of a very long event, only its beginning.
     last: Bytes,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct PausedRun {
     pub(crate) progress: Progress,
 }
 
-/// How far the response to the client's decisions is.
+/// The progress of the response to the client's decisions.
 #[derive(Clone)]
 pub(crate) enum Progress {
     /// The client has not decided, or nothing has happened since.
@@ -169,7 +169,7 @@ impl PausedRuns {
         };
         match self.0.take(principal, ids(), check)? {
             Some(paused) => {
-                Arc::into_inner(paused).ok_or_else(|| Failure::new(ErrorKind::Internal, "the run is gone"))
+                Arc::into_inner(paused).ok_or_else(|| Failure::new(ErrorKind::Internal, "the paused run is no longer stored"))
             }
             None => {
                 let ids: Vec<String> = ids().map(|id| format!("`{id}`")).collect();

@@ -77,7 +77,7 @@ struct Entry<T> {
     bytes: usize,
 }
 
-/// What one key stores.
+/// The stored values of one key.
 #[derive(Default)]
 struct Owner {
     numbers: BTreeSet<u64>,

@@ -51,8 +51,8 @@ pub struct GatewayLimits {
     /// The maximum size of the bodies of all requests at the same time.
     #[serde(deserialize_with = "count")]
     pub all_bodies_bytes: usize,
-    /// The maximum size of the bodies of one client at the same time; by default a quarter of all. A client is a key, or an address
-    /// if there is at most one key; then, loopback addresses have no limit.
+    /// The maximum size of the bodies of one client at the same time; by default a quarter of all. If there are several
+    /// keys, a client is a key. Otherwise, a client is an address, and loopback addresses have no limit.
     #[serde(deserialize_with = "optional_count")]
     pub all_bodies_bytes_per_client: Option<usize>,
     /// The maximum size of what is stored for later requests: hidden rounds, items and paused runs, each.
@@ -104,7 +104,7 @@ impl GatewayLimits {
     pub(crate) const CONNECTIONS_PER_ADDRESS: usize = 256;
     pub(crate) const REQUESTS_PER_KEY: usize = 64;
 
-    /// The default share of one client is one of this many parts.
+    /// By default, one client gets one of this many equal shares.
     const SHARES: usize = 4;
 
     pub(crate) fn bodies_bytes_of_client(&self) -> usize {
@@ -117,7 +117,7 @@ impl GatewayLimits {
         self.state_bytes_per_key.unwrap_or(self.state_bytes / shares)
     }
 
-    /// Checks that the limits do not exclude each other.
+    /// Checks that the limits do not contradict each other.
     pub(crate) fn check(&self) -> Result<(), LimitError> {
         let shares = [
             ("allBodiesBytes", self.all_bodies_bytes),
@@ -135,7 +135,7 @@ impl GatewayLimits {
     }
 }
 
-/// A limit with which the gateway could not serve.
+/// A limit that would make the gateway unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
@@ -246,7 +246,7 @@ mod tests {
         }
     }
     #[test]
-    fn limits_that_exclude_each_other_are_refused() {
+    fn limits_that_contradict_each_other_are_refused() {
         let limits = GatewayLimits::default();
         assert_eq!(limits.check(), Ok(()));
         let refused = |limits: GatewayLimits| limits.check().expect_err("a wrong limit").to_string();

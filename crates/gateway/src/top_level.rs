@@ -127,7 +127,7 @@ impl TopLevel {
     }
 }
 
-/// Returns a key in the spelling that parsers which ignore case find it by. Go's also takes two other characters for letters.
+/// Returns a key as parsers that ignore case compare it. Go's parser also treats two other characters as `s` and `k`.
 pub(crate) fn folded(key: &str) -> Cow<'_, str> {
     let fold = |letter: char| match letter {
         '\u{17f}' => 's',

@@ -1,4 +1,5 @@
 //! Limits: many requests, large bodies, clients that stop reading, the client's own timeout, and the errors of providers.
+//! The numbers are those of `docs/security-tests.md`.
 
 #![allow(clippy::unwrap_used, clippy::result_large_err)]
 
@@ -133,7 +134,7 @@ async fn the_bodies_of_one_key_leave_room_for_others() {
 
 /// Limits with which no large body could be read, or with which the gateway could not start, are refused.
 #[tokio::test]
-async fn limits_that_exclude_each_other_are_refused_at_the_start() {
+async fn limits_that_contradict_each_other_are_refused_at_the_start() {
     for (connections, all_bodies_bytes, expected) in
         [(usize::MAX, 1 << 30, "`connections`"), (10, 1_000, "`allBodiesBytes`")]
     {

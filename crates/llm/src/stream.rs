@@ -198,7 +198,7 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
     let mut toolset = endpoint.toolset_cache.convert(&request, settings.dialect).await;
     let is_taken = |(name, _): &(String, String)| toolset.own_name(name).is_some();
     if request.verbatim.as_ref().is_some_and(|verbatim| verbatim.tools.iter().any(is_taken)) {
-        // A name in this dialect is that of a client's tool, so all tools are named together.
+        // A converted name is also the name of a client's tool, so all tools are converted together.
         without_verbatim(&mut request)?;
         toolset = endpoint.toolset_cache.convert(&request, settings.dialect).await;
     }

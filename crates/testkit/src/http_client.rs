@@ -1,6 +1,6 @@
 use std::sync::LazyLock;
 
-/// Makes `ring` the cryptography of TLS in this process. HTTP clients cannot be created without one.
+/// Installs `ring` as the cryptography provider of TLS in this process. HTTP clients cannot be created without one.
 pub fn install_tls_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

@@ -47,15 +47,15 @@ fn diverges(expression: &Expr) -> bool {
         }
         Expr::Match(choice) => choice.arms.iter().all(|arm| diverges(&arm.body)),
         Expr::If(choice) => match &choice.else_branch {
-            Some((_, otherwise)) => ends_elsewhere(&choice.then_branch) && diverges(otherwise),
+            Some((_, otherwise)) => ends_with_divergence(&choice.then_branch) && diverges(otherwise),
             None => false,
         },
-        Expr::Block(block) => ends_elsewhere(&block.block),
+        Expr::Block(block) => ends_with_divergence(&block.block),
         _ => false,
     }
 }
 
-fn ends_elsewhere(block: &Block) -> bool {
+fn ends_with_divergence(block: &Block) -> bool {
     matches!(block.stmts.last(), Some(Stmt::Expr(last, _)) if diverges(last))
 }
 

@@ -278,7 +278,7 @@ fn checked_tool(mut tool: Tool, plain_name: String, runner: ToolRunner, states: 
     let handler =
         CheckedTool { plain_name: plain_name.clone(), schema, has_secrets, states: states.clone(), runner };
     if let Some(support) = handler.task_support() {
-        tool.extra.insert("execution".to_owned(), json!({"taskSupport": support.word()}));
+        tool.extra.insert("execution".to_owned(), json!({"taskSupport": support.mcp_value()}));
     }
     Registered { tool, plain_name, handler: Arc::new(handler) }
 }

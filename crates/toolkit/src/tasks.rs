@@ -28,7 +28,7 @@ pub enum TaskStart {
 
 impl TaskSupport {
     /// Returns the value of `taskSupport` in a tool's `execution`.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn mcp_value(self) -> &'static str {
         if self.is_required { "required" } else { "optional" }
     }
 }

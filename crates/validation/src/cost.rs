@@ -26,12 +26,12 @@ const MAX_PATH_BYTES: usize = 50_000_000;
 /// The maximum depth of counting. If it is reached, the count is `u64::MAX`.
 const MAX_DEPTH: usize = 600;
 
-/// The maximum number of schemas on all paths through the references of a recursive schema, up to which the evaluations
-/// are not counted for each value.
+/// If the paths through the references of a recursive schema have at most this many schemas, the evaluations are not
+/// counted for each value.
 const MAX_UNFOLDED: u64 = 4_000;
 
 /// The maximum number of references on a path.
-const MAX_WAY: usize = 100;
+const MAX_PATH_REFERENCES: usize = 100;
 
 /// The growth of the number of evaluations of a schema.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl EvaluationCost {
     }
 }
 
-/// Returns the same number for a part of a schema.
+/// Like [`EvaluationCost::evaluations`], for a part of a schema.
 pub(crate) fn evaluations_of_part<'r>(root: &'r Value, part: &'r Value, value: &Value) -> u64 {
     Counter::new(root).count(part, Some(value))
 }
@@ -108,7 +108,7 @@ pub(crate) fn count_values(value: &Value) -> u64 {
 struct Unfolding<'r> {
     references: &'r References<'r>,
     /// The targets of the references on the current path.
-    way: Vec<usize>,
+    path: Vec<usize>,
     /// The targets of all references. A path starts at each of them.
     starts: Vec<&'r Value>,
     schemas: u64,
@@ -118,7 +118,7 @@ impl<'r> Unfolding<'r> {
     /// Returns the number of schemas on all paths; `None` if there are too many, or if a keyword evaluates others again.
     fn size(references: &'r References<'r>) -> Option<u64> {
         let starts = vec![references.root()];
-        let mut unfolding = Unfolding { references, way: Vec::new(), starts, schemas: 0 };
+        let mut unfolding = Unfolding { references, path: Vec::new(), starts, schemas: 0 };
         let mut next = 0;
         while let Some(start) = unfolding.starts.get(next).copied() {
             next += 1;
@@ -128,21 +128,21 @@ impl<'r> Unfolding<'r> {
     }
 
     fn follow(&mut self, target: &'r Value) -> Option<()> {
-        if self.way.contains(&address(target)) {
+        if self.path.contains(&address(target)) {
             return Some(());
         }
         if !self.starts.iter().any(|start| std::ptr::eq(*start, target)) {
             self.starts.push(target);
         }
-        self.way.push(address(target));
+        self.path.push(address(target));
         self.add(target)?;
-        self.way.pop();
+        self.path.pop();
         Some(())
     }
 
     fn add(&mut self, schema: &'r Value) -> Option<()> {
         self.schemas += 1;
-        if self.schemas > MAX_UNFOLDED || self.way.len() > MAX_WAY {
+        if self.schemas > MAX_UNFOLDED || self.path.len() > MAX_PATH_REFERENCES {
             return None;
         }
         for (keyword, operand) in schema.as_object().into_iter().flatten() {
@@ -173,7 +173,7 @@ struct Counter<'r> {
     references: References<'r>,
     /// Counts by the addresses of schema and value.
     counted: HashMap<(usize, usize), u64>,
-    /// A keyword was counted that makes the number of evaluations grow faster than the schema.
+    /// Whether a keyword was counted that makes the number of evaluations grow faster than the schema.
     multiplies: bool,
     steps: usize,
     depth: usize,
@@ -189,7 +189,7 @@ impl<'r> Counter<'r> {
         Counter { references, counted: HashMap::new(), multiplies: false, steps: 0, depth: 0 }
     }
 
-    /// Returns the number of schemas that apply to the same value, where it is largest.
+    /// Returns the largest number of schemas that apply to the same value.
     fn max_in_place(&mut self) -> u64 {
         // No schema for properties or items applies to `null`.
         let value = Value::Null;

@@ -208,13 +208,14 @@ fn may_match(schema: &Value, value: &Value, root: &Value) -> bool {
         && tags(schema, value).all(|is_same| is_same)
 }
 
-/// Whether a value has the constants of an alternative, at least one of them, though maybe not all its keys.
+/// Whether a value has at least one constant of an alternative and contradicts none. Other keys may be missing.
 fn is_tagged(schema: &Value, value: &Value, root: &Value) -> bool {
     let mut tags = tags(resolved(schema, root), value).peekable();
     tags.peek().is_some() && tags.all(|is_same| is_same)
 }
 
-/// Returns whether a value has each of the constants that an alternative has for its properties.
+/// Compares the properties of a value with the constants that an alternative requires. Returns one result for each
+/// constant whose property exists.
 fn tags<'t>(schema: &'t Value, value: &'t Value) -> impl Iterator<Item = bool> + 't {
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     properties.filter_map(|(key, schema)| Some(schema.get("const")? == value.get(key)?))

@@ -81,7 +81,7 @@ impl<'s> References<'s> {
         self.root
     }
 
-    /// Returns how long the longest names of the paths to all schemas can be in total.
+    /// Returns an upper bound for the total length of the last names in the paths to all schemas, in bytes.
     pub(crate) fn max_path_bytes(&self) -> usize {
         self.objects.saturating_mul(self.longest_name)
     }
@@ -91,7 +91,8 @@ impl<'s> References<'s> {
         if reference.starts_with('#') { 0 } else { self.resources.len() }
     }
 
-    /// Returns every schema that a reference may point to. A relative URI may name any resource with that end.
+    /// Returns every schema that a reference may point to. A relative URI may refer to any resource
+    /// whose URI ends with it.
     pub fn targets(&self, reference: &str) -> Vec<&'s Value> {
         if let Some(target) = reference_target(reference, self.root) {
             return vec![target];

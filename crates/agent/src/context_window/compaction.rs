@@ -29,7 +29,7 @@ pub(super) struct Compaction {
     shortened: usize,
     /// Messages before this index, which starts a turn, are omitted.
     turns: usize,
-    /// In the turn that starts at the first index, the messages after it are omitted up to the second index.
+    /// The messages between these two indexes are omitted. The first index starts a turn, and its message is sent.
     steps: Option<(usize, usize)>,
 }
 
@@ -96,7 +96,7 @@ impl Compaction {
         }
     }
 
-    /// Returns what the messages to send lack, apart from those that are summarized.
+    /// Returns what is omitted from the messages to send, apart from messages that the summary replaces.
     pub(super) fn reduction(&self, sizes: &[MessageSize], summarized: usize) -> ContextReduction {
         let is_shortened = |size: &&MessageSize| size.shortened < size.full;
         let shortened = sizes.iter().take(self.shortened).skip(self.turns).filter(is_shortened);

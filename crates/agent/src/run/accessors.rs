@@ -81,17 +81,17 @@ impl Run {
         self.catalog.needs_search(&self.settings).then(|| self.catalog.clone())
     }
 
-    /// Returns the queries of a response's searches.
+    /// Returns the search queries in a response.
     pub(crate) fn search_queries(&self, response: &Message) -> Vec<String> {
         self.offered_tools.queries(response.calls().map(|(_, call)| call))
     }
 
-    /// Sets what the queries of the next response have in common with the tools.
+    /// Sets the similarities of the tools to each query of the next response.
     pub(crate) fn set_similarities(&mut self, similarities: HashMap<String, Similarities>) {
         self.offered_tools.set_similarities(similarities);
     }
 
-    /// Returns the work of building the search index, if it is needed and not done yet.
+    /// Returns a function that builds the search index, if the index is needed and not built yet.
     pub(crate) fn pending_index_build(&self) -> Option<impl FnOnce() + Send + 'static> {
         self.catalog.pending_index_build(&self.settings)
     }

@@ -107,7 +107,7 @@ pub(crate) fn is_result(block: &Block) -> bool {
     matches!(block, Block::Result { .. })
 }
 
-/// Whether the results come first, one for each call, in the order of the calls. Such a message stays the same object.
+/// Whether the results come first, one for each call, in the order of the calls. Such a message is not copied.
 fn has_sorted_results(response: Option<&Message>, message: &Message) -> bool {
     let count = message.content.iter().take_while(|block| is_result(block)).count();
     let ids = response.into_iter().flat_map(Message::calls).map(|(id, _)| id);

@@ -29,7 +29,7 @@ pub(super) struct OfferedTools {
     uses: u64,
     /// The name of the search tool in the last request.
     search_name: Option<String>,
-    /// For each query of the response that is being handled, what it has in common with the tools.
+    /// The similarities of the tools to each query of the response that is being handled.
     #[serde(skip)]
     similarities: HashMap<String, Similarities>,
     #[serde(skip)]

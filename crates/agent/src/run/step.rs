@@ -29,7 +29,7 @@ impl Run {
         }))
     }
 
-    /// Decides about a call in a response of the model.
+    /// Decides what happens to a call in a response of the model.
     pub(super) fn open_call(
         &mut self,
         id: String,
@@ -41,7 +41,7 @@ impl Run {
         let repeatable = tool.is_some_and(Tool::is_repeatable);
         let is_external = self.settings.is_client_tool(&call.name);
         let state = if is_external && limit != Some(RunLimit::Output) && call.arguments.is_some() {
-            // The caller decides about its own arguments, and a limit of the run does not concern its tools.
+            // The caller checks the arguments of its own tools, and the limits of the run do not apply to them.
             CallState::External
         } else if let Some(problem) = problem {
             CallState::error(problem)

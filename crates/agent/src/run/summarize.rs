@@ -63,7 +63,7 @@ impl Run {
         self.context_window.set_model(model);
     }
 
-    /// Returns what requests lack now, if that was not returned before.
+    /// Returns what requests omit now, if it changed since the last call.
     pub(crate) fn take_reduction(&mut self) -> Option<ContextReduction> {
         self.context_window.take_reduction()
     }

@@ -22,13 +22,14 @@ pub(super) type RelatedTerms = Vec<(String, f32)>;
 pub(super) struct WordVectors {
     terms: Vec<String>,
     vectors: Vec<Arc<[f32]>>,
-    /// All words are somewhat similar, how much depends on the model: cosines are relative to the average vector.
+    /// The average of all vectors. Cosines are relative to it, because all words are somewhat similar, and how much
+    /// depends on the model.
     average: Vec<f32>,
     positions: Vec<Position>,
     related: HashMap<String, RelatedTerms>,
 }
 
-/// Where a vector is, relative to the average vector.
+/// The dot product of a vector with the average vector, and the distance between the two.
 #[derive(Clone, Copy)]
 struct Position {
     product: f32,

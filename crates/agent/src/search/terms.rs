@@ -146,7 +146,7 @@ pub(super) fn is_comparable(word: &str) -> bool {
     word.chars().count() >= MIN_COMPARABLE_CHARS && word.chars().all(char::is_alphabetic)
 }
 
-/// Shorter ones are abbreviations, and pairs of Chinese and Japanese characters.
+/// Shorter words are abbreviations, or pairs of Chinese or Japanese characters.
 const MIN_COMPARABLE_CHARS: usize = 3;
 
 fn is_number(word: &str) -> bool {

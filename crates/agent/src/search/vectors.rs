@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::related::{RelatedTerms, WordVectors};
 use super::terms::{is_comparable, query_words, stem};
 
-/// Each of these words is compared with all words of the tools.
+/// The maximum number of unknown words of a query. Each of them is compared with all words of the tools.
 const MAX_UNKNOWN_WORDS: usize = 8;
 
 const NEIGHBORS: usize = 10;
@@ -25,7 +25,7 @@ pub struct VectorIndex {
     words: WordVectors,
 }
 
-/// What a query has in common with the tools, by its meaning.
+/// The similarities of the tools to a query, by meaning.
 #[derive(Clone, Debug, Default)]
 pub struct Similarities {
     /// The similarity of each tool's text to the query. They are comparable with each other.

@@ -96,7 +96,7 @@ pub(super) struct ProgramProgress {
     has_streamed: bool,
     /// Whether the last printed line has no newline yet.
     is_line_open: bool,
-    /// What the last request lacked.
+    /// The parts of the history that the last request omitted.
     reduction: Option<ContextReduction>,
     /// The number of messages that were summarized.
     summarized: Option<usize>,

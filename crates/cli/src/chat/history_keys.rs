@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustyline::history::SearchDirection;
 use rustyline::{Cmd, ConditionalEventHandler, Context, Event, EventContext, RepeatCount};
 
-/// The use of the keys for the current line, which the first press decides.
+/// The effect of the keys on the current line. The first press decides it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
     #[default]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 
-/// The longest time between two presses that exit.
+/// Two presses within this time exit.
 const MAX_REPEAT_TIME: Duration = Duration::from_secs(2);
 
 /// A stream of Ctrl-C presses. While it exists, Ctrl-C does not end the process.
@@ -17,7 +17,7 @@ pub(crate) struct Interrupts {
     presses: Presses,
 }
 
-/// The presses that stop or clear something; the second of two exits.
+/// The presses that stop or clear something. A second press shortly after the first exits.
 #[derive(Default)]
 struct Presses {
     last: Option<Instant>,
@@ -59,12 +59,12 @@ impl Interrupts {
         self.signals.recv().now_or_never().flatten().is_some()
     }
 
-    /// Records a press. Returns whether it repeats the last one, which was shortly before.
+    /// Records a press. Returns whether the last one was shortly before.
     pub(crate) fn repeats(&mut self) -> bool {
         self.presses.repeats(Instant::now())
     }
 
-    /// Whether a press would repeat the last one.
+    /// Whether the last press was shortly before.
     pub(crate) fn is_recent(&self) -> bool {
         self.presses.is_recent(Instant::now())
     }

@@ -24,7 +24,7 @@ pub(crate) fn channel() -> (QuestionSender, mpsc::Receiver<Question>) {
 }
 
 impl QuestionSender {
-    /// Asks a question. Returns `None` without a reply.
+    /// Asks a question. Returns `None` if there is no reply.
     async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         self.0.send(question(reply)).await.ok()?;

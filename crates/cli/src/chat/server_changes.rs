@@ -44,7 +44,7 @@ pub(super) struct ReportedWarnings {
 impl ReportedWarnings {
     const MAX_PRINTED: usize = 10;
 
-    /// Returns the warnings that were not printed yet, and the number of those that are too many.
+    /// Returns the warnings that were not printed yet, and the number of those beyond the maximum.
     fn new_warnings(
         &mut self,
         server: &str,

@@ -1,4 +1,4 @@
-//! Requests that are forwarded to providers which fail.
+//! Requests that are forwarded to providers which fail. The numbers are those of `docs/security-tests.md`.
 
 use serde_json::{Value, json};
 use toolwire_testkit::http_client;

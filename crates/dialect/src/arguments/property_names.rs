@@ -21,7 +21,7 @@ pub(super) struct PropertyNames {
     folded: HashSet<String>,
 }
 
-/// What arguments have that may need a repair.
+/// The parts of arguments that may need a repair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unusual {
     /// A number with a fraction or an exponent.

@@ -22,8 +22,9 @@ const MAX_ROUNDS: usize = 8;
 
 /// Repairs `value` in place, except at `protected`, and adds what was done to `repairs`.
 ///
-/// Keys are unwrapped and renamed on trial, because their values may need repairs too. Names under which values stay
-/// invalid are not used. Each kind of repair is made at all places, or at none if the budget does not suffice.
+/// Keys are unwrapped and renamed in a copy, because their values may need repairs too. If values stay invalid under
+/// new names, these names are not used. Each kind of repair is made at all places, or at none if the budget is too
+/// small.
 pub(crate) fn repair(
     value: &mut Value,
     validator: &Validator,
@@ -45,7 +46,7 @@ pub(crate) fn repair(
         let second = (except.len() > protected).then(|| attempt(Some(&except)));
         best = match second {
             Some(second) if second.is_valid() => second,
-            // Of attempts with as many errors, the one with the fewest changes.
+            // If attempts have the same number of errors, the one with the fewest changes is used.
             second => second
                 .into_iter()
                 .chain([attempt(None)])
@@ -56,7 +57,7 @@ pub(crate) fn repair(
     repairs.append(&mut best.repairs);
 }
 
-/// Arguments, repaired on trial.
+/// A repaired copy of the arguments, which is used if no other attempt has fewer errors.
 struct Attempt {
     value: Value,
     repairs: Vec<Repair>,

@@ -13,7 +13,7 @@ use crate::json::Decimal;
 /// The maximum depth of nested `anyOf` and `oneOf` in which types are looked for.
 pub(super) const MAX_UNION_DEPTH: usize = 8;
 
-/// A value that was meant, instead of the one at a place.
+/// The value that was probably meant at a place.
 #[derive(Debug, PartialEq)]
 pub(super) struct Replacement {
     pub(super) pointer: String,
@@ -64,8 +64,8 @@ pub(super) fn replacements(error: &ValidationError<'_>, depth: usize) -> Option<
     Some(vec![Replacement { pointer: pointer(error).to_owned(), value, kind }])
 }
 
-/// Returns the replacements after which one of the alternatives may accept the value. There is no doubt about
-/// them only if all other alternatives that could accept it need them too.
+/// Returns the replacements after which one of the alternatives may accept the value. They are
+/// unambiguous only if all other alternatives that could accept the value need them too.
 fn replacements_of_all(
     alternatives: &[Vec<ValidationError<'static>>],
     depth: usize,

@@ -1,4 +1,4 @@
-//! Validates and repairs arguments by one schema.
+//! Validates and repairs arguments with one schema.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ impl ArgumentValidator {
         self.validator.schema()
     }
 
-    /// Repairs arguments that the schema rejects, or that have keys in another spelling. Returns whether it accepted
-    /// them as they were; then it still does.
+    /// Repairs arguments that the schema rejects, or that have keys in another spelling. Returns whether the
+    /// schema accepted them before the repair; in this case it also accepts the repaired arguments.
     pub(super) fn repair(
         &self,
         tool: &str,

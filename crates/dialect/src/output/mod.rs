@@ -44,7 +44,7 @@ pub(crate) struct OutputRules {
 }
 
 impl OutputRules {
-    /// An API without any of them.
+    /// The rules of an API that cannot require a response format.
     pub(crate) const fn none(dialect: Dialect) -> OutputRules {
         OutputRules {
             method: OutputMethod::Tool,
@@ -73,7 +73,7 @@ pub fn separates_output(dialect: Dialect, options: &RequestOptions) -> bool {
     rules.method == OutputMethod::Schema && !rules.allows_tools
 }
 
-/// Whether the API itself can require this format of a response, and with tools that may be called.
+/// Whether the API itself can require this response format, even while tools may be called.
 pub(crate) fn has_native_output(dialect: Dialect, output: &OutputFormat, options: &RequestOptions) -> bool {
     let rules = OutputRules::of(dialect, options);
     match output {

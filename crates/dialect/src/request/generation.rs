@@ -50,7 +50,7 @@ pub(crate) enum UserFormat {
 }
 
 impl GenerationFormat {
-    /// An API without any of them.
+    /// The format of an API without generation parameters.
     pub(crate) const NONE: GenerationFormat = GenerationFormat {
         container: None,
         stop: None,

@@ -5,7 +5,7 @@ use toolwire_contract::truncate;
 use crate::Layout;
 use crate::json::{JsonWriter, Node};
 
-/// Enough for any sensible constraint, and still one line of text.
+/// The maximum length of an excerpt: enough for any sensible constraint, and still one line of text.
 const MAX_EXCERPT_CHARS: usize = 200;
 
 /// Returns compact JSON text, truncated if it is long.

@@ -94,12 +94,12 @@ pub(crate) struct Inexpressible {
 
 impl Inexpressible {
     pub(crate) fn at_root(detail: String) -> Inexpressible {
-        Inexpressible { code: UNSAYABLE, pointer: String::new(), detail }
+        Inexpressible { code: INEXPRESSIBLE, pointer: String::new(), detail }
     }
 }
 
 /// The code for a schema that a dialect cannot express.
-pub(crate) const UNSAYABLE: &str = "unsayable";
+pub(crate) const INEXPRESSIBLE: &str = "unsayable";
 
 /// The code for a schema that takes too much work.
 pub(crate) const TOO_COMPLEX: &str = "too_complex";

@@ -5,7 +5,7 @@ use bumpalo::Bump;
 use super::{Original, SourceTool, ToolReadError};
 use crate::json::{Member, Node};
 
-/// Keys under which a schema is one of arguments, though no API has it there.
+/// Keys that no API uses, but under which a schema describes the arguments.
 const SCHEMA_KEYS: [&str; 2] = ["schema", "arguments"];
 
 /// Members of a tool that do not describe its arguments.

@@ -1,5 +1,5 @@
-//! Marks of a client for Anthropic's cache in messages that are written again, for example with results of the client and of
-//! servers for one response.
+//! Restores a client's marks for Anthropic's cache in messages that are written again, for example because results of the
+//! client and of servers follow one response.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 

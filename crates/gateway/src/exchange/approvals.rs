@@ -142,7 +142,7 @@ impl Exchange {
         if self.continued.is_some()
             && let Some(mut run) = self.run.take()
         {
-            // What has happened must not happen again.
+            // Reads the events that were already emitted, so that their calls do not run again.
             run.take_emitted().into_iter().for_each(|event| self.read(event));
         }
         let Some(continued) = self.continued.take() else { return };

@@ -1,5 +1,5 @@
-//! Responses that a client does not get completely, and those that fail after their beginning. The body is read as a connection
-//! reads it.
+//! Responses that a client receives only in part, and responses that fail after they have started. The tests read the body
+//! as a connection does.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

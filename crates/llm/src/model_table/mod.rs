@@ -43,7 +43,7 @@ pub(crate) fn facts(provider: &str, model: &str) -> ModelFacts {
         entry.split_ascii_whitespace().skip(2).map(|word| word.parse().ok()).collect();
     let number = |index: usize| numbers.get(index).copied().flatten();
     let tokens = |index: usize| number(index).map(|tokens| tokens as u64);
-    // Deployments of others have other prices.
+    // Other providers charge other prices for the same model.
     let has_price = provider == sections[0] || provider == "responses";
     let price = match (has_price, number(2), number(3)) {
         (true, Some(input), Some(output)) => {

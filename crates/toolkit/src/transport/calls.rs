@@ -34,7 +34,7 @@ impl Connection {
         }
         let support = self.shared.server.task_support(&request.name);
         let support = match support {
-            Some(support) if knows_tasks(&context) => Some(support),
+            Some(support) if supports_tasks(&context) => Some(support),
             Some(support) if support.is_required => {
                 return Err(ErrorData::missing_required_client_capability(tasks_capability()));
             }
@@ -194,7 +194,7 @@ fn final_result(
 }
 
 /// Tasks are an extension of MCP 2026-07-28; the tasks of 2025-11-25 are different.
-fn knows_tasks(context: &RequestContext<RoleServer>) -> bool {
+fn supports_tasks(context: &RequestContext<RoleServer>) -> bool {
     is_modern(context) && context.client_capabilities().is_some_and(|can| can.supports_tasks())
 }
 

@@ -50,7 +50,7 @@ impl Chat {
         if let Some(error) = store_error {
             let _ = writeln!(
                 text,
-                "{NOTE}note:{NOTE:#} from memory, because the store failed: {}",
+                "{NOTE}note:{NOTE:#} saved from memory, because the store failed: {}",
                 sanitize(&error.to_string())
             );
         }
@@ -124,7 +124,8 @@ impl Chat {
         if found.len() > 1 {
             let text = self.list_of(found);
             self.print(&text)?;
-            return Err(CommandError::usage("several conversations match").with_hint("`/delete NUMBER`"));
+            return Err(CommandError::usage("several conversations match")
+                .with_hint("choose one with `/delete NUMBER`"));
         }
         let conversation = found.remove(0);
         let summary = list::summary(&conversation);
@@ -221,6 +222,6 @@ impl Chat {
         self.listed.clear();
         let previous =
             previous.map(|id| format!("; `/resume {id}` returns to the previous one")).unwrap_or_default();
-        format!("{NOTE}a new conversation{NOTE:#}{previous}\n")
+        format!("{NOTE}started a new conversation{NOTE:#}{previous}\n")
     }
 }

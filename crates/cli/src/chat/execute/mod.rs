@@ -164,7 +164,9 @@ impl Chat {
     fn approvals(&self) -> String {
         let policy = &self.session.settings.agent.approvals;
         let otherwise = match policy.otherwise {
-            DefaultRule::ByAnnotation => "tools that only read or only add run; all others need approval",
+            DefaultRule::ByAnnotation => {
+                "tools that only read or only add data run without approval; all others need it"
+            }
             DefaultRule::Allow => "every tool runs",
             DefaultRule::Ask => "every call needs approval",
             DefaultRule::Deny => "no tool runs",
@@ -219,8 +221,8 @@ fn help() -> String {
     }
     text.push_str(
         "\nA message continues on the next line after a backslash, after Alt-Enter and inside ``` fences. \
-         Tab completes. Up and Down move through earlier messages, those that start like the line if it is not \
-         empty; Ctrl-R searches them. A message that starts with a space is not added to them. \
+         Tab completes. Up and Down move through earlier messages; if the line is not empty, only through those \
+         that start with it. Ctrl-R searches them. A message that starts with a space is not added to them. \
          Ctrl-C stops a response or clears the line; pressed twice within 2 seconds, it exits.\n",
     );
     text

@@ -28,7 +28,7 @@ const MAX_PIXELS: u64 = 32_000_000;
 /// The size of a character cell in pixels if the terminal does not report it.
 const DEFAULT_CELL: (usize, usize) = (10, 20);
 
-/// An image with a media type that its bytes have.
+/// An image whose bytes have its media type.
 pub(crate) struct Image {
     bytes: Vec<u8>,
     media_type: &'static str,
@@ -149,7 +149,8 @@ pub(crate) fn image_notes(result: &ToolResult) -> String {
     notes.chain(more_images(more)).map(|note| format!("{}\n", sanitize(&note))).collect()
 }
 
-/// Whether a terminal that answers a query can be expected: it is not a multiplexer, and images are not set.
+/// Whether the terminal is expected to answer a query and the answer is needed: it is not a multiplexer, and
+/// `TOOLWIRE_IMAGES` does not select a protocol.
 pub(crate) fn is_query_safe() -> bool {
     let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_simple = env::var("TERM").is_ok_and(|terminal| matches!(terminal.as_str(), "dumb" | "linux"));

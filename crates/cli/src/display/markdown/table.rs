@@ -36,8 +36,8 @@ impl Table {
         }
     }
 
-    /// Lays out the rows that start at `frozen` or later. The last row can still grow, so its lines do not
-    /// count as displaying it.
+    /// Lays out the rows that start at `frozen` or later; the source before it stays as it was displayed. The last
+    /// row can still grow, so its lines do not count as final.
     pub(super) fn lines(&self, frozen: usize, margin: &Margin, room: usize) -> Vec<Line> {
         let count = self.alignments.len();
         if count * (MIN_COLUMN_WIDTH + max_columns(GAP)) > room + max_columns(GAP) {
@@ -103,7 +103,7 @@ impl Table {
             if widest <= 1 {
                 break;
             }
-            // In one step down to the next widest, or as far as needed.
+            // Narrow the widest columns to the width of the next widest, or only as far as needed.
             let next = widths.iter().copied().filter(|width| *width < widest).max().unwrap_or(1);
             let count = widths.iter().filter(|width| **width == widest).count();
             let surplus = widths.iter().sum::<usize>() - room;

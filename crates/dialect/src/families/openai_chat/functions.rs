@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::client::{InvalidRequest, ReadRequest, RequestFields, expected};
 
-/// What was converted in a request.
+/// The converted parts of a request.
 #[derive(Debug, Default)]
 pub(super) struct ConvertedFunctions {
     /// Whether the request has functions instead of tools.

@@ -26,7 +26,7 @@ use super::node_id::{NodeMap, NodeSet, is_same_node, node_id};
 use super::profile::Grammar;
 use super::refs::Document;
 use super::types::TypeSet;
-use super::{Inexpressible, TOO_COMPLEX, UNSAYABLE, is_annotation};
+use super::{INEXPRESSIBLE, Inexpressible, TOO_COMPLEX, is_annotation};
 use crate::Effect;
 use crate::arguments::Plan;
 use crate::json::{Member, Node, Object, Place, get};
@@ -283,7 +283,7 @@ impl<'a> Lowering<'_, 'a, '_> {
 
     fn inexpressible(&self, place: &Place<'_>, detail: impl Into<String>) -> LowerError {
         let (pointer, detail) = (place.pointer(), detail.into());
-        LowerError::Inexpressible(Inexpressible { code: UNSAYABLE, pointer, detail })
+        LowerError::Inexpressible(Inexpressible { code: INEXPRESSIBLE, pointer, detail })
     }
 
     fn too_complex(&self, place: &Place<'_>) -> LowerError {

@@ -5,9 +5,9 @@ use super::Kind;
 /// A property of some languages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feature {
-    /// A capital starts the name of a type; names of capitals only are constants.
+    /// A name that starts with a capital letter is a type. A name in capital letters only is a constant.
     CapitalizedTypes,
-    /// Keywords can have capitals. The table has them in lower case.
+    /// Upper and lower case are equivalent in keywords. The table has them in lower case.
     IgnoresCase,
     /// A quote inside a word is an apostrophe.
     BareWords,
@@ -28,10 +28,10 @@ pub(super) struct Delimiter {
     pub(super) nests: bool,
 }
 
-/// A language, as far as its colours need it. Lists of words are separated by spaces.
+/// The properties of a language that affect its colours. Lists of words are separated by spaces.
 #[derive(Debug)]
 pub(super) struct Language {
-    /// The names in fences.
+    /// The names that can follow the opening fence of a code block.
     pub(super) names: &'static str,
     /// The marks of comments that end with the line.
     pub(super) comments: &'static [&'static str],
@@ -40,7 +40,7 @@ pub(super) struct Language {
     pub(super) keywords: &'static str,
     pub(super) types: &'static str,
     pub(super) constants: &'static str,
-    /// Characters of names beside letters, digits and `_`.
+    /// Characters of names besides letters, digits and `_`.
     pub(super) name_characters: &'static str,
     /// Characters that make the name after them a variable (`$`) or a keyword.
     pub(super) sigils: &'static str,
@@ -63,13 +63,13 @@ const DOUBLE: Delimiter = string("\"", "\"", true, false);
 pub(super) const SINGLE: Delimiter = string("'", "'", true, false);
 const LONG_DOUBLE: Delimiter = string("\"", "\"", true, true);
 const LONG_SINGLE: Delimiter = string("'", "'", true, true);
-/// A quoted text in which a backslash is a backslash.
+/// A quoted text without escapes.
 const LITERAL: Delimiter = string("'", "'", false, false);
 const LONG_LITERAL: Delimiter = string("'", "'", false, true);
 const TRIPLE: Delimiter = string("\"\"\"", "\"\"\"", true, true);
 const TRIPLE_SINGLE: Delimiter = string("'''", "'''", true, true);
 const TEMPLATE: Delimiter = string("`", "`", true, true);
-/// A Rust string; the end mark depends on the start.
+/// A raw string in Rust; its end mark depends on its start mark.
 pub(super) const RAW: Delimiter = string("\"", "\"", false, true);
 const C_COMMENT: Delimiter = comment("/*", "*/", false);
 const NESTED_COMMENT: Delimiter = comment("/*", "*/", true);
