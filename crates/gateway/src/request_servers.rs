@@ -56,7 +56,7 @@ pub(crate) struct NoRequestServers;
 
 impl RequestServers for NoRequestServers {
     fn connect(&self, _: RequestServer) -> BoxFuture<'_, Result<Arc<dyn Toolbox>, RequestServerError>> {
-        let reason = "URLs of requests are not connected to".to_owned();
+        let reason = "the gateway does not connect to servers that requests name by URL".to_owned();
         Box::pin(std::future::ready(Err(RequestServerError::Refused { reason })))
     }
 }

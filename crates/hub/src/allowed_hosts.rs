@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// 10: no spelling of an address that is not public is accepted, even if all hosts are allowed.
+    /// Security test 10 (docs/security-tests.md): no spelling of an address that is not public is accepted, even if all hosts are allowed.
     #[test]
     fn spellings_of_addresses_that_are_not_public_are_refused() {
         let allowed = hosts(&["*:*"], &[]);

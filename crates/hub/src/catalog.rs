@@ -24,7 +24,7 @@ pub(crate) struct Catalog {
     checkers: HashMap<String, ToolChecker>,
 }
 
-/// Created when a tool is first called.
+/// Checks the arguments of one tool. Created when the tool is first called.
 #[derive(Debug, Default)]
 struct ToolChecker {
     checker: OnceLock<Checker>,

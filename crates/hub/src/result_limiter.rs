@@ -23,7 +23,7 @@ const MAX_PAGE_CHARS: u64 = 100_000;
 pub(crate) struct ResultLimiter {
     budget: Option<ResultBudget>,
     store: Option<ResultStore>,
-    /// Whether a result was truncated. A model that is offered [`READ_RESULT`] before calls it for no reason.
+    /// Whether a result was truncated. A model that gets [`READ_RESULT`] earlier calls it without need.
     has_truncated: AtomicBool,
 }
 

@@ -12,7 +12,7 @@ use super::AllowedHosts;
 type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
 /// Resolves names, and fails if one of the addresses is not allowed: the name belongs to a network that is not public, or it is
-/// used to reach one. The HTTP client connects to the returned addresses and resolves the name no second time.
+/// used to reach one. The HTTP client connects to the returned addresses and does not resolve the name again.
 #[derive(Clone)]
 pub(crate) struct CheckedResolver {
     hosts: Arc<AllowedHosts>,
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// 11: a name that has another address at the next lookup. The connection goes to the address that was checked, and a
+    /// Security test 11 (docs/security-tests.md): a name that has another address at the next lookup. The connection goes to the address that was checked, and a
     /// connection whose own lookup finds an address that is not allowed fails.
     #[cfg(target_os = "linux")]
     #[tokio::test]
