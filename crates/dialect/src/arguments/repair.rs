@@ -107,7 +107,7 @@ impl fmt::Display for RepairKind {
             RepairKind::ParsedBoolean => "a string instead of a boolean; parsed",
             RepairKind::ParsedNull => "a string instead of null; parsed",
             RepairKind::RemovedFraction => {
-                "an integer with a fraction of zeros or an exponent; written without"
+                "an integer with a fraction of zeros or an exponent; written without them"
             }
             RepairKind::WrappedInArray => "a single value instead of an array; wrapped in an array",
             RepairKind::CorrectedCase { found, listed } => {
