@@ -168,9 +168,8 @@ impl PausedRuns {
             }
         };
         match self.0.take(principal, ids(), check)? {
-            Some(paused) => {
-                Arc::into_inner(paused).ok_or_else(|| Failure::new(ErrorKind::Internal, "the paused run is no longer stored"))
-            }
+            Some(paused) => Arc::into_inner(paused)
+                .ok_or_else(|| Failure::new(ErrorKind::Internal, "the paused run is no longer stored")),
             None => {
                 let ids: Vec<String> = ids().map(|id| format!("`{id}`")).collect();
                 let message =
