@@ -66,8 +66,8 @@ fn run(script: &str) -> Value {
     );
     let prelude = format!(
         "import json\nfrom openai import OpenAI\nclient = OpenAI(base_url='{}/v1', api_key='none', max_retries=0, timeout=600)\n\
-         def ask(headers, **more):\n    return client.chat.completions.create(model='local', max_tokens=200, temperature=0, \
-         tool_choice='required', extra_headers=headers,\n        messages=[{{'role': 'user', 'content': 'What is 25 + 17?'}}], **more)\n",
+         def ask(question, headers, **more):\n    return client.chat.completions.create(model='local', max_tokens=200, temperature=0, \
+         tool_choice='required', extra_headers=headers,\n        messages=[{{'role': 'user', 'content': question}}], **more)\n",
         served.url
     );
     let output = Command::new(servers.join("clients/venv/bin/python"))
@@ -83,7 +83,7 @@ fn run(script: &str) -> Value {
 #[ignore = "needs a real model; scripts/real-model runs it"]
 fn a_required_call_of_a_server_runs_in_the_gateway() {
     let response = run("headers = {'x-toolwire-tools': 'calculate', 'x-toolwire-show-calls': 'true'}\n\
-         print(ask(headers).model_dump_json())\n");
+         print(ask('What is 25 + 17?', headers).model_dump_json())\n");
     println!("{response:#}");
     let calls = response["toolwire"]["calls"].as_array().expect("the calls are shown");
     assert_eq!(calls[0]["name"], "calculate", "{response}");
@@ -97,7 +97,7 @@ fn a_required_call_of_the_client_returns_to_it() {
     let response = run(
         "schema = {'type': 'object', 'properties': {'city': {'type': 'string'}}, 'required': ['city']}\n\
          tool = {'type': 'function', 'function': {'name': 'get_city', 'description': 'A city', 'parameters': schema}}\n\
-         whole = ask({'x-toolwire-servers': 'none'}, tools=[tool])\n\
+         whole = ask('Lima', {'x-toolwire-servers': 'none'}, tools=[tool])\n\
          with client.chat.completions.stream(model='local', max_tokens=200, tool_choice='required', tools=[tool],\n        \
          extra_headers={'x-toolwire-servers': 'none'}, messages=[{'role': 'user', 'content': 'Lima'}]) as stream:\n    \
          for _ in stream: pass\n    streamed = stream.get_final_completion()\n\

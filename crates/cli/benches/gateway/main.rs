@@ -1,6 +1,7 @@
 //! Measures the overhead of the gateway: a client, the gateway and a provider that responds at once, on one machine.
 //!
-//! `cargo bench --workspace --bench gateway`, with `-- endurance` for a million requests. Requires Linux.
+//! `cargo bench --workspace --bench gateway`, with `-- endurance` for a million requests, or with a part of a row's name
+//! for only these rows. Requires Linux.
 //! Each row compares requests to the provider with the same requests through the gateway, in alternating rounds. All three
 //! programs share the cores, so the client and the provider limit the requests per second too. The CPU time is that of the
 //! gateway's process alone and depends less on other load. Streams have 20 text events, each in its own chunk.
@@ -132,10 +133,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return print_endurance(&plain, provider).await;
     }
     let with_tools = Gateway::start(&config(provider, true))?;
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
     println!("| | direct/s | gateway/s | gateway CPU per request |\n|---|--:|--:|--:|");
-    for scenario in scenarios() {
+    let is_selected = |name: &str| filter.as_deref().is_none_or(|filter| name.contains(filter));
+    for scenario in scenarios().into_iter().filter(|scenario| is_selected(scenario.name)) {
         let gateway = if scenario.uses_tools { &with_tools } else { &plain };
         print_throughput(&scenario, gateway, provider).await?;
+    }
+    if filter.is_some() {
+        return Ok(());
     }
     println!("\n| one request at a time | direct | gateway | added |\n|---|--:|--:|--:|");
     for (name, scenario, gateway) in [
