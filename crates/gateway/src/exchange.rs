@@ -9,7 +9,7 @@ use futures::StreamExt;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, Run, RunLimit, RunStream};
-use toolwire_contract::{Message, StopReason, Tool, ToolCall, ToolChoice, ToolResult, Usage};
+use toolwire_contract::{Message, Role, StopReason, Tool, ToolCall, ToolChoice, ToolResult, Usage};
 use toolwire_dialect::{ClientError, ClientEvent, ErrorKind, Family, ServerCall, custom_call_input};
 
 use crate::hidden_rounds::{HiddenRounds, ShownId};
@@ -163,7 +163,12 @@ impl Exchange {
                     self.emit(ClientEvent::RoundFinished);
                 }
             }
-            AgentEvent::MessageAdded(message) => self.messages.push(message),
+            AgentEvent::MessageAdded(message) => {
+                if let Some(continued) = self.continued.as_mut().filter(|_| message.role == Role::Assistant) {
+                    continued.model_responded();
+                }
+                self.messages.push(message);
+            }
             AgentEvent::CallStarted { id, arguments, .. } => {
                 self.has_called = true;
                 self.started.insert(id.clone());
@@ -297,8 +302,11 @@ impl Exchange {
     }
 
     fn fail(&mut self, error: ClientError) {
-        self.run = None;
+        // The events that the run has still emitted are stored, but the client gets the error instead.
+        let shown = self.ready.len();
         self.keep_approved();
+        self.ready.truncate(shown);
+        self.run = None;
         self.ready.push_back(ClientEvent::Failed(error));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toolwire_contract::{
     CallError, CallOptions, CallPermission, MissingServer, Tool, ToolResult, ToolServer, Toolbox,
 };
@@ -76,12 +76,20 @@ impl Toolbox for FixedTools {
                 return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new(), missing });
             };
             let permission = options.permission.take();
-            let is_permitted: Arc<CallPermission> = Arc::new(move |current| match *current == definition {
-                true => permission.as_ref().map_or(Ok(()), |permission| permission(current)),
-                false => Err("its definition changed after the request had started".to_owned()),
-            });
+            let is_permitted: Arc<CallPermission> =
+                Arc::new(move |current| match is_same(current, &definition) {
+                    true => permission.as_ref().map_or(Ok(()), |permission| permission(current)),
+                    false => Err("its definition changed after the request had started".to_owned()),
+                });
             options.permission = Some(is_permitted);
             self.tools.call(tool, arguments, options).await
         })
     }
+}
+
+/// Whether two definitions mean the same to a client that approves calls and to the model. Other fields, such as `_meta` and
+/// `icons`, may change with each list.
+fn is_same(one: &Tool, other: &Tool) -> bool {
+    let meaning = |tool: &Tool| Tool { extra: Map::new(), ..tool.clone() };
+    meaning(one) == meaning(other)
 }

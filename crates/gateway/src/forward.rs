@@ -164,7 +164,9 @@ impl Inner {
             ..ForwardedRequest::default()
         };
         request.headers = sent_headers(family, headers);
+        let choices = body.raw("n").and_then(|count| serde_json::from_slice(count).ok());
         let forward = Forward {
+            choices: choices.unwrap_or(1),
             family,
             model: served.model.name().to_owned(),
             request_id: caller.request_id.clone(),
@@ -192,6 +194,7 @@ impl Inner {
             ..ForwardedRequest::default()
         };
         let forward = Forward {
+            choices: 1,
             family: Family::OpenAiChat,
             model: name,
             request_id: caller.request_id.clone(),
@@ -231,6 +234,8 @@ fn is_openai(served: &ServedModel) -> bool {
 
 /// A request on its way to the provider.
 struct Forward {
+    /// The number of alternatives that the request asks for.
+    choices: u64,
     family: Family,
     model: String,
     request_id: String,
@@ -280,6 +285,7 @@ impl Forward {
                 let new_events = || Events::new(family, request_id, self.model, upstream);
                 let events = is_events.then(new_events).map(|mut events| {
                     events.has_known_end = is_model_api;
+                    events.choices = self.choices.max(1);
                     events
                 });
                 ResponseBody::stream(pass_on(parts, self.deadline, events))

@@ -1,5 +1,6 @@
 //! Passes the event stream of a provider on to a client with the same API.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -70,6 +71,10 @@ pub(crate) struct Events {
     upstream: Arc<dyn Upstream>,
     /// Whether the events are those of the family, so that the last one is known.
     pub(crate) has_known_end: bool,
+    /// The number of alternatives that the request asks for (`n`).
+    pub(crate) choices: u64,
+    /// The alternatives that have ended.
+    ended_choices: BTreeSet<u64>,
     /// Whether an event that ends the response was passed on. Others may follow it, for example with statistics of the server.
     has_end: bool,
     partial: PartialEvent,
@@ -85,7 +90,18 @@ impl Events {
         upstream: Arc<dyn Upstream>,
     ) -> Events {
         let (partial, last) = (PartialEvent::default(), Bytes::new());
-        Events { family, request_id, model, upstream, has_known_end: true, has_end: false, partial, last }
+        Events {
+            family,
+            request_id,
+            model,
+            upstream,
+            has_known_end: true,
+            choices: 1,
+            ended_choices: BTreeSet::new(),
+            has_end: false,
+            partial,
+            last,
+        }
     }
 
     /// Returns what can be passed on now.
@@ -101,25 +117,47 @@ impl Events {
             }
             return bytes;
         }
-        self.has_end |= may_end_response(self.family, &bytes)
-            && events(&bytes).any(|event| ends_response(self.family, event));
+        if may_end_response(self.family, &bytes) {
+            events(&bytes).for_each(|event| self.read_end(event));
+        }
         if let Some(last) = last_event(&bytes) {
             self.last = bytes.slice(last..);
         }
         self.redacted(bytes)
     }
 
+    /// Records what an event ends.
+    fn read_end(&mut self, event: &[u8]) {
+        if let ResponseEnd::Choices(ended) = end_of(self.family, event) {
+            self.ended_choices.extend(ended);
+        }
+        self.has_end |= self.is_complete_after(event);
+    }
+
+    /// Whether the response is complete after an event.
+    fn is_complete_after(&self, event: &[u8]) -> bool {
+        match end_of(self.family, event) {
+            ResponseEnd::None => false,
+            ResponseEnd::Choices(ended) => {
+                let ended: BTreeSet<&u64> = self.ended_choices.iter().chain(&ended).collect();
+                ended.len() as u64 >= self.choices
+            }
+            ResponseEnd::Response => true,
+        }
+    }
+
     /// Whether the last event of the response has arrived.
     fn has_ended(&self) -> bool {
-        let has_end = || self.has_end || ends_response(self.family, &self.last);
+        let has_end = || self.has_end || self.is_complete_after(&self.last);
         self.has_known_end && self.partial.bytes.is_empty() && has_end()
     }
 
     /// Returns the rest of a stream that ends, or an error if the response is not complete.
     fn finish(&mut self) -> Result<Bytes, ClientError> {
         let rest = self.partial.bytes.split().freeze();
-        let is_complete = |event: &[u8]| ends_response(self.family, event);
-        if !self.has_known_end || self.has_end || is_complete(&self.last) || is_complete(&rest) {
+        let is_complete =
+            self.has_end || [&self.last, &rest].iter().any(|event| self.is_complete_after(event));
+        if !self.has_known_end || is_complete {
             return Ok(self.redacted(rest));
         }
         let problem = "the stream ended before the response was complete".to_owned();
@@ -188,29 +226,45 @@ fn may_end_response(family: Family, events: &[u8]) -> bool {
     }
 }
 
-/// Whether a response is complete after this event. Some servers end Chat Completions without `[DONE]`.
-fn ends_response(family: Family, event: &[u8]) -> bool {
+/// What an event ends.
+enum ResponseEnd {
+    None,
+    /// The alternatives with these indexes.
+    Choices(Vec<u64>),
+    Response,
+}
+
+/// Returns what an event ends. Some servers end Chat Completions without `[DONE]`.
+fn end_of(family: Family, event: &[u8]) -> ResponseEnd {
     let (name, data) = read_event(event);
     if data.trim_ascii() == b"[DONE]" {
-        return true;
+        return ResponseEnd::Response;
     }
     let data: Value = serde_json::from_slice(&data).unwrap_or(Value::Null);
     let is_type = |types: &[&str]| {
         let names = [name.as_deref(), data["type"].as_str()];
         names.into_iter().flatten().any(|name| types.contains(&name))
     };
-    match family {
+    let choices = data["choices"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_end = match family {
         Family::Anthropic => is_type(&["message_stop", "error"]),
         Family::OpenAiResponses => {
             is_type(&["response.completed", "response.incomplete", "response.failed", "error"])
         }
-        _ => {
-            let choices = data["choices"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let is_usage = choices.is_empty() && !data["usage"].is_null();
-            !data["error"].is_null()
-                || is_usage
-                || choices.iter().any(|choice| !choice["finish_reason"].is_null())
-        }
+        _ => !data["error"].is_null() || (choices.is_empty() && !data["usage"].is_null()),
+    };
+    if is_end {
+        return ResponseEnd::Response;
+    }
+    let is_ended = |choice: &&Value| !choice["finish_reason"].is_null();
+    match choices
+        .iter()
+        .filter(is_ended)
+        .map(|choice| choice["index"].as_u64().unwrap_or(0))
+        .collect::<Vec<_>>()
+    {
+        ended if ended.is_empty() => ResponseEnd::None,
+        ended => ResponseEnd::Choices(ended),
     }
 }
 

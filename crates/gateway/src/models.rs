@@ -9,7 +9,6 @@ use toolwire_dialect::Family;
 use crate::forward::Body;
 use crate::gateway::Inner;
 use crate::keys::Principal;
-use crate::prepare::read_request;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, json as json_response};
 use crate::routes::Route;
@@ -43,7 +42,7 @@ impl Inner {
         let mut options = RequestOptions::take(headers, &mut body)?;
         // `read_request` requires `max_tokens`, but requests to count tokens do not have it.
         body.entry("max_tokens").or_insert(json!(1));
-        let client = read_request(Family::Anthropic, body)?;
+        let client = self.read_within_limits(Family::Anthropic, body)?;
         let served = self.find_model(&client.model)?;
         options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
         options.selection.hosted = self.server_filters(principal, &client.hosted_servers)?;

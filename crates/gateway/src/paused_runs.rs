@@ -35,8 +35,14 @@ pub(crate) struct PausedRun {
 pub(crate) enum Progress {
     /// The client has not decided, or nothing has happened since.
     Waiting(Box<Run>),
-    /// The response failed, or the client disconnected. It did not get these calls, which have run.
-    Interrupted(Box<Run>, Vec<ClientEvent>),
+    /// The response failed, or the client disconnected.
+    Interrupted {
+        run: Box<Run>,
+        /// The calls that have run, which the client did not get.
+        events: Vec<ClientEvent>,
+        /// The ids of the open calls that were started.
+        started: HashSet<String>,
+    },
     /// The response is complete, but the client did not get all of it.
     Complete(Vec<ClientEvent>),
 }
@@ -61,6 +67,9 @@ pub(crate) struct ApprovalRequests {
     pub(crate) messages: Vec<Arc<Message>>,
     /// Whether the messages contain what the user wrote together with the decisions.
     pub(crate) has_user_content: bool,
+    /// Whether the model has responded since the decisions. Providers may use the ids of calls again, so the decisions and the
+    /// client's results must not apply to the calls of a later response.
+    pub(crate) is_applied: bool,
     /// The client's labels of servers.
     pub(crate) labels: BTreeMap<String, String>,
     /// The settings of a run that continues.
@@ -93,7 +102,7 @@ impl Progress {
     fn bytes(&self) -> usize {
         match self {
             Progress::Waiting(_) => 0,
-            Progress::Interrupted(_, events) | Progress::Complete(events) => {
+            Progress::Interrupted { events, .. } | Progress::Complete(events) => {
                 events.iter().map(event_bytes).sum()
             }
         }
@@ -142,14 +151,16 @@ impl PausedRuns {
             return Ok(ResumedRun { agent, requests, progress, before: None });
         }
         let before = Some(progress.clone());
-        if let Progress::Waiting(run) | Progress::Interrupted(run, _) = &mut progress {
+        if let Progress::Waiting(run) | Progress::Interrupted { run, .. } = &mut progress {
             if !requests.has_user_content {
                 run.say_with_results(client.with_approvals.clone());
             }
-            for (call_id, decision) in decisions(&requests, &client.approvals) {
-                run.decide(call_id, decision);
+            if !requests.is_applied {
+                for (call_id, decision) in decisions(&requests, &client.approvals) {
+                    run.decide(call_id, decision);
+                }
+                run.tools_returned(client_results(&requests, client));
             }
-            run.tools_returned(client_results(&requests, client));
         }
         Ok(ResumedRun { agent, requests, progress, before })
     }

@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
 use toolwire_dialect::{
-    ClientError, ClientRequest, ErrorKind, Family, Problem, ResponseHead, ToolReference, dropped_parameters,
-    read_client_request,
+    ClientError, ClientRequest, ErrorKind, Family, HostedApproval, HostedServer, Problem, ResponseHead,
+    ToolFilter, ToolReference, dropped_parameters, read_client_request,
 };
 
 use crate::catalog::ServedModel;
@@ -38,6 +38,33 @@ pub(crate) struct Prepared {
 }
 
 impl Inner {
+    /// Reads a request whose tools and servers do not exceed the maximum.
+    pub(crate) fn read_within_limits(
+        &self,
+        family: Family,
+        body: Map<String, Value>,
+    ) -> Result<ClientRequest, Failure> {
+        let max = self.settings.limits.tools;
+        for key in ["tools", "functions", "mcp_servers"] {
+            let count = body.get(key).and_then(Value::as_array).map_or(0, Vec::len);
+            if count > max {
+                let message = format!("the request has {count} {key}, and the maximum is {max}");
+                return Err(Failure::invalid(key, message));
+            }
+        }
+        let client = read_request(family, body)?;
+        // Each of these names is compared with the tools of the servers.
+        let chosen = client.allowed_tools.as_ref().map_or(0, Vec::len);
+        let of_servers = client.hosted_servers.iter().map(named_tools).sum();
+        for (key, count) in [("tool_choice", chosen), ("tools", of_servers)] {
+            if count > max {
+                let message = format!("`{key}` contains {count} names of tools, and the maximum is {max}");
+                return Err(Failure::invalid(key, message));
+            }
+        }
+        Ok(client)
+    }
+
     /// Reads a request to a model.
     pub(crate) fn prepare(
         &self,
@@ -55,21 +82,7 @@ impl Inner {
         }
         let listed_servers = hosted::listed_servers(&body);
         let mut head = self.head(family, &body)?;
-        let max = self.settings.limits.tools;
-        for key in ["tools", "functions"] {
-            let count = body.get(key).and_then(Value::as_array).map_or(0, Vec::len);
-            if count > max {
-                let message = format!("the request has {count} {key}, and the maximum is {max}");
-                return Err(Failure::invalid(key, message));
-            }
-        }
-        let mut client = read_request(family, body)?;
-        let count = client.allowed_tools.as_ref().map_or(0, Vec::len);
-        if count > max {
-            // Each of them is compared with the tools of the servers.
-            let message = format!("the choice names {count} tools, and the maximum is {max}");
-            return Err(Failure::invalid("tool_choice", message));
-        }
+        let mut client = self.read_within_limits(family, body)?;
         let served = self.find_model(&client.model)?;
         reject_unreturned(family, &client, &served)?;
         options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
@@ -200,7 +213,7 @@ fn unreturned(client: &ClientRequest) -> Option<&'static str> {
 }
 
 /// Reads a request in the format of the client's API.
-pub(crate) fn read_request(family: Family, body: Map<String, Value>) -> Result<ClientRequest, Failure> {
+fn read_request(family: Family, body: Map<String, Value>) -> Result<ClientRequest, Failure> {
     match read_client_request(family, Value::Object(body)) {
         Some(Ok(client)) => Ok(client),
         Some(Err(error)) => {
@@ -247,4 +260,17 @@ fn echo(body: &Map<String, Value>) -> Map<String, Value> {
         }
     }
     echo
+}
+
+/// Returns the number of names in the lists of a server that a request names.
+fn named_tools(server: &HostedServer) -> usize {
+    let in_filter = |filter: &Option<ToolFilter>| {
+        filter.as_ref().and_then(|filter| filter.names.as_ref()).map_or(0, Vec::len)
+    };
+    let approvals = match &server.approval {
+        HostedApproval::Lists { always, never } => in_filter(always) + in_filter(never),
+        HostedApproval::Always | HostedApproval::Never => 0,
+    };
+    let allowed = server.allowed_tools.as_ref().map_or(0, Vec::len);
+    allowed + server.denied_tools.len() + server.defer_exceptions.len() + approvals
 }

@@ -140,6 +140,35 @@ async fn the_number_of_tools_in_a_choice_is_limited() {
     }
 }
 
+/// Each name is compared with each tool of the servers.
+#[tokio::test]
+async fn the_names_in_lists_of_servers_are_limited() {
+    let mut settings = toolwire_gateway::GatewaySettings::default();
+    settings.limits.tools = 3;
+    let gateway = TestGateway::with(settings).await;
+    let names = |count: usize| vec!["echo"; count];
+    for fields in [
+        json!({"allowed_tools": names(4)}),
+        json!({"allowed_tools": {"tool_names": names(2)}, "require_approval": {"never": {"tool_names": names(2)}}}),
+        json!({"require_approval": {"always": {"tool_names": names(4)}}}),
+    ] {
+        let mut server = json!({"type": "mcp", "server_label": "demo"});
+        server.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let (status, error) = send(&gateway, RESPONSES, &json!({"tools": [server]})).await;
+        assert_eq!((status, &error["error"]["param"]), (400, &json!("tools")), "{error}");
+    }
+    let servers = vec![json!({"type": "url", "name": "demo", "url": "toolwire://demo"}); 4];
+    let body = json!({"model": support::MODEL, "messages": [], "mcp_servers": servers});
+    for path in ["/v1/messages", "/v1/messages/count_tokens"] {
+        let response =
+            toolwire_testkit::http_client().post(gateway.url(path)).json(&body).send().await.unwrap();
+        let status = response.status().as_u16();
+        let error: Value = response.json().await.unwrap();
+        assert_eq!(status, 400, "{path}: {error}");
+        assert!(error.to_string().contains("4 mcp_servers"), "{path}: {error}");
+    }
+}
+
 /// Errors name what the client sent, and not what it is converted to.
 #[tokio::test]
 async fn errors_in_functions_name_the_deprecated_parameters() {

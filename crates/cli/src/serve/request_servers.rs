@@ -172,12 +172,13 @@ impl Pool {
 }
 
 /// Makes room for one more server of a client. Servers that no run uses are removed, first those that were not used for the
-/// longest time.
+/// longest time. Dormant servers do not count: the limits of stored runs apply to them.
 fn make_room(servers: &mut Vec<Arc<PooledServer>>, new: &RequestServer) -> Result<(), RequestServerError> {
     let is_of_client = |server: &Arc<PooledServer>| server.server.client == new.client;
     loop {
-        let own = servers.iter().filter(|server| is_of_client(server)).count();
-        if servers.len() < MAX_SERVERS && own < MAX_SERVERS_PER_CLIENT {
+        let active = || servers.iter().filter(|server| !server.state().is_dormant);
+        let own = active().filter(|server| is_of_client(server)).count();
+        if active().count() < MAX_SERVERS && own < MAX_SERVERS_PER_CLIENT {
             return Ok(());
         }
         let is_removable = |server: &Arc<PooledServer>| {
@@ -186,7 +187,7 @@ fn make_room(servers: &mut Vec<Arc<PooledServer>>, new: &RequestServer) -> Resul
         let unused = servers.iter().enumerate().filter(|(_, server)| is_removable(server));
         let oldest = unused.min_by_key(|(_, server)| server.state().used_at).map(|(index, _)| index);
         let Some(oldest) = oldest else {
-            let reason = "too many servers of requests are in use".to_owned();
+            let reason = "too many servers that requests name by URL are in use".to_owned();
             return Err(RequestServerError::Unavailable { reason });
         };
         servers.remove(oldest);

@@ -39,7 +39,7 @@ use Parent::{Any, One};
 use Place::{Content, Item, Items, Metadata, Other, Reference, Root, Stored, Tool, ToolType, Tools, Type};
 
 /// The keys, sorted by name.
-static KEYS: [Key; 31] = [
+static KEYS: [Key; 34] = [
     // What a model returned: nothing is looked up there.
     key("annotations", &[(Any, Other)]),
     key("arguments", &[(Any, Other)]),
@@ -54,12 +54,14 @@ static KEYS: [Key; 31] = [
     key("file_id", &[(Any, Stored("file_id"))]),
     key("file_ids", &[(Any, Stored("file_ids"))]),
     key("function", &[(One(Tool), Other)]),
+    key("guided_json", &[(One(Root), Other)]),
     key("id", &[]),
     key("input", &[(One(Root), Items), (Any, Other)]),
     key("input_examples", &[(Any, Other)]),
     key("input_schema", &[(Any, Other)]),
     key("mcp_servers", &[]),
     key("metadata", &[(One(Root), Metadata), (Any, Other)]),
+    key("output_schema", &[(Any, Other)]),
     key("parameters", &[(Any, Other)]),
     key("previous_response_id", &[(One(Root), Stored("previous_response_id"))]),
     key("prompt", &[(One(Root), Reference("prompt"))]),
@@ -69,6 +71,7 @@ static KEYS: [Key; 31] = [
     key("role", &[]),
     key("schema", &[(Any, Other)]),
     key("skill_id", &[]),
+    key("structured_outputs", &[(One(Root), Other)]),
     // Items and tools may contain tools, too.
     key("tools", &[(One(Root), Tools), (One(Item), Tools), (One(Content), Tools), (One(Tool), Tools)]),
     key("toolwire", &[]),

@@ -63,6 +63,8 @@ fn other_data_may_have_the_same_keys() {
         json!({"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]}),
         json!({"tools": [{"type": "function", "name": "f", "parameters": schema}]}),
         json!({"tools": [{"name": "f", "input_schema": schema}]}),
+        json!({"tools": [{"type": "function", "name": "f", "parameters": {}, "output_schema": schema}]}),
+        json!({"guided_json": schema, "structured_outputs": {"json": schema}}),
         json!({"tools": [{"type": "code_interpreter", "container": {"type": "auto", "file_ids": []}}]}),
         json!({"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {"file_id": "x"}}]}]}),
         json!({"messages": [{"role": "user", "content": "file_id"}], "metadata": {"file_id": "x"}}),

@@ -22,6 +22,11 @@ pub(super) struct Continued {
 }
 
 impl Continued {
+    /// Records that the model has responded: the decisions apply only to the calls before that.
+    pub(super) fn model_responded(&mut self) {
+        self.requests.is_applied = true;
+    }
+
     pub(super) fn record(&mut self, event: &ClientEvent) {
         match (self.events.last_mut(), event) {
             (Some(ClientEvent::Text(text)), ClientEvent::Text(more))
@@ -32,6 +37,9 @@ impl Continued {
 
     /// Returns the request for the approval of a call. Providers may use an id again for a later call.
     pub(super) fn approval_of(&self, call_id: &str) -> Option<String> {
+        if self.requests.is_applied {
+            return None;
+        }
         let mut shown = self.events.iter().filter_map(|event| match event {
             ClientEvent::ServerCall(ServerCall { approval_id: Some(id), .. }) => Some(id),
             _ => None,
@@ -46,12 +54,15 @@ impl Exchange {
     pub(crate) fn resume(resumed: ResumedRun, context: ExchangeContext) -> Exchange {
         let ResumedRun { agent, requests, progress, before } = resumed;
         let history = requests.history.clone();
-        let (mut exchange, events, is_complete) = match progress {
-            Progress::Waiting(run) => (Exchange::new(agent, *run, history, context), Vec::new(), false),
-            Progress::Interrupted(run, events) => {
-                (Exchange::new(agent, *run, history, context), events, false)
+        let is_complete = matches!(progress, Progress::Complete(_));
+        let (mut exchange, events) = match progress {
+            Progress::Waiting(run) => (Exchange::new(agent, *run, history, context), Vec::new()),
+            Progress::Interrupted { run, events, started } => {
+                let mut exchange = Exchange::new(agent, *run, history, context);
+                exchange.started = started;
+                (exchange, events)
             }
-            Progress::Complete(events) => (Exchange::without_run(agent, history, context), events, true),
+            Progress::Complete(events) => (Exchange::without_run(agent, history, context), events),
         };
         exchange.messages.clone_from(&requests.messages);
         exchange.labels.clone_from(&requests.labels);
@@ -96,6 +107,7 @@ impl Exchange {
             history,
             messages,
             has_user_content: false,
+            is_applied: false,
             labels,
             settings,
             owns_tools: self.owns_tools,
@@ -106,7 +118,11 @@ impl Exchange {
             let message = format!(
                 "calls of the response need approval, and the conversation cannot be stored until then: {error}"
             );
-            return self.fail(ClientError::new(ErrorKind::TooLarge, message));
+            let kind = match error {
+                NotStored::TooLarge { .. } => ErrorKind::TooLarge,
+                NotStored::NoRoom { .. } => ErrorKind::Overloaded,
+            };
+            return self.fail(ClientError::new(kind, message));
         }
         shown.into_iter().chain(shown_calls).for_each(|event| self.emit(event));
         self.done(StopReason::End);
@@ -175,7 +191,8 @@ impl Exchange {
         let run =
             Run::resume_with_started(settings, messages, self.agent.tools().tools(), limits, &self.started);
         events.retain(|event| matches!(event, ClientEvent::ServerCall(_)));
-        (requests, Progress::Interrupted(Box::new(run), events))
+        let started = std::mem::take(&mut self.started);
+        (requests, Progress::Interrupted { run: Box::new(run), events, started })
     }
 }
 

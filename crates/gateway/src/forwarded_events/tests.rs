@@ -136,6 +136,24 @@ async fn a_very_long_event_is_not_held() {
     assert_eq!(text, format!("{last}x\n\n"));
 }
 
+/// With `n`, a response is complete when all alternatives have ended.
+#[tokio::test]
+async fn one_of_several_alternatives_does_not_end_a_response() {
+    let end = |index: u64| {
+        format!("data: {{\"choices\":[{{\"index\":{index},\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}\n\n")
+    };
+    for (ended, is_complete) in [(vec![0], false), (vec![1, 1], false), (vec![1, 0], true)] {
+        let sent: String = ended.iter().map(|index| end(*index)).collect();
+        let parts = stream::iter([Ok(Bytes::from(sent.clone())), Err(broken())]).boxed();
+        let mut events =
+            Events::new(Family::OpenAiChat, "req_1".to_owned(), "m".to_owned(), Arc::new(Provider));
+        events.choices = 2;
+        let passed = pass_on(parts, Instant::now() + Duration::from_secs(60), Some(events));
+        let passed: Vec<Bytes> = passed.map(|part| part.expect("no interruption")).collect().await;
+        assert_eq!(passed.concat() == sent.as_bytes(), is_complete, "{ended:?}");
+    }
+}
+
 /// Some servers send further events after the last one of the API.
 #[tokio::test]
 async fn the_end_of_a_response_stays_known() {

@@ -246,6 +246,45 @@ async fn a_request_that_is_cancelled_at_once_can_be_repeated() {
     assert_eq!(response["output"][0]["output"], "written", "{response}");
 }
 
+/// A provider uses the ids of calls again. A repeated approval does not approve a later call that the client has not seen.
+#[tokio::test(start_paused = true)]
+async fn a_decision_does_not_apply_to_a_later_call_with_the_same_id() {
+    let gateway = TestGateway::new(|request| {
+        let results = request.messages.iter().map(|message| message.results().count()).sum();
+        match results {
+            0 => ScriptedTurn::calls([("c0", "write", json!({})), ("c1", "write", json!({}))]),
+            2 => ScriptedTurn::calls([("c0", "slow", json!({})), ("c1", "write", json!({}))]),
+            _ => ScriptedTurn::text_in_chunks("Done.", 2),
+        }
+    });
+    let body = |input: &[Value]| {
+        let mut body = request(input);
+        body["tools"][0]["require_approval"] = json!({"never": {"tool_names": ["slow"]}});
+        body
+    };
+    let mut input = vec![json!({"role": "user", "content": "go"})];
+    let (status, response) = read(gateway.post("/v1/responses", &body(&input)).await).await;
+    assert_eq!((status, types(&response["output"])), (200, vec!["mcp_approval_request"; 2]), "{response}");
+    for item in response["output"].as_array().expect("an output") {
+        input.push(item.clone());
+        input.push(
+            json!({"type": "mcp_approval_response", "approval_request_id": item["id"], "approve": true}),
+        );
+    }
+    let mut streamed = body(&input);
+    streamed["stream"] = json!(true);
+    let mut stream = gateway.post("/v1/responses", &streamed).await.into_body();
+    while gateway.calls() < 3 {
+        stream.frame().await.expect("the stream does not end during the slow call").expect("no error");
+    }
+    drop(stream);
+    let (status, response) = read(gateway.post("/v1/responses", &body(&input)).await).await;
+    assert_eq!(status, 200, "{response}");
+    let expected = ["mcp_call", "mcp_call", "mcp_call", "mcp_approval_request"];
+    assert_eq!(types(&response["output"]), expected, "{response}");
+    assert_eq!(gateway.calls(), 4, "two writes, and the slow call twice");
+}
+
 fn broken() -> ScriptedTurn {
     let problem = "the connection was reset".to_owned();
     ScriptedTurn {

@@ -1,6 +1,6 @@
 //! The secrets that a remote server receives with each request. Its messages may repeat them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::Url;
 use toolwire_contract::Secret;
@@ -11,9 +11,14 @@ use crate::excerpt::excerpt_of;
 /// Shorter values are not secret, and are parts of other words.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// The values of the headers and of the URL's query that a server receives. Cheap to clone.
+/// The values of the headers and of the URL's query that a server receives, and its token. Cheap to clone; clones share the
+/// token.
 #[derive(Clone, Default)]
-pub(crate) struct SentSecrets(Arc<[Secret]>);
+pub(crate) struct SentSecrets {
+    configured: Arc<[Secret]>,
+    /// The OAuth token that was sent last.
+    token: Arc<Mutex<Option<Secret>>>,
+}
 
 impl SentSecrets {
     pub(crate) fn new(transport: &Transport) -> SentSecrets {
@@ -30,14 +35,23 @@ impl SentSecrets {
         // A secret can be a part of another one.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();
-        SentSecrets(secrets.into_iter().map(Secret::new).collect())
+        SentSecrets { configured: secrets.into_iter().map(Secret::new).collect(), token: Arc::default() }
+    }
+
+    /// Records the OAuth token that is sent now.
+    pub(crate) fn set_token(&self, token: &Secret) {
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
     }
 
     /// Replaces the secrets in a text that may come from the server.
     pub(crate) fn redact(&self, text: String) -> String {
-        self.0.iter().fold(text, |text, secret| match text.contains(secret.expose()) {
-            true => text.replace(secret.expose(), "…"),
-            false => text,
+        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let token = token.filter(|token| token.expose().len() >= MIN_SECRET_BYTES);
+        token.iter().chain(&*self.configured).fold(text, |text, secret| {
+            match text.contains(secret.expose()) {
+                true => text.replace(secret.expose(), "…"),
+                false => text,
+            }
         })
     }
 
@@ -88,6 +102,14 @@ mod tests {
         ] {
             assert_eq!(secrets().redact(text.to_owned()), expected);
         }
+    }
+
+    #[test]
+    fn the_current_token_is_removed() {
+        let secrets = secrets();
+        let shared = secrets.clone();
+        shared.set_token(&Secret::new("oauth-token-1"));
+        assert_eq!(secrets.excerpt(b"invalid token oauth-token-1"), "invalid token …");
     }
 
     /// The excerpt would end in the middle of the token.

@@ -55,6 +55,7 @@ pub(crate) struct Routes {
 /// If a server has listed more tools, only the current ones are retained.
 const MAX_TOOLS_PER_SERVER: usize = 10_000;
 const MAX_FORMER_NAMES: usize = 100_000;
+const MAX_FORMER_NAME_BYTES: usize = 4 * 1024 * 1024;
 
 impl ToolHistory {
     /// Adds the tools that a server had when the hub last ran, so that names do not change at a restart.
@@ -100,7 +101,9 @@ impl Routes {
         tools.extend(own);
         routes.tools = tools.into();
         history.former_names.retain(|_, route| prefixes.contains_key(&route.server));
-        if history.former_names.len() > MAX_FORMER_NAMES {
+        let bytes: usize =
+            history.former_names.iter().map(|(name, route)| name.len() + route.tool.len()).sum();
+        if history.former_names.len() > MAX_FORMER_NAMES || bytes > MAX_FORMER_NAME_BYTES {
             history.former_names.clear();
         }
         // A current name replaces the same former name.

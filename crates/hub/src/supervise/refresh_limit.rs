@@ -1,30 +1,28 @@
 //! Limits how often the tool list of a server is refreshed.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// The number of refreshes that may follow each other immediately. A server usually announces its changes together.
 const BURST: u32 = 10;
 
-/// Limits the refreshes of a tool list, however often the server announces changes: on average one in each interval.
+/// Limits the refreshes of a tool list, however often the server announces changes: [`BURST`] at once, then one in each
+/// interval.
 pub(super) struct RefreshLimit {
     interval: Duration,
-    /// The times of the last refreshes, the oldest first.
-    recent: VecDeque<Instant>,
+    /// The time at which the next [`BURST`] refreshes may follow each other immediately again.
+    recovered_at: Option<Instant>,
 }
 
 impl RefreshLimit {
     pub(super) fn new(interval: Duration) -> RefreshLimit {
-        RefreshLimit { interval, recent: VecDeque::new() }
+        RefreshLimit { interval, recovered_at: None }
     }
 
     /// Returns the time of the next refresh, which is `now` or later.
     pub(super) fn next(&mut self, now: Instant) -> Instant {
-        let is_full = self.recent.len() >= BURST as usize;
-        let oldest = if is_full { self.recent.pop_front() } else { None };
-        let next = oldest.map_or(now, |oldest| now.max(oldest + self.interval * BURST));
-        self.recent.push_back(next);
-        next
+        let recovered_at = self.recovered_at.map_or(now, |at| at.max(now)) + self.interval;
+        self.recovered_at = Some(recovered_at);
+        recovered_at.checked_sub(self.interval * BURST).map_or(now, |next| next.max(now))
     }
 }
 
@@ -46,8 +44,8 @@ mod tests {
             })
             .collect();
         assert_eq!(times[BURST as usize - 1], Duration::ZERO, "the first changes are read at once");
-        assert_eq!(times[BURST as usize], interval * BURST);
-        assert_eq!(times[99], interval * BURST * 9);
+        assert_eq!(times[BURST as usize], interval);
+        assert_eq!(times[99], interval * 90);
         let quiet = now + interval * BURST;
         assert_eq!(limit.next(quiet), quiet, "after a while, a change is read at once again");
     }

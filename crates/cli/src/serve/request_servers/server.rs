@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use tokio::runtime::Handle;
-use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, ToolServer, Toolbox};
+use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, ToolServer, Toolbox};
 use toolwire_gateway::RequestServer;
 use toolwire_hub::{AllowedHosts, Config, Hub, HubOptions, Phase, ServerConfig};
 
@@ -28,6 +28,8 @@ pub(super) struct State {
     /// The tools as they were listed last.
     listed: Arc<Listed>,
     pub(super) used_at: Instant,
+    /// Whether the connection was closed because it was not used for a long time, such as that of a run that waits for approval.
+    pub(super) is_dormant: bool,
 }
 
 #[derive(Default)]
@@ -59,6 +61,14 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Whether the hub lists the tools of its only server. It does not while the server is down.
+    fn lists_tools(&self) -> bool {
+        let phase = self.hub().status().pop().map(|status| status.phase);
+        matches!(phase, Some(Phase::Ready | Phase::Recovering { .. }))
+    }
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
         // Outside of a runtime, the process ends.
@@ -71,7 +81,9 @@ impl Drop for Connection {
 impl State {
     /// Takes over the current list of tools.
     fn update(&mut self) {
-        let Some(connection) = &self.connection else { return };
+        let Some(connection) = self.connection.as_ref().filter(|connection| connection.lists_tools()) else {
+            return;
+        };
         let hub = connection.hub();
         let tools = hub.tools();
         if !Arc::ptr_eq(&tools, &self.listed.tools) {
@@ -85,12 +97,14 @@ impl State {
     pub(super) fn disconnect(&mut self) {
         self.update();
         self.connection = None;
+        self.is_dormant = true;
     }
 }
 
 impl PooledServer {
     pub(super) fn new(server: RequestServer, config: ServerConfig, hosts: Arc<AllowedHosts>) -> PooledServer {
-        let state = State { connection: None, listed: Arc::default(), used_at: Instant::now() };
+        let state =
+            State { connection: None, listed: Arc::default(), used_at: Instant::now(), is_dormant: false };
         PooledServer { server, config, hosts, connecting: Default::default(), state: Mutex::new(state) }
     }
 
@@ -121,6 +135,7 @@ impl PooledServer {
         let mut state = self.state();
         state.connection = Some(connection.clone());
         state.used_at = Instant::now();
+        state.is_dormant = false;
         Ok(connection)
     }
 }
@@ -141,6 +156,11 @@ impl Toolbox for PooledServer {
 
     fn original_name(&self, tool: &str) -> Option<String> {
         self.listed().originals.get(tool).cloned().flatten()
+    }
+
+    fn missing_servers(&self) -> Vec<MissingServer> {
+        let connection = self.state().connection.clone();
+        connection.map_or_else(Vec::new, |connection| connection.hub().missing_servers())
     }
 
     fn changes(&self) -> Option<BoxStream<'static, ()>> {

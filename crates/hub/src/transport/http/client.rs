@@ -221,6 +221,7 @@ impl HttpClient {
             headers.insert(name, value.clone());
         }
         if let Some(token) = token {
+            self.secrets.set_token(token);
             let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
             let mut value = value.map_err(|_| TransportFailure::NoToken {
                 reason: "the token is not a valid header value".into(),
