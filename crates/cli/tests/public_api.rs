@@ -3,6 +3,7 @@
 //! A change of the API shows up in review as a change of the snapshot. To accept it, run
 //! `TOOLWIRE_BLESS=1 cargo test -p toolwire --test public_api`.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,8 +58,18 @@ fn public_apis_match_their_snapshots() {
 fn rustdoc_json(root: &Path) -> PathBuf {
     // Below the target directory of this build, so that compiled dependencies are shared.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
+    let mut command = Command::new(env!("CARGO"));
+    // Cargo sets these for this test. Build scripts read some of them, so their crates would be compiled again, here and in the
+    // next build.
+    let of_package = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_CRATE_NAME"
+    };
+    for (name, _) in std::env::vars_os().filter(|(name, _)| of_package(name)) {
+        command.env_remove(name);
+    }
     output(
-        Command::new(env!("CARGO"))
+        command
             .current_dir(root)
             // The complete workspace with its examples, so that dependencies have the same features as in the other builds: the
             // features that only tests and examples need are part of those.

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN};
-use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, HeaderValue, VARY};
+use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, CONNECTION};
+use http::header::{HeaderValue, VARY};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body::Body;
 use serde_json::json;
@@ -117,13 +118,18 @@ impl Gateway {
         let family = routes::family_of(request.uri().path(), request.headers());
         let is_head = request.method() == Method::HEAD;
         let origin = self.0.origins.check(request.method(), request.uri(), request.headers(), local);
+        let mut has_unread_body = !request.body().is_end_stream();
         let (response, origin) = match origin {
             Err(refused) => (Err(Failure::new(ErrorKind::Forbidden, refused.to_string())), None),
             Ok(Some(origin)) if request.method() == Method::OPTIONS => (Ok(preflight()), Some(origin)),
-            Ok(origin) => (self.0.respond(request, &request_id, client).await, origin),
+            Ok(origin) => (self.0.respond(request, &request_id, client, &mut has_unread_body).await, origin),
         };
         let mut response = response.unwrap_or_else(|failure| failure.respond(family, &request_id));
         add_headers(&mut response, &request_id, origin);
+        if has_unread_body {
+            // The connection cannot be used again. Without this header, a proxy could send the next request on it.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if is_head {
             *response.body_mut() = ResponseBody::Whole(Bytes::new());
         }
@@ -137,6 +143,7 @@ impl Inner {
         request: Request<B>,
         request_id: &str,
         client: IpAddr,
+        has_unread_body: &mut bool,
     ) -> Result<HttpResponse, Failure>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -162,6 +169,7 @@ impl Inner {
         let mut room = self.admission.body_room(&principal, client);
         let start = Instant::now();
         let body = body::read(&parts.headers, body, limits, &mut room).await?;
+        *has_unread_body = false;
         let admitted = self.admission.enter(&principal)?;
         let caller = Caller {
             principal,

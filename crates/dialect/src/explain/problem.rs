@@ -143,7 +143,7 @@ impl Problem {
             P::TooManyTools => "there are more tools than the API accepts in one request",
             P::DuplicateToolName => "two tools have the same name",
             P::ObjectWithoutProperties => "the API does not accept an object without `properties`",
-            P::EmptyObject => "the API does not accept an object whose `properties` are empty",
+            P::EmptyObject => "the API does not accept an object with no properties",
             P::ArrayWithoutItems => "the API does not accept an array without `items`",
             P::AlternativesAtRoot => "the API does not accept alternatives at the root of the schema",
             P::RootIsNotAnObject => "the root of the schema must have the type `object`",
