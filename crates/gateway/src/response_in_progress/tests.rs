@@ -264,13 +264,13 @@ async fn a_decision_does_not_apply_to_a_later_call_with_the_same_id() {
     };
     let mut input = vec![json!({"role": "user", "content": "go"})];
     let (status, response) = read(gateway.post("/v1/responses", &body(&input)).await).await;
-    assert_eq!((status, types(&response["output"])), (200, vec!["mcp_approval_request"; 2]), "{response}");
-    for item in response["output"].as_array().expect("an output") {
-        input.push(item.clone());
-        input.push(
-            json!({"type": "mcp_approval_response", "approval_request_id": item["id"], "approve": true}),
-        );
-    }
+    let expected = ["mcp_list_tools", "mcp_approval_request", "mcp_approval_request"];
+    assert_eq!((status, types(&response["output"])), (200, expected.to_vec()), "{response}");
+    let output = response["output"].as_array().expect("an output");
+    input.extend(output.iter().cloned());
+    input.extend(output[1..].iter().map(
+        |item| json!({"type": "mcp_approval_response", "approval_request_id": item["id"], "approve": true}),
+    ));
     let mut streamed = body(&input);
     streamed["stream"] = json!(true);
     let mut stream = gateway.post("/v1/responses", &streamed).await.into_body();
