@@ -15,7 +15,7 @@ use toolwire_dialect::{BoundOutput, ResponseError, ResponseStream, Toolset, read
 use super::{AttemptError, PreparedRequest, WEB_PAGE, timed_out};
 use crate::frames::{FrameError, Frames, MAX_FRAME_BYTES, MAX_STREAM_BYTES, is_done, is_last};
 use crate::http_clients::root_cause;
-use crate::provider_error::{provider_error, status_from_error};
+use crate::provider_error::{provider_error, redact_secrets, status_from_error};
 use crate::retry::{AttemptFailure, is_permanent};
 use crate::settings::EndpointSettings;
 
@@ -232,7 +232,13 @@ impl ResponseReader {
                     Some(reason) => format!("{error}: {reason}"),
                     None => error.to_string(),
                 };
-                let (hint, body) = (Some(error.hint().to_owned()), self.last_value.clone());
+                // The provider's message may quote the key.
+                let redacted = |value: Value| redact_secrets(value, &self.settings);
+                let message = match redacted(Value::from(message)) {
+                    Value::String(message) => message,
+                    other => other.to_string(),
+                };
+                let (hint, body) = (Some(error.hint().to_owned()), redacted(self.last_value.clone()));
                 AttemptError {
                     error: ModelError::Refused {
                         model,
