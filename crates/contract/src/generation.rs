@@ -24,7 +24,7 @@ pub struct Generation {
     pub parallel_calls: Option<bool>,
     /// An id of the end user, for the provider's abuse detection.
     pub user: Option<String>,
-    /// Fields that only APIs of one family understand.
+    /// Fields of a client's request, for APIs of the same family and others that have them too.
     pub family_fields: Option<FamilyFields>,
 }
 

@@ -3,12 +3,15 @@
 use serde_json::{Map, Value};
 use toolwire_contract::{Content, ModelRequest, ToolResult, UnsupportedContent};
 
+use crate::families::ClientFields;
 use crate::output::BoundOutput;
 use crate::request::{
     HistoryReader, PreparedRequest, Turn, choose_tools, find_foreign_content, require_final_results,
 };
 use crate::result::{self, ContentLimits, ContentPart, ResultTurn};
-use crate::{CallOutcome, Dialect, ReceivedCall, RequestError, RequestOptions, ResultOptions, Toolset};
+use crate::{
+    ApiSupport, CallOutcome, Dialect, ReceivedCall, RequestError, RequestOptions, ResultOptions, Toolset,
+};
 
 /// The keys of the output limit. A request has at most one of them.
 pub(crate) const OUTPUT_LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
@@ -67,11 +70,7 @@ pub fn write_request(
         parallel_calls: parallel_calls.or(options.parallel_calls),
     });
     generation_format.write(&request.generation, &mut body);
-    if let Some(own) = &request.generation.family_fields
-        && own.family == dialect.family().meta_key()
-    {
-        merge(&mut body, &own.fields);
-    }
+    merge(&mut body, &ClientFields::new(dialect, options.api_support, &request.generation).sent);
     merge_extra(&mut body, &options.extra);
     Ok(Value::Object(body))
 }
@@ -102,24 +101,27 @@ fn user_limits(dialect: Dialect, options: &RequestOptions) -> ContentLimits {
     (dialect.family().format().user_limits)(dialect, options).with_options(&options.results)
 }
 
-/// Returns the names of the generation parameters of a request that this dialect cannot express, as Chat Completions
-/// names them, followed by the fields of another family.
+/// Returns the names of the generation parameters of a request that are not sent to this API, as Chat Completions names
+/// them, followed by the fields of the client that the API does not have.
 ///
 /// ```
 /// use toolwire_contract::ModelRequest;
-/// use toolwire_dialect::{Dialect, dropped_parameters};
+/// use toolwire_dialect::{ApiSupport, Dialect, dropped_parameters};
 ///
 /// let mut request = ModelRequest::default();
 /// request.generation.seed = Some(7);
-/// assert_eq!(dropped_parameters(Dialect::OpenAi, &request), [""; 0]);
-/// assert_eq!(dropped_parameters(Dialect::Anthropic, &request), ["seed"]);
+/// assert_eq!(dropped_parameters(Dialect::OpenAi, ApiSupport::Complete, &request), [""; 0]);
+/// assert_eq!(dropped_parameters(Dialect::Anthropic, ApiSupport::Complete, &request), ["seed"]);
 /// ```
-pub fn dropped_parameters(dialect: Dialect, request: &ModelRequest) -> Vec<String> {
+pub fn dropped_parameters(
+    dialect: Dialect,
+    api_support: ApiSupport,
+    request: &ModelRequest,
+) -> Vec<String> {
     let generation = &request.generation;
     let unsupported = (dialect.family().format().generation)(dialect).unsupported(generation);
     let mut names: Vec<String> = unsupported.into_iter().map(str::to_owned).collect();
-    let foreign = generation.family_fields.as_ref().filter(|own| own.family != dialect.family().meta_key());
-    names.extend(foreign.into_iter().flat_map(|own| own.fields.keys().cloned()));
+    names.extend(ClientFields::new(dialect, api_support, generation).dropped);
     names
 }
 

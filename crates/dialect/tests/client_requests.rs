@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use toolwire_contract::{
-    Block, Content, Effort, Generation, Message, ModelRequest, OutputFormat, Role, Tool, ToolCall,
-    ToolChoice, ToolResult,
+    Block, Content, Effort, FamilyFields, Generation, Message, ModelRequest, OutputFormat, Role, Tool,
+    ToolCall, ToolChoice, ToolResult,
 };
 use toolwire_dialect::{
     ClientRequest, Dialect, Family, HostedApproval, Options, RequestError, RequestOptions, ToolFilter,
@@ -133,6 +134,28 @@ fn generation(family: Family, seed: i64) -> Generation {
     generation
 }
 
+/// Fields that no type represents. OpenAI's Chat Completions accepts labels only for responses that it stores.
+fn family_fields(family: Family, labels: Option<&BTreeMap<String, String>>) -> FamilyFields {
+    let fields = match family {
+        Family::Anthropic => json!({"service_tier": "standard_only"}),
+        _ => {
+            let mut fields = json!({
+                "service_tier": "flex", "prompt_cache_key": "k", "prompt_cache_retention": "24h",
+                "safety_identifier": "s", "logit_bias": {"1": 2},
+            });
+            match family {
+                Family::OpenAiChat => fields["verbosity"] = json!("low"),
+                _ => fields["text"] = json!({"verbosity": "low"}),
+            }
+            if let Some(labels) = labels {
+                (fields["metadata"], fields["store"]) = (json!(labels), json!(true));
+            }
+            fields
+        }
+    };
+    FamilyFields { family: family.meta_key().to_owned(), fields: fields.as_object().unwrap().clone() }
+}
+
 /// A format whose schema has the same form in every API.
 fn output() -> impl Strategy<Value = OutputFormat> {
     let schema = json!({
@@ -158,9 +181,11 @@ proptest! {
         stream in any::<bool>(),
         seed in any::<i32>(),
         output in output(),
+        labels in prop::option::of(prop::collection::btree_map("[a-z]{1,4}", text(), 1..3)),
     ) {
         for (dialect, family) in SERVED {
             let mut generation = generation(family, seed.into());
+            generation.family_fields = Some(family_fields(family, labels.as_ref()));
             if (family, &choice) == (Family::Anthropic, &ToolChoice::None) {
                 // This API has the parameter only where calls are possible.
                 generation.parallel_calls = None;
@@ -195,10 +220,13 @@ proptest! {
             let client = read_client_request(family, sent.clone()).unwrap().unwrap();
             prop_assert_eq!(rewritten(dialect, &client, &sent), sent, "{:?}", family);
             prop_assert_eq!((&*client.model, client.stream), ("m/x", stream));
-            let mut read = client.request;
-            // What the writer adds itself, such as `store: false`.
-            read.generation.family_fields = None;
-            prop_assert_eq!(read, request, "{:?}", family);
+            let mut request = request;
+            if let (Family::OpenAiResponses, Some(own)) = (family, &mut request.generation.family_fields) {
+                // The writer adds these.
+                own.fields.entry("store").or_insert(json!(false));
+                own.fields.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
+            }
+            prop_assert_eq!(client.request, request, "{:?}", family);
         }
     }
 }

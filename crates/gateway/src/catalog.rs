@@ -23,10 +23,12 @@ pub trait ModelCatalog: Send + Sync {
 #[non_exhaustive]
 pub struct ServedModel {
     pub model: Arc<dyn Model>,
-    /// The dialect of the requests to the provider; `None` if there is no provider.
+    /// The dialect of the requests to the provider; `None` if there is no provider, or if several have different ones.
     pub dialect: Option<Dialect>,
     /// How much of the dialect's API the provider has.
     pub api_support: ApiSupport,
+    /// The APIs of several providers, if they differ: any of them may get a request.
+    pub different_apis: Vec<(Dialect, ApiSupport)>,
     /// Sends requests that are already in the provider's format.
     pub upstream: Option<Arc<dyn Upstream>>,
 }
@@ -34,7 +36,8 @@ pub struct ServedModel {
 impl ServedModel {
     /// Creates a model that has no provider.
     pub fn new(model: Arc<dyn Model>) -> ServedModel {
-        ServedModel { model, dialect: None, api_support: ApiSupport::default(), upstream: None }
+        let api_support = ApiSupport::default();
+        ServedModel { model, dialect: None, api_support, different_apis: Vec::new(), upstream: None }
     }
 
     /// Sets the provider.
@@ -101,6 +104,14 @@ pub struct UnknownModel {
 impl ServedModel {
     pub(crate) fn family(&self) -> Option<Family> {
         self.dialect.map(Dialect::family)
+    }
+
+    /// Returns the APIs that may get a request.
+    pub(crate) fn apis(&self) -> Vec<(Dialect, ApiSupport)> {
+        match self.dialect {
+            Some(dialect) => vec![(dialect, self.api_support)],
+            None => self.different_apis.clone(),
+        }
     }
 
     /// Whether the provider has the complete API of the client.

@@ -196,10 +196,11 @@ fn omit_thinking(settings: &mut AgentSettings, messages: &[Arc<Message>]) {
     }
 }
 
-/// Joins names that a client sent, up to a length that fits into a header.
+/// Joins names that a client sent, up to a length that fits into a header. Characters that a header cannot have are replaced.
 fn bounded_list(names: &[String]) -> String {
     const MAX_BYTES: usize = 1024;
     let mut list = String::new();
+    let in_header = |character: char| if character.is_ascii_graphic() { character } else { '?' };
     for (index, name) in names.iter().enumerate() {
         if list.len() + name.len() > MAX_BYTES {
             let others = format!("and {} more", names.len() - index);
@@ -208,7 +209,7 @@ fn bounded_list(names: &[String]) -> String {
         if !list.is_empty() {
             list.push_str(", ");
         }
-        list.push_str(name);
+        list.extend(name.chars().map(in_header));
     }
     list
 }

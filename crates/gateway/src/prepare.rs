@@ -1,5 +1,6 @@
 //! Reads a request to a model: its options, its conversation, and the fields that the response repeats.
 
+use std::collections::HashSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
@@ -19,8 +20,13 @@ use crate::request_options::RequestOptions;
 use crate::response::Failure;
 use crate::verbatim;
 
-/// Parameters that change the meaning of the response. The request fails if the model's API does not have them.
-const ESSENTIAL: [&str; 2] = ["web_search_options", "prediction"];
+/// Parameters of clients that change the meaning of the response. The request fails if the model's API does not have them.
+const ESSENTIAL: [(Family, &str); 4] = [
+    (Family::OpenAiChat, "web_search_options"),
+    (Family::OpenAiChat, "prediction"),
+    (Family::OpenAiResponses, "prompt"),
+    (Family::Anthropic, "thread"),
+];
 
 /// A request, ready to run.
 pub(crate) struct Prepared {
@@ -98,32 +104,10 @@ impl Inner {
         verbatim::attach(&mut client, family, &served, headers, sent, own_instructions)?;
         let parameter = if client.has_functions { "functions" } else { "tools" };
         self.checked_tools.check(&served, &client.request, parameter)?;
-        if client.request.verbatim.is_some() {
-            let dropped = Vec::new();
-            return Ok(Prepared {
-                stores_items,
-                client,
-                options,
-                head,
-                served,
-                dropped,
-                listed_servers,
-                named,
-            });
-        }
-        let mut dropped = client.ignored.clone();
-        if let Some(dialect) = served.dialect {
-            let lost = dropped_parameters(dialect, &client.request);
-            if let Some(essential) = lost.iter().find(|name| ESSENTIAL.contains(&name.as_str())) {
-                let mut error = ClientError::new(
-                    ErrorKind::UnsupportedParameter,
-                    format!("`{essential}` is not supported by the API of `{}`", client.model),
-                );
-                error.parameter = Some(essential.clone());
-                return Err(error.into());
-            }
-            dropped.extend(lost);
-        }
+        let dropped = match client.request.verbatim {
+            Some(_) => Vec::new(),
+            None => dropped_fields(family, &client, &served)?,
+        };
         Ok(Prepared { stores_items, client, options, head, served, dropped, listed_servers, named })
     }
 
@@ -210,6 +194,27 @@ fn unreturned(client: &ClientRequest) -> Option<&'static str> {
         ("include", list("include").any(|part| part == "message.output_text.logprobs")),
     ];
     requests.into_iter().find(|(_, is_requested)| *is_requested).map(|(name, _)| name)
+}
+
+/// Returns the names of the client's fields that at least one of the providers does not get. A request with a field that the
+/// response depends on is rejected.
+fn dropped_fields(
+    family: Family,
+    client: &ClientRequest,
+    served: &ServedModel,
+) -> Result<Vec<String>, Failure> {
+    let lost = served.apis().into_iter().flat_map(|(dialect, api_support)| {
+        let names = dropped_parameters(dialect, api_support, &client.request);
+        client.ignored.iter().cloned().chain(names)
+    });
+    let mut seen = HashSet::new();
+    let dropped: Vec<String> = lost.filter(|name| seen.insert(name.clone())).collect();
+    let is_essential = |name: &&String| ESSENTIAL.contains(&(family, name.as_str()));
+    let Some(essential) = dropped.iter().find(is_essential) else { return Ok(dropped) };
+    let message = format!("`{essential}` is not supported by the API of `{}`", client.model);
+    let mut error = ClientError::new(ErrorKind::UnsupportedParameter, message);
+    error.parameter = Some(essential.clone());
+    Err(error.into())
 }
 
 /// Reads a request in the format of the client's API.

@@ -73,6 +73,12 @@ impl Balanced {
         self.0.members.iter().all(|member| member.endpoint.dialect() == dialect).then_some(dialect)
     }
 
+    /// The dialect and the support of each endpoint.
+    pub fn apis(&self) -> Vec<(Dialect, ApiSupport)> {
+        let endpoints = self.0.members.iter().map(|member| &member.endpoint);
+        endpoints.map(|endpoint| (endpoint.dialect(), endpoint.api_support())).collect()
+    }
+
     /// How much of the dialect's API all endpoints have.
     pub fn api_support(&self) -> ApiSupport {
         let supports = self.0.members.iter().map(|member| member.endpoint.api_support());

@@ -124,6 +124,9 @@ impl ConfiguredModels {
         let mut served = ServedModel::new(model.clone());
         served.dialect = model.dialect();
         served.api_support = model.api_support();
+        if served.dialect.is_none() {
+            served.different_apis = model.apis();
+        }
         Ok(match model.dialect().filter(|_| model.accepts_raw_requests()) {
             Some(dialect) => served.with_upstream(dialect, Arc::new(ModelUpstream(model))),
             None => served,
@@ -183,6 +186,7 @@ impl Upstream for ModelUpstream {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use toolwire_dialect::{ApiSupport, Dialect};
 
     use super::*;
 
@@ -206,5 +210,22 @@ mod tests {
             let _ = models.find(&format!("vllm/{number}"));
         }
         assert!(Arc::ptr_eq(&up, &find("other")));
+    }
+
+    /// The gateway lists the parameters that some endpoint of a model does not have.
+    #[test]
+    fn a_model_has_the_apis_of_all_its_endpoints() {
+        let claude = json!({"provider": "anthropic", "model": "c", "apiKey": "k"});
+        let settings = json!({"model": "same", "models": {
+            "same": {"provider": "vllm", "model": "m", "upstreams": [{"weight": 1}, {"weight": 2}]},
+            "mixed": {"provider": "vllm", "model": "m", "upstreams": [{"weight": 1}, claude]},
+        }});
+        let settings = crate::settings::read(Some(&settings), "mcp.json").expect("settings");
+        let models = crate::assembly::models(&settings).expect("models");
+        let models = ConfiguredModels::new(&settings, models).expect("models");
+        let [same, mixed] = ["same", "mixed"].map(|name| models.find(name).expect("a model"));
+        assert_eq!((same.dialect, same.different_apis), (Some(Dialect::OpenAi), Vec::new()));
+        let apis = vec![(Dialect::OpenAi, ApiSupport::Partial), (Dialect::Anthropic, ApiSupport::Complete)];
+        assert_eq!((mixed.dialect, mixed.different_apis), (None, apis));
     }
 }

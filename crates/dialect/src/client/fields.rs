@@ -37,6 +37,11 @@ impl RequestFields {
         self.fields.get(key).is_some_and(|value| !value.is_null())
     }
 
+    /// Returns the value of a field without removing it.
+    pub(crate) fn peek(&self, key: &str) -> Option<&Value> {
+        self.fields.get(key)
+    }
+
     /// Returns the value of a text field without removing it.
     pub(crate) fn peek_text(&self, key: &str) -> Option<&str> {
         self.fields.get(key)?.as_str()
@@ -108,14 +113,6 @@ impl RequestFields {
     /// Returns an array that must be present; see [`RequestFields::list`].
     pub(crate) fn required_list(&mut self, key: &str) -> ReadRequest<Vec<(String, Value)>> {
         if self.has(key) { self.list(key) } else { Err(self.missing(key)) }
-    }
-
-    /// Returns the object of a field, empty if the field is not an object.
-    pub(crate) fn map(&mut self, key: &str) -> Map<String, Value> {
-        match self.take(key) {
-            Some(Value::Object(fields)) => fields,
-            _ => Map::new(),
-        }
     }
 
     /// Puts the fields of an object that were not read back, so that they are preserved.

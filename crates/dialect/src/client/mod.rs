@@ -2,6 +2,7 @@
 //!
 //! It is the reverse of `request` and `response`, and depends on no family.
 
+mod cache_marks;
 mod content;
 mod fields;
 mod hosted;
@@ -11,7 +12,7 @@ mod verbatim;
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use toolwire_contract::{Block, Effort, FamilyFields, ModelRequest, OutputFormat, Tool};
 
 use crate::Family;
@@ -52,10 +53,9 @@ pub struct ClientRequest {
     pub required_tool: Option<ToolReference>,
     /// The user's content that came together with the decisions.
     pub with_approvals: Vec<Block>,
-    /// Known parameters that have no effect in the gateway, such as `store` of Chat Completions.
+    /// The names of fields in messages and tools that are lost when the request is converted: marks for the provider's
+    /// cache, such as `cache_control`.
     pub ignored: Vec<String>,
-    /// `metadata`, as the client sent it.
-    pub metadata: Map<String, Value>,
     /// The error for a tool of the client that only APIs of the same family have. A request to any other API must be
     /// rejected with it.
     pub native_tool: Option<InvalidRequest>,
@@ -87,14 +87,16 @@ impl ClientRequest {
     pub(crate) fn begin(body: &mut RequestFields) -> ReadRequest<ClientRequest> {
         let model = body.required_text("model")?;
         let stream = body.flag("stream")?.unwrap_or(false);
-        Ok(ClientRequest { model, stream, ..ClientRequest::default() })
+        let ignored = cache_marks::find(body);
+        Ok(ClientRequest { model, stream, ignored, ..ClientRequest::default() })
     }
 
     /// Reads the remaining fields that have the same name in all APIs, and preserves the fields that were not read.
     pub(crate) fn finish(mut self, family: Family, mut body: RequestFields) -> ReadRequest<ClientRequest> {
         self.request.temperature = body.number("temperature")?;
         self.request.generation.top_p = body.number("top_p")?;
-        let fields = body.rest();
+        let mut fields = body.rest();
+        fields.retain(|_, value| !value.is_null());
         if !fields.is_empty() {
             let family = family.meta_key().to_owned();
             self.request.generation.family_fields = Some(FamilyFields { family, fields });

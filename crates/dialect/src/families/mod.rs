@@ -3,6 +3,7 @@
 
 mod anthropic;
 mod bedrock;
+mod client_fields;
 mod cohere;
 mod function_calls;
 mod gemini;
@@ -21,6 +22,7 @@ use crate::response::ResponseReader;
 use crate::result::{ContentLimits, ResultTurn};
 use crate::verbatim::VerbatimFormat;
 use crate::{Dialect, Family, ReceivedCall, RequestOptions};
+pub(crate) use client_fields::ClientFields;
 
 /// The JSON of one family.
 #[derive(Debug)]

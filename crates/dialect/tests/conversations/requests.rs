@@ -1,9 +1,10 @@
 //! Requests in every dialect: each file contains a case, and the file in `expected/` the bodies.
 
 use serde_json::{Value, json};
-use toolwire_contract::{Effort, Generation, ModelRequest, Tool, ToolChoice};
+use toolwire_contract::{Effort, FamilyFields, Generation, ModelRequest, Tool, ToolChoice};
 use toolwire_dialect::{
-    Dialect, Options, OutputLimit, RequestError, RequestOptions, Toolset, dropped_parameters, write_request,
+    ApiSupport, Dialect, Family, Options, OutputLimit, RequestError, RequestOptions, Toolset,
+    dropped_parameters, write_request,
 };
 
 use crate::{check_file, folder, read, rules, toolset};
@@ -141,7 +142,8 @@ fn equal_requests_have_equal_bytes() {
 fn no_parameter_is_lost_silently() {
     let case = case("generation-parameters".to_owned());
     let complete = &case.request.generation;
-    let parameters: [(&str, Generation); 9] = [
+    let (chat, responses, messages) = (Family::OpenAiChat, Family::OpenAiResponses, Family::Anthropic);
+    let parameters = [
         ("stop", with(|one| one.stop = complete.stop.clone())),
         ("top_p", with(|one| one.top_p = complete.top_p)),
         ("top_k", with(|one| one.top_k = complete.top_k)),
@@ -151,23 +153,49 @@ fn no_parameter_is_lost_silently() {
         ("reasoning_effort", with(|one| one.effort = complete.effort)),
         ("parallel_tool_calls", with(|one| one.parallel_calls = complete.parallel_calls)),
         ("user", with(|one| one.user = complete.user.clone())),
+        field(chat, "metadata", json!({"team": "t"})),
+        field(chat, "store", json!(true)),
+        field(chat, "service_tier", json!("flex")),
+        field(chat, "prompt_cache_key", json!("k")),
+        field(chat, "safety_identifier", json!("s")),
+        field(chat, "verbosity", json!("low")),
+        field(chat, "logit_bias", json!({"1": 2})),
+        field(responses, "metadata", json!({"team": "t"})),
+        field(responses, "store", json!(true)),
+        field(responses, "service_tier", json!("flex")),
+        field(responses, "prompt_cache_retention", json!("24h")),
+        field(responses, "safety_identifier", json!("s")),
+        field(responses, "text", json!({"verbosity": "low"})),
+        field(responses, "truncation", json!("auto")),
+        field(messages, "metadata", json!({"team": "t"})),
+        field(messages, "service_tier", json!("standard_only")),
     ];
-    for dialect in Dialect::all() {
+    let supports = [ApiSupport::Complete, ApiSupport::Partial];
+    for (dialect, api_support) in Dialect::all().flat_map(|dialect| supports.map(|support| (dialect, support)))
+    {
         let body = |generation: Generation| {
             let request = ModelRequest { generation, ..case.request.clone() };
-            let dropped = dropped_parameters(dialect, &request);
-            let case = Case { request, name: case.name.clone(), options: case.options.clone() };
+            let dropped = dropped_parameters(dialect, api_support, &request);
+            let options = RequestOptions { api_support, ..case.options.clone() };
+            let case = Case { request, name: case.name.clone(), options };
             (write_body(&case, dialect).unwrap(), dropped)
         };
         let (plain, _) = body(Generation::default());
         for (name, generation) in parameters.clone() {
             let (written, dropped) = body(generation);
             match written == plain {
-                true => assert_eq!(dropped, [name], "{dialect}"),
-                false => assert_eq!(dropped, [""; 0], "{dialect}: {name}"),
+                true => assert_eq!(dropped, [name], "{dialect}, {api_support:?}"),
+                false => assert_eq!(dropped, [""; 0], "{dialect}, {api_support:?}: {name}"),
             }
         }
     }
+}
+
+/// A field of a client that no type represents.
+fn field(family: Family, name: &'static str, value: Value) -> (&'static str, Generation) {
+    let fields = [(name.to_owned(), value)].into_iter().collect();
+    let fields = FamilyFields { family: family.meta_key().to_owned(), fields };
+    (name, with(|one| one.family_fields = Some(fields)))
 }
 
 fn with(set: impl FnOnce(&mut Generation)) -> Generation {
@@ -185,7 +213,7 @@ fn fields_of_a_family_reach_only_this_family() {
     .unwrap();
     for dialect in Dialect::all() {
         let body = write_body(&case, dialect).unwrap();
-        let dropped = dropped_parameters(dialect, &case.request);
+        let dropped = dropped_parameters(dialect, ApiSupport::Complete, &case.request);
         match dialect.family() == Dialect::OpenAi.family() {
             true => assert_eq!((&body["logit_bias"], dropped.len()), (&json!({"1": 2}), 0), "{dialect}"),
             false => assert_eq!((body.get("logit_bias"), &*dropped), (None, &["logit_bias".to_owned()][..])),

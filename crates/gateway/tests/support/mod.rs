@@ -124,6 +124,12 @@ impl ModelCatalog for OneModel {
             (served.dialect, served.api_support) = (Some(Dialect::OpenAi), ApiSupport::Partial);
             return Ok(served);
         }
+        if name == "mixed" {
+            let mut served = ServedModel::new(self.0.clone());
+            served.different_apis =
+                [Dialect::OpenAi, Dialect::Anthropic].map(|dialect| (dialect, ApiSupport::Complete)).into();
+            return Ok(served);
+        }
         if let Ok(dialect) = name.parse::<Dialect>() {
             // The provider has this API, and requests do not go straight to it.
             let mut served = ServedModel::new(self.0.clone());

@@ -198,7 +198,7 @@ fn read_generation(body: &mut RequestFields, client: &mut ClientRequest) -> Read
     generation.top_k = body.count("top_k")?;
     if let Some(mut metadata) = body.object("metadata")? {
         generation.user = metadata.text("user_id")?;
-        client.metadata = metadata.rest();
+        body.put_back("metadata", metadata);
     }
     if let Some(mut thinking) = body.object("thinking")? {
         match thinking.peek_text("type").ok_or_else(|| thinking.missing("type"))? {

@@ -12,9 +12,6 @@ use crate::{Dialect, Family};
 
 const DIALECT: Dialect = Dialect::OpenAi;
 
-/// Fields that have no effect, because the gateway does not store responses of this API.
-const IGNORED: [&str; 1] = ["store"];
-
 pub(super) fn read_request(mut body: Value) -> ReadRequest<ClientRequest> {
     let converted = convert_functions(&mut body)?;
     read_converted(body, &converted).map_err(|error| converted.with_original_path(error))
@@ -50,10 +47,6 @@ fn read_converted(body: Value, converted: &ConvertedFunctions) -> ReadRequest<Cl
     }
     if let Some(format) = body.object("response_format")? {
         client.request.output = read_output_format(format, true)?;
-    }
-    client.metadata = body.map("metadata");
-    for name in IGNORED {
-        client.ignored.extend(body.take(name).map(|_| name.to_owned()));
     }
     read_generation(&mut body, &mut client.request.generation)?;
     client.finish(Family::OpenAiChat, body)

@@ -45,7 +45,6 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
         }
         body.put_back("text", text);
     }
-    client.metadata = body.map("metadata");
     client.finish(Family::OpenAiResponses, body)
 }
 
