@@ -21,7 +21,7 @@ async fn send(gateway: &TestGateway, path: &str, parameters: &Value) -> (u16, Ve
     body.as_object_mut().unwrap().extend(parameters.as_object().unwrap().clone());
     let response = http_client().post(gateway.url(path)).json(&body).send().await.unwrap();
     let header = response.headers().get("x-toolwire-dropped").map(|names| names.to_str().unwrap().to_owned());
-    assert_ne!(header.as_deref(), Some(""), "without names, there is no header");
+    assert_ne!(header.as_deref(), Some(""), "the header is absent if it would be empty");
     let mut names: Vec<String> =
         header.iter().flat_map(|names| names.split(", ")).map(str::to_owned).collect();
     names.sort();
@@ -80,7 +80,7 @@ async fn the_header_lists_every_dropped_parameter() {
         (RESPONSES, &responses, "mixed", "metadata service_tier text truncation"),
         (MESSAGES, &messages, "mixed", "cache_control service_tier top_k"),
         (MESSAGES, &json!({"system": [{"type": "text", "text": "a", "cache_control": mark}]}), "bedrock", "cache_control"),
-        // Without a provider, there is no API that does not have a parameter.
+        // Without a provider, nothing is dropped.
         (CHAT, &chat, "scripted", ""),
     ];
     for (path, parameters, model, expected) in cases {
