@@ -113,11 +113,7 @@ fn user_limits(dialect: Dialect, options: &RequestOptions) -> ContentLimits {
 /// assert_eq!(dropped_parameters(Dialect::OpenAi, ApiSupport::Complete, &request), [""; 0]);
 /// assert_eq!(dropped_parameters(Dialect::Anthropic, ApiSupport::Complete, &request), ["seed"]);
 /// ```
-pub fn dropped_parameters(
-    dialect: Dialect,
-    api_support: ApiSupport,
-    request: &ModelRequest,
-) -> Vec<String> {
+pub fn dropped_parameters(dialect: Dialect, api_support: ApiSupport, request: &ModelRequest) -> Vec<String> {
     let generation = &request.generation;
     let unsupported = (dialect.family().format().generation)(dialect).unsupported(generation);
     let mut names: Vec<String> = unsupported.into_iter().map(str::to_owned).collect();

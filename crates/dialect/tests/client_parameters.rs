@@ -47,9 +47,11 @@ fn with(mut fields: Value, more: Value) -> Value {
 fn parameters_of_one_openai_api_reach_the_other() {
     let format = json!({"type": "json_object"});
     let hint = json!([{"role": "user", "content": "Respond in JSON."}]);
-    let chat = json!({"verbosity": "low", "logit_bias": {"1": 2}, "response_format": format, "messages": hint});
+    let chat =
+        json!({"verbosity": "low", "logit_bias": {"1": 2}, "response_format": format, "messages": hint});
     let chat = read(Family::OpenAiChat, with(shared(), chat));
-    let responses = json!({"text": {"verbosity": "low", "format": format}, "truncation": "auto", "input": hint});
+    let responses =
+        json!({"text": {"verbosity": "low", "format": format}, "truncation": "auto", "input": hint});
     let responses = read(Family::OpenAiResponses, with(shared(), responses));
     for strict in [false, true] {
         let dialect = if strict { Dialect::ResponsesStrict } else { Dialect::Responses };
@@ -74,7 +76,8 @@ fn parameters_of_one_openai_api_reach_the_other() {
 #[test]
 fn parameters_of_openai_reach_only_openai() {
     let responses = read(Family::OpenAiResponses, with(shared(), json!({"text": {"verbosity": "low"}})));
-    let names: Vec<String> = with(shared(), json!({"text": 1})).as_object().unwrap().keys().cloned().collect();
+    let names: Vec<String> =
+        with(shared(), json!({"text": 1})).as_object().unwrap().keys().cloned().collect();
     let targets = [
         (Dialect::OpenAi, ApiSupport::Partial),
         (Dialect::Azure, ApiSupport::Complete),
@@ -150,14 +153,20 @@ fn anthropic_gets_the_id_of_the_user() {
     for (fields, expected, lost) in cases {
         for family in [Family::OpenAiChat, Family::OpenAiResponses] {
             let (body, dropped) = complete(Dialect::Anthropic, &read(family, fields.clone()));
-            assert_eq!((&body["metadata"], dropped), (&expected, lost.iter().map(|name| (*name).to_owned()).collect()));
+            assert_eq!(
+                (&body["metadata"], dropped),
+                (&expected, lost.iter().map(|name| (*name).to_owned()).collect())
+            );
         }
     }
     let client = read(Family::Anthropic, json!({"max_tokens": 9, "metadata": {"user_id": "u", "team": "t"}}));
     let (body, dropped) = complete(Dialect::Anthropic, &client);
     assert_eq!((&body["metadata"], &*dropped), (&json!({"user_id": "u"}), &["metadata".to_owned()][..]));
     let (body, dropped) = complete(Dialect::OpenAi, &client);
-    assert_eq!((&body["user"], body.get("metadata"), &*dropped), (&json!("u"), None, &["metadata".to_owned()][..]));
+    assert_eq!(
+        (&body["user"], body.get("metadata"), &*dropped),
+        (&json!("u"), None, &["metadata".to_owned()][..])
+    );
 }
 
 /// Marks for a cache are lost when a request is converted.
@@ -175,7 +184,11 @@ fn marks_for_a_cache_are_found_in_every_place() {
     let tool = json!([{"name": "get", "input_schema": {"type": "object"}, "cache_control": mark}]);
     let function = json!([{"type": "function", "cache_control": mark, "function": {"name": "get"}}]);
     for (family, fields, expected) in [
-        (Family::Anthropic, json!({"system": [{"type": "text", "text": "a", "cache_control": mark}]}), "cache_control"),
+        (
+            Family::Anthropic,
+            json!({"system": [{"type": "text", "text": "a", "cache_control": mark}]}),
+            "cache_control",
+        ),
         (Family::Anthropic, json!({"messages": part("text"), "tools": tool}), "cache_control"),
         (Family::Anthropic, json!({"messages": result}), "cache_control"),
         (Family::Anthropic, json!({"tools": tool}), "cache_control"),

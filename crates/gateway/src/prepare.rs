@@ -21,10 +21,9 @@ use crate::response::Failure;
 use crate::verbatim;
 
 /// Parameters of clients that change the meaning of the response. The request fails if the model's API does not have them.
-const ESSENTIAL: [(Family, &str); 4] = [
+const ESSENTIAL: [(Family, &str); 3] = [
     (Family::OpenAiChat, "web_search_options"),
     (Family::OpenAiChat, "prediction"),
-    (Family::OpenAiResponses, "prompt"),
     (Family::Anthropic, "thread"),
 ];
 

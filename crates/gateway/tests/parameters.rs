@@ -75,11 +75,20 @@ async fn the_header_lists_every_dropped_parameter() {
         (MESSAGES, &messages, "responses", "cache_control service_tier top_k"),
         (MESSAGES, &messages, "gemini", "cache_control service_tier user"),
         // Any of its providers may get the request.
-        (CHAT, &chat, "mixed",
-         "frequency_penalty logit_bias metadata prompt_cache_key safety_identifier seed service_tier store top_k verbosity"),
+        (
+            CHAT,
+            &chat,
+            "mixed",
+            "frequency_penalty logit_bias metadata prompt_cache_key safety_identifier seed service_tier store top_k verbosity",
+        ),
         (RESPONSES, &responses, "mixed", "metadata service_tier text truncation"),
         (MESSAGES, &messages, "mixed", "cache_control service_tier top_k"),
-        (MESSAGES, &json!({"system": [{"type": "text", "text": "a", "cache_control": mark}]}), "bedrock", "cache_control"),
+        (
+            MESSAGES,
+            &json!({"system": [{"type": "text", "text": "a", "cache_control": mark}]}),
+            "bedrock",
+            "cache_control",
+        ),
         // Without a provider, nothing is dropped.
         (CHAT, &chat, "scripted", ""),
     ];
@@ -139,7 +148,6 @@ async fn names_are_listed_whatever_characters_they_have() {
 async fn a_parameter_that_the_response_depends_on_is_not_dropped() {
     let gateway = TestGateway::start().await;
     for (path, name, value, own) in [
-        (RESPONSES, "prompt", json!({"id": "pmpt_1"}), "responses"),
         (CHAT, "web_search_options", json!({}), "openai"),
         (CHAT, "prediction", json!({"type": "content", "content": "hi"}), "openai"),
         (MESSAGES, "thread", json!({"type": "continue", "previous_message_id": "msg_1"}), "anthropic"),

@@ -171,7 +171,8 @@ fn no_parameter_is_lost_silently() {
         field(messages, "service_tier", json!("standard_only")),
     ];
     let supports = [ApiSupport::Complete, ApiSupport::Partial];
-    for (dialect, api_support) in Dialect::all().flat_map(|dialect| supports.map(|support| (dialect, support)))
+    for (dialect, api_support) in
+        Dialect::all().flat_map(|dialect| supports.map(|support| (dialect, support)))
     {
         let body = |generation: Generation| {
             let request = ModelRequest { generation, ..case.request.clone() };
