@@ -18,7 +18,7 @@ use crate::items::ClientItems;
 use crate::prepare::Prepared;
 use crate::response::{Failure, HttpResponse};
 use crate::response_in_progress::ResponseInProgress;
-use crate::tools::ToolSelection;
+use crate::tools::{ToolSelection, add_rules_of_renamed};
 
 impl Inner {
     /// Handles a request to a model.
@@ -75,9 +75,9 @@ impl Inner {
         let NamedServers { filters, tools, unavailable } = named;
         options.selection.hosted.clone_from(&filters);
         let selection = options.selection.clone();
-        let agent = match tools {
+        let agent = match &tools {
             // Not cached: the tools of servers that a request names by URL are for this request only.
-            Some(tools) => self.new_agent(&served, &selection, &tools)?,
+            Some(tools) => self.new_agent(&served, &selection, tools)?,
             None => self.agent(&served, options.selection)?,
         };
         let agent = match filters.is_empty() {
@@ -86,6 +86,7 @@ impl Inner {
             false => agent.with_tools(Arc::new(FixedTools::new(agent.tools().clone()))),
         };
         let mut settings = self.run_settings(&agent, &client, options.max_steps)?;
+        add_rules_of_renamed(&mut settings.approvals, tools.as_ref().unwrap_or(&self.tools), &selection);
         if let Some(required) = &client.required_tool {
             require_tool(&mut settings, &agent, &selection, required)?;
         }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
+use toolwire_agent::{ApprovalPolicy, Verdict};
 use toolwire_contract::{
     CallError, CallOptions, Glob, MissingServer, ModelRequest, Tool, ToolResult, ToolServer, Toolbox,
 };
@@ -183,6 +184,34 @@ pub(crate) fn select(tools: &Arc<dyn Toolbox>, selection: ToolSelection) -> Arc<
         return tools.clone();
     }
     Arc::new(SelectedTools { tools: tools.clone(), selection, listed: Mutex::default() })
+}
+
+/// Applies the rules of the configuration to tools that have another name in a request, because the client has a tool with
+/// their name. Without this, a client could lift the rules for a tool by the name of its own one.
+pub(crate) fn add_rules_of_renamed(
+    policy: &mut ApprovalPolicy,
+    tools: &Arc<dyn Toolbox>,
+    selection: &ToolSelection,
+) {
+    let source = tools.tools();
+    if !source.iter().any(|tool| selection.taken.contains(&tool.name)) {
+        return;
+    }
+    let (tools, selection) = (tools.clone(), selection.clone());
+    let selected = SelectedTools { tools, selection, listed: Mutex::default() };
+    let rules = policy.clone();
+    for (name, original) in selected.list(source.clone()).originals {
+        let tool = source.iter().find(|tool| tool.name == original);
+        let verdict = rules.verdict(&original, tool);
+        if verdict == rules.verdict(&name, tool) {
+            continue;
+        }
+        match verdict {
+            Verdict::Allow => policy.allow.push(name),
+            Verdict::Ask(_) => policy.ask.push(name),
+            Verdict::Deny(_) => policy.deny.push(name),
+        }
+    }
 }
 
 /// The selected tools. Only these can be called, whatever name a model uses.
