@@ -29,7 +29,7 @@ local clock = redis.call('TIME')
 local now = math.max(clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(head[2]))
 local changed = string.format('%.0f', now)
 local position = string.format('%.0f', messages + #ARGV - 10)
--- The last 32 calls are remembered.
+-- The last 32 writes are stored, so that a repeated one is detected.
 local recent = {}
 for call in string.gmatch(head[3] .. ',' .. ARGV[1] .. '=' .. position, '[^,]+') do
     table.insert(recent, call)
