@@ -90,7 +90,7 @@ fn print_found(captured: &Captured, embedder: Option<&dyn Embedder>) {
     });
     let mut sets =
         vec![("tuning", corpus::tuning_questions()), ("third author's", corpus::third_author_questions())];
-    // They are for a complete ranking: a ranking that was chosen with them would only fit them.
+    // Only for a ranking that is finished: if a ranking were chosen with these questions, they could not measure it.
     if std::env::var_os("TOOLWIRE_JUDGING").is_some() {
         sets.push(("judging", corpus::judging_questions()));
         sets.push(("second judging", corpus::second_judging_questions()));

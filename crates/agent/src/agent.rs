@@ -47,7 +47,7 @@ pub(crate) struct AgentInner {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unattended {
-    /// The call does not run, and its result tells the model why.
+    /// The call does not run. Its result contains the reason, for the model.
     #[default]
     Refuse,
     /// The run ends with [`Ending::NeedsApproval`](crate::Ending::NeedsApproval). It continues, in this or
@@ -188,7 +188,7 @@ impl Agent {
         &self.0.tools
     }
 
-    /// Returns the same agent with other tools. If the list is the same, what was computed for it is used again.
+    /// Returns the same agent with other tools. If the list is the same, the data that was computed for it is reused.
     #[must_use]
     pub fn with_tools(&self, tools: Arc<dyn Toolbox>) -> Agent {
         let agent = &self.0;

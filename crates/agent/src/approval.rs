@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toolwire_contract::{Glob, Tool, ToolCall};
 
-/// Which calls run.
+/// The rules that decide which calls run.
 ///
 /// The lists contain patterns of tool names (`*` matches any text, `?` any single character). `deny` has
 /// precedence over `ask`, and `ask` over `allow`. For a tool in no list, [`ApprovalPolicy::otherwise`]
@@ -74,9 +74,9 @@ pub enum Decision {
     Once,
     /// This call runs without further approval, and so do all later calls of the same tool in this conversation.
     Always,
-    /// The call does not run. Its result tells the model the reason.
+    /// The call does not run. Its result contains the reason, for the model.
     No { because: Option<String> },
-    /// The call does not run, because no user made a decision. Its result tells the model why.
+    /// The call does not run, because no user made a decision. Its result contains this reason, for the model.
     #[serde(rename = "nobody")]
     Unattended { why: String },
 }
@@ -129,7 +129,7 @@ impl ApprovalPolicy {
     /// Returns the verdict about a call of this tool.
     ///
     /// An unknown tool (`None`) is allowed by [`DefaultRule::ByAnnotation`]: its call fails with a result
-    /// that tells the model which tools exist. If its server becomes available in the meantime, the tool is
+    /// that suggests similar tools to the model. If its server becomes available in the meantime, the tool is
     /// checked again immediately before the call
     /// ([`CallOptions::permission`](toolwire_contract::CallOptions::permission)).
     pub fn verdict(&self, name: &str, tool: Option<&Tool>) -> Verdict {

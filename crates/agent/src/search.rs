@@ -41,7 +41,7 @@ const SIMILARITY_WEIGHT: f32 = 1.2;
 const MIN_TOOLS_OF_WORD: usize = 2;
 
 /// A query term that no tool has also matches the known terms that differ in one letter, if it has at least
-/// this many.
+/// this many characters.
 const MIN_MISSPELLED_CHARS: usize = 5;
 
 /// A search index of tools. It maps terms to tools, so a search only visits tools that have a term of the query.
@@ -52,7 +52,7 @@ pub struct ToolIndex {
     /// The actions of each tool.
     actions: Vec<Actions>,
     postings: Postings,
-    /// A word of each term that several tools have.
+    /// For each term that several tools have, one of its words.
     words: Vec<String>,
     synonyms: HashMap<String, Vec<String>>,
 }
@@ -196,8 +196,8 @@ impl ToolIndex {
 }
 
 /// Computes the weight of each term in each tool: the frequencies in the fields, each relative to the length of
-/// the field and multiplied by its weight, added and saturated. Also returns a word of each term that several tools
-/// have.
+/// the field and multiplied by its weight, added and saturated. Also returns one word of each term that several
+/// tools have.
 fn postings(tools: &[Tool], servers: &[Option<ToolServer>]) -> (Postings, Vec<String>) {
     // Each word is stemmed once.
     let mut ids: HashMap<String, usize> = HashMap::new();

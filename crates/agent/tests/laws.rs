@@ -16,7 +16,7 @@ use toolwire_testkit::check_messages;
 /// A random event, which may be one that the run does not expect.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A user message. If this is false, it is sent only if the run is done.
+    /// A user message. If the value is false, it is sent only if the run is done.
     Say(bool),
     /// A response with these calls. Pairs of calls may share an id, and the last call may be unusable.
     Response {
@@ -26,7 +26,7 @@ enum Event {
         unusable: bool,
         stop: u8,
     },
-    /// A part of a response, which is blank if this is true.
+    /// A part of a response, which is blank if the value is true.
     Wrote(bool),
     /// The index of a pending call, and that of the decision.
     Decide(u8, u8),

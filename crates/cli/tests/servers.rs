@@ -529,7 +529,7 @@ fn unreadable_pins_are_reported_and_kept_until_they_are_accepted() {
         let outcome = folder.run(arguments, "");
         let is_partial =
             outcome.stderr.contains("all tools must be accepted together\nhint: accept all tools with");
-        // The only server is not a part.
+        // There is only one server, so selecting it selects all tools.
         assert_eq!(is_partial, arguments.len() == 3, "{}", outcome.stderr);
         fs::write(&pins, "{").unwrap();
     }
@@ -670,7 +670,7 @@ fn check_reports_failed_servers_and_unusable_tools() {
     assert!(entries[1]["reason"]["message"].as_str().unwrap().contains("#/$defs/A"), "{entries}");
     assert_eq!((&entries[2]["server"], entries[2].get("tool")), (&json!("bad"), None), "{entries}");
 
-    // Each of them alone is enough.
+    // A failed server alone, or a refused tool alone, is enough for the exit code 1.
     let only = |servers: Value| {
         fs::write(folder.0.join("mcp.json"), json!({"mcpServers": servers}).to_string()).unwrap();
         folder.run(&["check"], "").code

@@ -48,7 +48,7 @@ fn encode_percent(path: &str) -> String {
         .collect()
 }
 
-/// Decodes `%20` and the like; a malformed escape stays as it is.
+/// Decodes percent escapes such as `%20`; a malformed escape stays as it is.
 fn decode_percent(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -130,7 +130,7 @@ pub enum CallError {
     /// The server is reachable, but did not accept the credentials of the call.
     #[error("server `{server}` did not permit the call to `{tool}`: {reason}")]
     Unauthorized { server: String, tool: String, reason: String, hint: Option<String> },
-    /// The server refused the call because there were too many; it has not run.
+    /// The server refused the call because of too many requests; the tool has not run.
     #[error("server `{server}` refused `{tool}` because of too many requests")]
     RateLimited { server: String, tool: String, retry_after: Option<Duration> },
     #[error("server `{server}` did not respond to `{tool}` within {after:?}")]

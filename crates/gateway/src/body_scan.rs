@@ -1,8 +1,8 @@
 //! Searches a body for parts that decide how it is handled: references to stored data, MCP servers, and options of
 //! the gateway. Keys and values are compared after parsing, so that escapes such as `\u0074` cannot hide them.
 //!
-//! A provider may ignore the case of keys, and may use the first or the last of two equal keys. Therefore, the reading that
-//! refers to the most data counts.
+//! A provider may ignore the case of keys, and may use the first or the last of two equal keys. Of all these
+//! interpretations, the one that refers to the most stored data is used.
 
 mod object;
 mod place;
@@ -65,7 +65,7 @@ enum ObjectType {
     ItemReference,
     Reasoning,
     ImageGenerationCall,
-    /// The type of skills that are not those of a user.
+    /// The type of skills that Anthropic provides, which belong to no user.
     PublicSkill,
     Other,
 }
@@ -88,7 +88,7 @@ struct Scan<'f> {
 }
 
 impl Scan<'_> {
-    /// Called for a text, a number or `true`.
+    /// Handles a text, a number or `true` at this place.
     fn found(self) -> Found {
         match self.place {
             Place::Stored(key) => self.facts.add_provider_state(key),

@@ -41,7 +41,7 @@ impl Round {
     }
 }
 
-/// Content by which equal content is found in a set.
+/// A key by which equal content is found in a set.
 #[derive(PartialEq, Eq, Hash)]
 struct ContentKey(String);
 
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(rounds.restore(&principal(), vec![calls], None).len(), 2);
     }
 
-    /// Each of many parts is found in a set; the order stays.
+    /// Each call and result is found in a set, so that many of them take little time. Their order does not change.
     #[test]
     fn many_calls_and_results_are_paired() {
         let number = 0..500;
@@ -254,7 +254,7 @@ mod tests {
         expected.extend(complete);
         expected.push(message("user", json!([result("2", "done")])));
         let merged = message("user", json!([text("go"), text("and this")]));
-        // The model may have written nothing; then, the messages of the user are one.
+        // If the model has written nothing, the client may send the messages of the user as one.
         for before in [vec![question, comment, said], vec![merged]] {
             let sent = before.into_iter().chain(shown.clone()).chain([returned.clone()]).collect();
             assert_eq!(rounds.restore(&principal(), sent, None), expected);

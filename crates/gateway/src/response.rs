@@ -20,7 +20,8 @@ pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-re
 /// The body of a response.
 pub(crate) enum ResponseBody {
     Whole(Bytes),
-    /// A complete body, and what happens when the connection takes it. If the client has disconnected, it is dropped instead.
+    /// A complete body, and a function that is called when the connection takes the body. If the client has disconnected,
+    /// the function is dropped without a call.
     Confirmed(Bytes, Option<Box<dyn FnOnce() + Send>>),
     Stream(BoxStream<'static, Result<Bytes, Interrupted>>),
 }

@@ -55,7 +55,8 @@ pub struct GatewayLimits {
     /// keys, a client is a key. Otherwise, a client is an address, and loopback addresses have no limit.
     #[serde(deserialize_with = "optional_count")]
     pub all_bodies_bytes_per_client: Option<usize>,
-    /// The maximum size of what is stored for later requests: hidden rounds, items and paused runs, each.
+    /// The maximum size of what is stored for later requests. It applies to hidden rounds, to items and to paused runs
+    /// separately.
     #[serde(deserialize_with = "count")]
     pub state_bytes: usize,
     /// The maximum size of what is stored for one key; by default a quarter of all if there are several keys.

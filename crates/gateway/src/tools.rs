@@ -187,7 +187,7 @@ pub(crate) fn select(tools: &Arc<dyn Toolbox>, selection: ToolSelection) -> Arc<
 }
 
 /// Applies the rules of the configuration to tools that have another name in a request, because the client has a tool with
-/// their name. Without this, a client could lift the rules for a tool by the name of its own one.
+/// their name. Otherwise, a client could bypass the rules for a tool by giving one of its own tools the same name.
 pub(crate) fn add_rules_of_renamed(
     policy: &mut ApprovalPolicy,
     tools: &Arc<dyn Toolbox>,

@@ -304,13 +304,13 @@ mod tests {
         check(&allowed, "http://10.1.2.3/mcp", Err(UrlRefusal::Scheme));
         check(&allowed, "http://[::1]:80/mcp", Err(UrlRefusal::Address { host: "[::1]".to_owned() }));
         check(&allowed, "http://127.0.0.2:80/mcp", Err(host("127.0.0.2")));
-        // Other spellings of the name are other names, and not this machine.
+        // `localhost.` is another name than `localhost`, so it is not treated as this machine.
         check(&allowed, "http://localhost.:8080/mcp", Err(host("localhost.:8080")));
         check(&allowed, "https://localhost./mcp", Err(host("localhost.")));
         let any = hosts(&["*:*"], &["127.0.0.0/8"]);
         check(&any, "http://localhost.:8080/mcp", Err(UrlRefusal::Scheme));
         check(&any, "https://localhost./mcp", Ok("https://localhost./mcp"));
-        // A range can be written as one of version 6.
+        // A range of IPv4 addresses can be written with IPv6 addresses.
         let mapped = hosts(&["*:*"], &["::ffff:10.1.0.0/112", "::ffff:127.0.0.1"]);
         for (url, expected) in [
             ("https://10.1.2.3/", true),

@@ -174,7 +174,7 @@ impl FailedAttempt {
         let (server, tool) = (route.server.to_string(), route.tool.clone());
         match self.error {
             SessionError::Rejected { code, message } => CallError::Refused { server, tool, code, message },
-            // No attempt has a longer timeout than the call, so a longer time is the total limit.
+            // No attempt has a longer timeout than the call, so a longer time means that the total limit was reached.
             SessionError::TimedOut { after } => {
                 let after = if after > timeout { max_total } else { timeout };
                 CallError::TimedOut { server, tool, after }

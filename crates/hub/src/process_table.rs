@@ -8,7 +8,7 @@ pub(crate) struct ProcessEntry {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) group: i32,
-    /// Whether the process has exited and only waits for its parent to notice.
+    /// Whether the process has exited, but its parent has not waited for it yet.
     pub(crate) is_zombie: bool,
     /// The processor time of the process and of the children that it has waited for, in clock ticks.
     pub(crate) processor_time: u64,

@@ -3,8 +3,8 @@
 //! The SDK's typed layer drops fields that it does not know, and one malformed tool or content block makes a
 //! complete response unreadable. So each message is parsed here first, once, as plain JSON. The responses to
 //! `tools/list` and `tools/call` are stored unchanged under the id of their request, and the SDK receives a
-//! small placeholder that it can always parse. The SDK still does what it is good at (both lifecycles,
-//! sessions, resumption, headers), and nothing that a server sent is lost (ADR 0005).
+//! small placeholder that it can always parse. The SDK still handles both lifecycles,
+//! sessions, resumption and headers, and nothing that a server sent is lost (ADR 0005).
 //!
 //! Invalid input affects nothing else: unreadable lines are counted, unexpected responses are ignored, one
 //! invalid tool or content block leaves the others intact, and a response that is too long or malformed fails

@@ -72,7 +72,8 @@ pub struct EndpointConfig {
     /// The way in which the schema of the response is sent to the model: `schema` (the API's own field), `tool` or `prompt`; by
     /// default, what the provider supports.
     pub structured_output: Option<OutputMethod>,
-    /// Endpoints that share the requests to this model; each has the keys of this table, which they inherit.
+    /// Endpoints that share the requests to this model. Each has the same keys as this configuration, and inherits the
+    /// values of those that it does not set.
     pub upstreams: Vec<EndpointConfig>,
     /// The share of the requests, as an upstream; 1 by default. With 0 it is used only if another one fails.
     pub weight: Option<u32>,

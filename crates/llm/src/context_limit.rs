@@ -32,7 +32,7 @@ pub(crate) fn exceeded_window(status: Option<u16>, message: &str, body: &Value) 
         ["code", "type"].iter().filter_map(|key| field(key)?.as_str()).any(|code| CODES.contains(&code));
     let message = message.to_lowercase();
     let matching = PHRASES.iter().find_map(|phrase| stated_window(&message, phrase));
-    // A rate limit is over after a while, unless the request itself is larger than it.
+    // Status 429 means a rate limit, which ends after some time. It is not the limit of the model.
     if status == Some(429) || (!has_code && matching.is_none()) {
         return None;
     }

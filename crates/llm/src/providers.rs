@@ -298,7 +298,7 @@ pub static PROVIDERS: [Provider; 16] = [
     },
     Provider {
         name: "openrouter",
-        // Each model has another provider behind it.
+        // OpenRouter sends the requests to other providers, which support different parts of the API.
         api_support: ApiSupport::Partial,
         base_url: Some("https://openrouter.ai/api/v1"),
         base_url_variables: &["OPENROUTER_BASE_URL"],

@@ -84,7 +84,7 @@ impl EndpointSettings {
         };
         let (provider, model) =
             provider_and_model(name, config, |variable| first_set(&[variable]).is_some())?;
-        // Another API of the same server is not more complete.
+        // The other API of a server is assumed to be as complete as the default one.
         let api_support = provider.api_support;
         let provider = match (config.api, provider.dialect) {
             (None, _) | (Some(Api::Chat), Dialect::OpenAi) | (Some(Api::Responses), Dialect::Responses) => {
@@ -160,7 +160,7 @@ impl EndpointSettings {
         }
 
         let facts = model_table::facts(provider.name, &model);
-        // A window that the user gives to Ollama with each request.
+        // The window that the configuration requests from Ollama with each request.
         let requested_window =
             config.request.get("options").and_then(|options| options.get("num_ctx")?.as_u64());
         let requested_window = requested_window.filter(|_| dialect == Dialect::Ollama);

@@ -17,7 +17,7 @@ pub trait Client: Send + Sync {
     /// Reports progress. Does nothing if the client did not request progress.
     fn progress(&self, progress: Progress);
 
-    /// Sends a log message to the client, if the client wants messages of that level.
+    /// Sends a log message to the client, if the client has requested messages of that level.
     fn log(&self, level: Level, logger: &str, data: Value);
 
     /// Asks the user of the client to fill in a form or to visit a URL.

@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-mod cost; // limits the evaluations of schemas whose references multiply
+mod cost; // limits the evaluations of schemas whose references expand exponentially
 mod explain;
 mod locate; // the violation in a value that is too deep to collect all errors
 mod reference;

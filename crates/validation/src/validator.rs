@@ -17,8 +17,8 @@ const MAX_EVALUATIONS: u64 = 1_000_000;
 /// The maximum work for collecting errors with one budget, in steps.
 const MAX_ERROR_STEPS: u64 = 8_000_000;
 
-/// The steps for one evaluation of a schema whose references multiply. They are many, because its errors may contain the
-/// errors of other evaluations.
+/// The steps for one evaluation of a schema whose references expand exponentially. The number is large, because its
+/// errors may contain the errors of other evaluations.
 const STEPS_PER_EVALUATION: u64 = 80;
 
 /// The steps for each further schema that applies to the same value, whose errors are nested in those of another.

@@ -47,7 +47,7 @@ pub enum ViolationKind {
         requirement: Requirement,
         value: Value,
     },
-    /// There are more violations than are listed. It is the last of the list.
+    /// There are more violations than are listed. This is always the last entry.
     More {
         count: usize,
     },

@@ -10,7 +10,7 @@ use toolwire_contract::{
 
 use crate::approval::{ApprovalPolicy, PendingCall, Verdict};
 
-/// After this many failures of the same call, its result tells the model not to repeat it.
+/// After this many failures of the same call, its result asks the model not to repeat it.
 const MAX_SAME_FAILURES: u32 = 3;
 
 /// The `_meta` field and its value that mark a result whose call may or may not have taken effect, because

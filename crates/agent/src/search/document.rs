@@ -75,8 +75,8 @@ pub(super) fn fields(tool: &Tool, server: Option<&ToolServer>) -> [String; FIELD
     ]
 }
 
-/// Returns the text of a tool for an embedding: what it belongs to, its name in words, and the first sentence of its
-/// description. More would cost more and blur the vector.
+/// Returns the text of a tool for an embedding: the name of its server, its own name in words, and the first sentence of
+/// its description. A longer text would cost more, and its vector would be less specific.
 fn embedding_text(tool: &Tool, server: Option<&ToolServer>) -> String {
     let server = server.map_or("", |server| server.title.as_deref().unwrap_or(&server.name));
     let parts = [server, &words(&tool.name).join(" "), &first_sentence(tool)];

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn words_with_similar_vectors_are_related() {
-        // All have a large first number in common.
+        // The first number is large in all vectors, so their cosines differ little before the average is subtracted.
         let known = words(&[
             ("movies", &[0.9, 0.4, 0.0]),
             ("trailer", &[0.9, 0.3, 0.1]),

@@ -80,12 +80,12 @@ fn similar_tools_are_found_without_a_common_word() {
         let hits = index.search_similar(query, &similarities, 2);
         assert_eq!(hits.iter().map(|hit| hit.tool.name.as_str()).collect::<Vec<_>>(), expected, "{query}");
     };
-    // Unrelated texts have a similarity as well.
+    // The similarity of unrelated texts is not zero.
     check("directory tree", &[0.7, 0.7, 0.7, 0.9], &["rename_folder"]);
     // A little more similarity does not outweigh the action; much more does.
     check("get rid of the file", &[0.34, 0.35, 0.2, 0.1], &["delete_file", "list_files"]);
     check("get rid of the file", &[0.2, 0.35, 0.2, 0.1], &["list_files", "delete_file"]);
-    // Broken similarities change nothing.
+    // Similarities that are missing, equal or not finite change nothing.
     for similarities in [&[] as &[f32], &[0.5; 4], &[f32::NAN; 4], &[-1.0, f32::INFINITY, 0.0, 0.0]] {
         check("create file", similarities, &["create_file", "delete_file"]);
     }

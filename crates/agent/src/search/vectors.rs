@@ -20,7 +20,7 @@ const CROWDING_WEIGHT: f32 = 0.6;
 #[derive(Default)]
 pub struct VectorIndex {
     texts: Vec<Arc<[f32]>>,
-    /// The average similarity of each text to its nearest neighbors.
+    /// The average similarity of each text to its nearest neighbours.
     crowding: Vec<f32>,
     words: WordVectors,
 }
@@ -28,7 +28,7 @@ pub struct VectorIndex {
 /// The similarities of the tools to a query, by meaning.
 #[derive(Clone, Debug, Default)]
 pub struct Similarities {
-    /// The similarity of each tool's text to the query. They are comparable with each other.
+    /// The similarity of each tool's text to the query. The values are comparable with each other.
     pub(super) texts: Vec<f32>,
     /// For terms of the query, the related terms of the tools.
     pub(super) related: HashMap<String, RelatedTerms>,
@@ -36,8 +36,8 @@ pub struct Similarities {
 
 impl VectorIndex {
     /// Creates an index of the vectors of [`ToolIndex::texts`](crate::ToolIndex::texts) and of
-    /// [`ToolIndex::words`](crate::ToolIndex::words), which have the length 1. It compares each text with all others,
-    /// and each word.
+    /// [`ToolIndex::words`](crate::ToolIndex::words), which have the length 1. This compares each text with
+    /// all other texts, and each word with all other words.
     pub fn new(texts: Vec<Arc<[f32]>>, words: Vec<(String, Arc<[f32]>)>) -> VectorIndex {
         let crowding = (0..texts.len()).map(|index| crowding(&texts, index)).collect();
         VectorIndex { texts, crowding, words: WordVectors::new(words) }

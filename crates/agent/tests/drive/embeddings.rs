@@ -20,7 +20,7 @@ enum Behaviour {
     ReturnsTooFew,
 }
 
-/// Knows one meaning: texts about pictures have the same direction, and all others another one.
+/// Distinguishes one meaning: the vectors of texts about pictures have one direction, and all others have another one.
 struct FakeEmbedder {
     documents: Behaviour,
     queries: Behaviour,

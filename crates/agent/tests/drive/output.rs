@@ -52,7 +52,7 @@ async fn only_the_final_response_is_shown() {
     let outcome = &finished.outcome;
     assert_eq!((&outcome.ending, &outcome.output), (&Ending::Finished, &Some(json!({"city": "Paris"}))));
     assert_eq!(text(finished.run.messages().last().unwrap()), r#"{"city":"Paris"}"#);
-    // Both requests require the form, and the second one still has the tools.
+    // Both requests require the format, and the second one still has the tools.
     for request in model.requests() {
         assert_eq!(request.output, OutputFormat::schema(weather()));
         assert_eq!(request.tool_choice, ToolChoice::Auto);
@@ -125,11 +125,11 @@ async fn the_form_is_required_when_the_model_stops_calling_tools() {
         "Give the final response now, in the required JSON format."
     );
     assert!(text(requests[3].messages.last().unwrap()).contains("city"));
-    // A response that already has the form needs no further request.
+    // A response that already has the format needs no further request.
     let model = Arc::new(ScriptedModel::new([ScriptedTurn::text(r#"{"city":"Rome"}"#)]).with_limits(limits));
     let finished = builder(&model).output_schema(weather()).build().unwrap().run("Where?").await;
     assert_eq!((finished.outcome.steps, finished.outcome.output), (1, Some(json!({"city": "Rome"}))));
-    // Without tools, the first request requires it.
+    // Without tools, the first request requires the format.
     let model = Arc::new(ScriptedModel::new([ScriptedTurn::text(r#"{"city":"Rome"}"#)]).with_limits(limits));
     without_tools(&model).build().unwrap().run("Where?").await;
     assert!(!model.requests()[0].output.is_text());

@@ -63,7 +63,7 @@ async fn a_model_with_many_tools_gets_those_that_it_searches_for() {
     assert!(results[3].1.contains("`query` is missing"), "{}", results[3].1);
 }
 
-/// Tools of two issue trackers. Only their servers tell them apart.
+/// Tools of two issue trackers, which only the names of their servers distinguish.
 struct Trackers(Functions);
 
 impl Toolbox for Trackers {

@@ -125,7 +125,7 @@ fn is_answer(answer: &str, tool: &str, server: Option<&ToolServer>) -> bool {
     }
 }
 
-/// The number of questions whose tool is among the first five hits, and the first hit.
+/// Returns how many questions have their tool among the first five hits, and how many have it as the first hit.
 pub fn found<'i>(questions: &[Question], search: impl Fn(&Question) -> Vec<ToolHit<'i>>) -> (usize, usize) {
     let hits: Vec<Vec<ToolHit<'i>>> = questions.iter().map(search).collect();
     let count = |limit: usize| {

@@ -21,9 +21,9 @@ const QUIET: Style = AnsiColor::BrightBlack.on_default();
 
 /// Shows the progress of a run. Programs get only the response.
 pub(super) enum Progress {
-    /// For a person: formatted text and calls.
+    /// For a person, if both outputs are terminals: formatted text and calls.
     Person(Box<View>),
-    /// For a program, or partly for one.
+    /// For a program that reads at least one of the two outputs.
     Program(ProgramProgress),
 }
 

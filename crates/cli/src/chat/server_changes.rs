@@ -37,7 +37,7 @@ impl fmt::Display for ServerChange {
 #[derive(Default)]
 pub(super) struct ReportedWarnings {
     printed: BTreeSet<String>,
-    /// How many more there were.
+    /// The number of further warnings, which were only counted.
     others: usize,
 }
 

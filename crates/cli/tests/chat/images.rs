@@ -1,4 +1,4 @@
-//! Images of results: drawn by terminals that can, otherwise saved.
+//! Images of results: drawn on terminals that support it, otherwise saved.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -19,7 +19,7 @@ pub enum ArgumentError {
         /// The arguments, repaired and converted as far as possible.
         arguments: Map<String, Value>,
     },
-    /// The schema has references that multiply; see [`toolwire_validation::TooComplex`].
+    /// The references of the schema expand exponentially; see [`toolwire_validation::TooComplex`].
     #[error("invalid arguments for `{tool}`: {}", toolwire_validation::TooComplex)]
     TooComplex { tool: String },
 }

@@ -52,7 +52,7 @@ pub enum RepairKind {
     WrappedInArray,
     /// A listed value was written in another case.
     CorrectedCase { found: String, listed: String },
-    /// More repairs were made than are listed. It is the last of the list.
+    /// More repairs were made than are listed. This is always the last entry.
     More { count: usize },
 }
 

@@ -1,4 +1,4 @@
-//! Limits the work for one tool, as a protection against schemas whose references multiply.
+//! Limits the work for one tool, as a protection against schemas whose references expand exponentially.
 
 use std::cell::Cell;
 

@@ -1,6 +1,6 @@
 //! Replaces references to names (`$id`, `$anchor`, `$dynamicAnchor`) by JSON pointers from the root.
 //!
-//! The rest of the engine knows only pointers. The target of a `$dynamicRef` depends on the resources through
+//! The rest of the engine supports only pointers. The target of a `$dynamicRef` depends on the resources through
 //! which validation gets there, its scope. A schema that is reached in another scope than the one of its place
 //! is copied to the root's `$defs` for that scope.
 

@@ -48,7 +48,7 @@ fn accepts_null_within(node: Node<'_>, document: Option<&Document<'_>>, depth: u
         && schemas("allOf").unwrap_or_default().iter().all(accepts)
 }
 
-/// Checks each target once, because paths of references to the same target can multiply.
+/// Checks each target once, because the number of paths to the same target can grow exponentially.
 fn target_accepts_null(target: &Target<'_>, document: &Document<'_>, depth: usize) -> bool {
     let id = node_id(target.node);
     if let Some(known) = document.null_acceptance.borrow().get(&id) {

@@ -1,7 +1,7 @@
 //! The rules of each dialect's API: the only place inside the schema engine where providers differ.
 //!
-//! The rules come from the providers' documentation, service models and error messages. Where those are
-//! silent, the safer choice is made. A profile is data: a new provider is a new constant here.
+//! The rules come from the providers' documentation, service models and error messages. Where these do not
+//! state a rule, the safer choice is made. A profile is data: a new provider is a new constant here.
 
 use super::SchemaSize;
 use crate::Dialect;

@@ -55,7 +55,7 @@ impl ObjectFields {
         match key {
             "id" => self.id.add(is_exact, is_set),
             "role" => self.role.add(is_exact, is_set),
-            // A message may be empty.
+            // The content of a message may be empty, so only `null` counts as missing.
             "content" => self.content.add(is_exact, found != Found::Null),
             "encrypted_content" => self.encrypted_content.add(is_exact, is_set),
             "result" => self.result.add(is_exact, is_set),
@@ -89,7 +89,7 @@ impl ObjectFields {
     fn report_item(&self, facts: &mut BodyFacts) {
         let is_ambiguous = [&self.id, &self.type_name, &self.role, &self.content, &self.encrypted_content];
         let is_ambiguous = is_ambiguous.into_iter().any(Occurrences::is_ambiguous);
-        // A reference may have no type. A message may have none either.
+        // Neither a reference nor a message needs a type.
         let is_message = self.type_name.count == 0 && self.role.is_certain() && self.content.is_certain();
         if self.is_item_reference || !(self.type_name.is_certain() || is_message) {
             // The gateway resolves only what every parser reads as a reference.

@@ -40,13 +40,13 @@ use Place::{Content, Item, Items, Metadata, Other, Reference, Root, Stored, Tool
 
 /// The keys, sorted by name.
 static KEYS: [Key; 34] = [
-    // What a model returned: nothing is looked up there.
+    // The output of a model, in which the provider looks nothing up.
     key("annotations", &[(Any, Other)]),
     key("arguments", &[(Any, Other)]),
     key("audio", &[(Any, Reference("audio"))]),
     key("citations", &[(Any, Other)]),
     key("container", &[(One(Root), Stored("container")), (One(Tool), Stored("container"))]),
-    // A call in the history, too: a tool with an automatic container uses the one of an earlier call again.
+    // Also in calls of the history: a tool whose container is chosen automatically reuses that of an earlier call.
     key("container_id", &[(Any, Stored("container_id"))]),
     key("content", &[]),
     key("conversation", &[(One(Root), Stored("conversation"))]),
@@ -72,7 +72,7 @@ static KEYS: [Key; 34] = [
     key("schema", &[(Any, Other)]),
     key("skill_id", &[]),
     key("structured_outputs", &[(One(Root), Other)]),
-    // Items and tools may contain tools, too.
+    // Items and tools may contain tools.
     key("tools", &[(One(Root), Tools), (One(Item), Tools), (One(Content), Tools), (One(Tool), Tools)]),
     key("toolwire", &[]),
     key("type", &[(One(Tool), ToolType), (Any, Type)]),

@@ -13,7 +13,7 @@ use crate::recent::NotStored;
 /// response, so that the client can repeat its request.
 pub(super) struct Continued {
     requests: ApprovalRequests,
-    /// The progress before the decisions, until something happens.
+    /// The progress before the decisions; `None` as soon as the response has advanced.
     pub(super) before: Option<Progress>,
     /// The events of the response.
     events: Vec<ClientEvent>,
@@ -169,7 +169,7 @@ impl Exchange {
         }
     }
 
-    /// Returns how far the response is that the client did not get.
+    /// Returns the progress of a response that the client did not get.
     fn interrupted(&mut self, continued: Continued) -> (ApprovalRequests, Progress) {
         let Continued { mut requests, before, mut events, is_complete } = continued;
         if let Some(before) = before {

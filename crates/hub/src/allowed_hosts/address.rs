@@ -1,14 +1,15 @@
-//! Which addresses are public, and ranges of addresses.
+//! Public addresses, and ranges of addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
-/// Addresses that are not on the public Internet, with the length of their prefix (IANA's registries of special addresses).
+/// IPv4 addresses that are not on the public Internet, with the length of their prefix (IANA's registries of special
+/// addresses).
 const SPECIAL_V4: [(Ipv4Addr, u32); 16] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
-    // Shared by the customers of a provider.
+    // Shared by the customers of an Internet provider.
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
     (Ipv4Addr::new(169, 254, 0, 0), 16),
@@ -22,17 +23,17 @@ const SPECIAL_V4: [(Ipv4Addr, u32); 16] = [
     (Ipv4Addr::new(198, 18, 0, 0), 15),
     (Ipv4Addr::new(198, 51, 100, 0), 24),
     (Ipv4Addr::new(203, 0, 113, 0), 24),
-    // Multicast; reserved, with the broadcast address.
+    // Multicast, and reserved addresses including the broadcast address.
     (Ipv4Addr::new(224, 0, 0, 0), 4),
     (Ipv4Addr::new(240, 0, 0, 0), 4),
 ];
 
-/// The public addresses.
+/// The public IPv6 addresses, except for [`SPECIAL_V6`].
 const GLOBAL_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// Those of them that are not public, or contain an address of version 4.
+/// Addresses in [`GLOBAL_V6`] that are not public, or that contain an IPv4 address.
 const SPECIAL_V6: [(Ipv6Addr, u32); 4] = [
-    // Protocols, with Teredo.
+    // Addresses for protocols, such as Teredo.
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
     // 6to4.
@@ -67,7 +68,7 @@ fn contains_v6((network, prefix): (Ipv6Addr, u32), ip: Ipv6Addr) -> bool {
     network.to_bits() & mask == ip.to_bits() & mask
 }
 
-/// The prefix of all addresses of version 6 that contain one of version 4 (`::ffff:10.1.0.0`).
+/// The length of the prefix of IPv6 addresses that represent an IPv4 address (`::ffff:10.1.0.0`).
 const MAPPED_PREFIX: u32 = 96;
 
 /// A range of addresses: `10.1.0.0/16`, or one address.
@@ -90,7 +91,7 @@ impl AddressRange {
         if prefix > max {
             return None;
         }
-        // Addresses are compared as those of version 4, however they are written.
+        // An IPv4 address that is written as an IPv6 address is compared as an IPv4 address.
         match network.to_canonical() {
             canonical if canonical.is_ipv4() == network.is_ipv4() => Some(AddressRange { network, prefix }),
             canonical => {

@@ -24,7 +24,7 @@ enum NamePattern {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PortPattern {
-    /// That of the scheme.
+    /// The default port of the scheme.
     Default,
     Any,
     Exact(u16),
@@ -32,7 +32,7 @@ enum PortPattern {
 
 impl HostPattern {
     pub(super) fn parse(text: &str) -> Option<HostPattern> {
-        // An address of version 6 without brackets has no port.
+        // An IPv6 address without brackets has no port.
         if let Ok(ip) = text.parse::<Ipv6Addr>() {
             return Some(HostPattern {
                 name: NamePattern::Exact(format!("[{ip}]")),

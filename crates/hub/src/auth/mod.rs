@@ -110,13 +110,13 @@ impl AuthConfig {
     }
 }
 
-/// On whose behalf a token is requested.
+/// The party that a token is issued to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GrantKind {
-    /// `"authorization_code"`: a user's, who logs in with a browser.
+    /// `"authorization_code"`: a user, who logs in with a browser.
     #[default]
     AuthorizationCode,
-    /// `"client_credentials"`: the client's own.
+    /// `"client_credentials"`: the client itself.
     ClientCredentials,
 }

@@ -34,7 +34,7 @@ const MAX_OUTBOX_MESSAGES: usize = 256;
 /// The client of one call. Everything is computed on demand, because most calls send nothing to the client.
 pub(super) struct Caller {
     context: Arc<RequestContext<RoleServer>>,
-    /// The minimum log level that the client wants.
+    /// The minimum log level that the client has requested.
     level: Option<Level>,
     outbox: Outbox,
     /// Set if questions end the call; `None` if they are requests.

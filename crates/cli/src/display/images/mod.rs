@@ -1,4 +1,4 @@
-//! Images of results: drawn by terminals that can, otherwise saved to a file.
+//! Images of results: drawn on terminals that support it, otherwise saved to a file.
 //!
 //! The terminal receives only the escape sequences of its protocol, with the image in base64 or as sixels that are made
 //! here. So bytes from a server never reach it as they are.

@@ -275,7 +275,7 @@ pub(crate) fn retry_text(after: Duration, retry: u32, max_retries: u32, error: &
     format!("{reason}, trying again in {seconds} s, {retry} of {max_retries}")
 }
 
-/// Whether standard output is a terminal on which colours and drawing are wanted.
+/// Whether standard output is a terminal that supports drawing, and colours are not disabled.
 pub(crate) fn is_styled() -> bool {
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     io::stdout().is_terminal() && !no_colour && !is_dumb()

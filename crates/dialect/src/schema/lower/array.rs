@@ -30,7 +30,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             }
             output.put("prefixItems", self.context.list(&lowered));
         }
-        // No item exists where this is used, so any type will do.
+        // Where this is used, the array has no such items, so any type is correct.
         let unused_items = || Member::new("type", Node::Text("string"));
         let rest = match items {
             Some(Node::Bool(false)) => {

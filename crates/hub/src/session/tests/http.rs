@@ -367,7 +367,7 @@ async fn a_server_that_needs_no_input_may_take_many_rounds() {
     .await;
     let session = connect(&http(&server.url, HttpKind::Auto)).await;
     assert_eq!(call(&session, "one", json!({})).await["rounds"], "15");
-    // It is limited by the time of the call.
+    // The maximum duration of the call limits the number of repetitions.
     let limits = SessionCall { max_total: Duration::from_millis(100), ..options() };
     let error = session.call("one", Map::new(), limits).await.unwrap_err();
     assert!(matches!(error, SessionError::TimedOut { .. }), "{error}");

@@ -85,7 +85,7 @@ pub(in crate::provider) fn stream_events(api: Api, output: &ModelOutput, with_us
         json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": finish_reason(api, output)}]),
     ));
     match api {
-        // These APIs add the usage to the last chunk without being asked.
+        // These APIs always add the usage to the last chunk.
         Api::Mistral | Api::DeepSeek => {
             if let Some(last) = chunks.last_mut() {
                 last["usage"] = usage(api, output.usage);

@@ -91,7 +91,7 @@ fn response(output: &ModelOutput, parts: Vec<Value>, is_last: bool) -> Value {
     })
 }
 
-/// Calls end with `STOP` too.
+/// Returns the finish reason. A response with calls also has `STOP`.
 fn finish_reason(output: &ModelOutput) -> String {
     match output.finish_reason() {
         FinishReason::End | FinishReason::Calls => "STOP".to_owned(),
