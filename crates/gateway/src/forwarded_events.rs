@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream, Stream};
-use memchr::memmem;
+use memchr::{memchr2_iter, memmem, memrchr2_iter};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwire_contract::ModelError;
@@ -118,7 +118,9 @@ impl Events {
             return bytes;
         }
         if may_end_response(self.family, &bytes) {
-            events(&bytes).for_each(|event| self.read_end(event));
+            let family = self.family;
+            let may_end = |event: &&[u8]| may_end_response(family, event);
+            events(&bytes).filter(may_end).for_each(|event| self.read_end(event));
         }
         if let Some(last) = last_event(&bytes) {
             self.last = bytes.slice(last..);
@@ -128,10 +130,14 @@ impl Events {
 
     /// Records what an event ends.
     fn read_end(&mut self, event: &[u8]) {
-        if let ResponseEnd::Choices(ended) = end_of(self.family, event) {
-            self.ended_choices.extend(ended);
+        match end_of(self.family, event) {
+            ResponseEnd::None => {}
+            ResponseEnd::Choices(ended) => {
+                self.ended_choices.extend(ended);
+                self.has_end |= self.ended_choices.len() as u64 >= self.choices;
+            }
+            ResponseEnd::Response => self.has_end = true,
         }
-        self.has_end |= self.is_complete_after(event);
     }
 
     /// Whether the response is complete after an event.
@@ -302,7 +308,7 @@ impl PartialEvent {
 
 /// Returns the position after the last empty line.
 fn end_of_events(bytes: &[u8]) -> usize {
-    (2..=bytes.len()).rev().find(|end| is_end(&bytes[..*end])).unwrap_or(0)
+    memrchr2_iter(b'\n', b'\r', bytes).map(|at| at + 1).find(|end| is_end(&bytes[..*end])).unwrap_or(0)
 }
 
 /// Whether the last line is empty.
@@ -312,7 +318,10 @@ fn is_end(bytes: &[u8]) -> bool {
 
 /// Returns the length of the first event, with the empty line after it.
 fn first_event(bytes: &[u8]) -> usize {
-    (2..=bytes.len()).find(|end| is_end(&bytes[..*end])).unwrap_or(bytes.len())
+    memchr2_iter(b'\n', b'\r', bytes)
+        .map(|at| at + 1)
+        .find(|end| is_end(&bytes[..*end]))
+        .unwrap_or(bytes.len())
 }
 
 /// Splits bytes into events, each with the empty line after it.
