@@ -36,6 +36,12 @@ pub trait Model: Send + Sync {
         Ok(())
     }
 
+    /// Whether every endpoint sends a client's request as the client wrote it
+    /// ([`ModelRequest::verbatim`](ModelRequest)). Otherwise it may be converted, and lose fields.
+    fn keeps_verbatim(&self, _request: &ModelRequest) -> bool {
+        true
+    }
+
     /// Requests the next message. The stream yields fragments as they arrive. Its last event is a
     /// [`ModelEvent::Response`] or an error. The request is sent on the first poll; dropping the stream
     /// cancels it.

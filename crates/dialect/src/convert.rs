@@ -113,7 +113,8 @@ pub(crate) fn convert_each<'a>(
             continue;
         };
         let converted = limited.get_mut(index).and_then(Option::take);
-        match converted.unwrap_or_else(|| convert_one(*source, dialect, options, arena)) {
+        let tool_dialect = source.dialect(dialect);
+        match converted.unwrap_or_else(|| convert_one(*source, tool_dialect, options, arena)) {
             Err(reason) => refuse(tool, name, reason),
             Ok(mut converted) => {
                 let mut changes = std::mem::take(&mut converted.changes);
@@ -127,7 +128,7 @@ pub(crate) fn convert_each<'a>(
                     let detail = format!("renamed from `{tool}` to `{name}`");
                     changes.insert(0, Change { pointer, keyword, effect: Effect::Rewritten, detail });
                 }
-                let definition = define(*source, &converted, dialect, arena.alloc_str(&name), arena);
+                let definition = define(*source, &converted, tool_dialect, arena.alloc_str(&name), arena);
                 let status = Status::of(&changes);
                 let report = Report { tool, name, dialect, status, reason: None, changes };
                 done(report, Some(ConvertedTool { source: *source, definition, converted }));

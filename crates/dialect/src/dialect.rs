@@ -187,6 +187,16 @@ impl Dialect {
         }
     }
 
+    /// Returns the dialect in which the same API enforces the schemas of tools, if it has one.
+    pub(crate) const fn strict_variant(self) -> Option<Dialect> {
+        match self {
+            Dialect::OpenAi | Dialect::OpenAiStrict => Some(Dialect::OpenAiStrict),
+            Dialect::Responses | Dialect::ResponsesStrict => Some(Dialect::ResponsesStrict),
+            Dialect::Anthropic | Dialect::AnthropicStrict => Some(Dialect::AnthropicStrict),
+            _ => None,
+        }
+    }
+
     /// Whether this is exactly the API that a gateway serves as `family`. Others of the family reject some of its fields.
     pub fn has_api_of(self, family: Family) -> bool {
         family.format().verbatim.is_some_and(|format| format.dialects.contains(&self))

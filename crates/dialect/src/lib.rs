@@ -18,6 +18,7 @@ mod toolset;
 mod explain;
 
 mod ids;
+mod native_tools;
 mod request;
 mod response;
 mod result;
@@ -37,7 +38,7 @@ pub use check::check_definition;
 pub use client::{
     ApprovalResponse, ClientError, ClientEvent, ClientRequest, ErrorKind, HostedApproval, HostedServer,
     InvalidRequest, Problem, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent, ToolFilter,
-    ToolReference,
+    ToolForm, ToolReference,
 };
 pub use convert::{Conversion, ReadError, convert};
 pub use dialect::{Dialect, Family, UnknownDialect};

@@ -164,7 +164,7 @@ impl ResponseStream {
                 break;
             }
             let id = assembly.call_id(draft, position, parts.id.as_deref());
-            let name = self.tools.own_name(&draft.name).unwrap_or(&draft.name).to_owned();
+            let name = assembly.own_name(&draft.name, draft.namespace.as_deref());
             parts.events.push(ModelEvent::CallAnnounced { id, name });
             self.announced = position + 1;
         }

@@ -36,6 +36,14 @@ enum Original<'a> {
     Tool(&'a Tool),
 }
 
+/// The key of `_meta` for a tool of a client that is strict: the API enforces its schema, where it can.
+pub(crate) const STRICT: &str = "toolwire/strict";
+
+/// Whether a client has declared its tool as strict.
+pub(crate) fn is_strict(tool: &Tool) -> bool {
+    tool.extra.get("_meta").and_then(|meta| meta.get(STRICT)) == Some(&Value::Bool(true))
+}
+
 /// The reason why an entry of a list cannot be used as a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolReadError<'a> {
@@ -153,6 +161,12 @@ impl<'a> SourceTool<'a> {
             Original::Tool(tool) => Some(tool),
             _ => None,
         }
+    }
+
+    /// Returns the dialect for this tool: the strict one of the same API, if a client has declared the tool as strict.
+    pub(crate) fn dialect(&self, dialect: Dialect) -> Dialect {
+        let strict = self.original_tool().filter(|tool| is_strict(tool)).and_then(|_| dialect.strict_variant());
+        strict.unwrap_or(dialect)
     }
 
     /// Returns the schema as the server sent it; `null` if there is none.

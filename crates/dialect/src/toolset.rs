@@ -165,6 +165,7 @@ impl Toolset {
 /// Creates the codec of a tool. Schemas that the conversion left unchanged are shared.
 fn codec_of<'a>(tool: ConvertedTool<'a>, dialect: Dialect, arena: &'a Bump) -> Codec {
     let ConvertedTool { source, converted, .. } = tool;
+    let dialect = source.dialect(dialect);
     let own = Arc::new(source.schema_value(arena));
     let share = |node: Node<'a>, known: Node<'a>, value: &Arc<Value>| {
         if is_same_node(node, known) { value.clone() } else { Arc::new(to_value(node, arena)) }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use toolwire_contract::{Message, ModelRequest, ToolChoice, VerbatimRequest};
+use toolwire_contract::{Message, ModelRequest, Tool, ToolChoice, VerbatimRequest};
 
 use crate::output::has_native_output;
 use crate::request::{Choice, PreparedRequest, Turn, find_foreign_content, require_final_results};
@@ -118,7 +118,8 @@ pub fn write_request_text(
     let options = RequestOptions { prompt_cache, ..options.clone() };
     let writer = Writer { dialect, request, verbatim, tools, options: &options, format };
     let definitions = writer.definitions();
-    let mut body = writer.fields(!definitions.is_empty());
+    let is_of_client = |tool: &Tool| verbatim.tool(&tool.name).is_some();
+    let mut body = writer.fields(!definitions.is_empty() || request.tools.iter().any(is_of_client));
     if let Some(text) = added_instructions(request, verbatim) {
         (format.add_instructions)(&mut body, &text);
     }
@@ -197,8 +198,9 @@ impl<'a> Writer<'a> {
         let (verbatim, tools) = (self.verbatim, self.tools);
         let own = |name: &str| tools.definition_text(name);
         let names = self.request.tools.iter().map(|tool| tool.name.as_str());
-        let mut texts: Vec<Cow<'a, str>> =
-            names.filter_map(|name| verbatim.tool(name).or_else(|| own(name))).map(Cow::from).collect();
+        let texts = names.filter_map(|name| verbatim.tool(name).or_else(|| own(name)));
+        // A tool without a text is part of another definition, or an item of the conversation defines it.
+        let mut texts: Vec<Cow<'a, str>> = texts.filter(|text| !text.is_empty()).map(Cow::from).collect();
         let is_last_own = self.request.tools.last().is_some_and(|tool| own(&tool.name).is_some());
         if let Some(last) = texts.last_mut().filter(|_| self.options.prompt_cache && is_last_own) {
             *last = format!("{}{CACHE_MARK}", last.strip_suffix('}').unwrap_or(last)).into();

@@ -1,7 +1,7 @@
 //! Writes requests, calls and results.
 
 use serde_json::{Map, Value};
-use toolwire_contract::{Content, ModelRequest, ToolResult, UnsupportedContent};
+use toolwire_contract::{Content, ModelRequest, Role, ToolResult, UnsupportedContent};
 
 use crate::families::ClientFields;
 use crate::output::BoundOutput;
@@ -18,6 +18,9 @@ pub(crate) const OUTPUT_LIMITS: [&str; 2] = ["max_tokens", "max_completion_token
 
 /// The first user message of a conversation that the assistant started, for APIs that require one.
 const OPENING: &str = "(the conversation begins with the assistant)";
+
+/// The last user message, if it has no content that can be sent.
+const EMPTY: &str = "(empty message)";
 
 /// Writes the complete body of a request.
 ///
@@ -39,6 +42,11 @@ pub fn write_request(
         return Err(RequestError::ForeignContent { dialect, type_name });
     }
     let mut turns = history_reader(dialect, tools, options).turns(&request.messages);
+    let ends_with_user = request.messages.last().is_some_and(|last| last.role == Role::User);
+    if ends_with_user && matches!(turns.last(), None | Some(Turn::Assistant(_))) {
+        // Without it, the request would end with the assistant's message, which some models continue.
+        turns.push(Turn::User(vec![ContentPart::Text(EMPTY.to_owned())]));
+    }
     if turns.is_empty() {
         return Err(RequestError::NoMessages);
     }

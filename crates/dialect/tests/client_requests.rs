@@ -65,7 +65,12 @@ fn messages(exchanges: &[Exchange], has_error_flag: bool) -> Vec<Arc<Message>> {
     for exchange in exchanges {
         let mut content = vec![Block::Content(Content::text(&*exchange.question))];
         if exchange.has_image {
-            content.push(Block::Content(Content::image(PNG, "image/png")));
+            let mut image = Content::image(PNG, "image/png");
+            if let (Content::Image { extra, .. }, false) = (&mut image, has_error_flag) {
+                // Only OpenAI's APIs have it, and they have no flag for errors.
+                *extra = json!({"_meta": {"toolwire/detail": "low"}}).as_object().unwrap().clone();
+            }
+            content.push(Block::Content(image));
         }
         messages.push(Message::new(Role::User, content));
         let mut reply = vec![Block::Content(Content::text(&*exchange.reply))];
@@ -95,7 +100,10 @@ fn tools() -> Arc<[Tool]> {
         let schema = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]});
         Tool { description: Some("Gets it.".to_owned()), ..Tool::new(name, schema) }
     };
-    Arc::new([tool("get"), tool("put")])
+    let mut strict = tool("strict");
+    strict.input_schema.as_mut().unwrap()["additionalProperties"] = json!(false);
+    strict.extra = json!({"_meta": {"toolwire/strict": true}}).as_object().unwrap().clone();
+    Arc::new([tool("get"), tool("put"), strict])
 }
 
 fn body(dialect: Dialect, request: &ModelRequest, stream: bool) -> Value {
@@ -449,6 +457,11 @@ fn hosted_servers_are_read_in_both_forms() {
     let older = json!([{"type": "url", "name": "demo", "url": "https://a", "tool_configuration": {"allowed_tools": ["x"]}}]);
     let client = read(Family::Anthropic, request(older, json!([])));
     assert_eq!(client.hosted_servers[0].allowed_tools.as_deref(), Some(&["x".to_owned()][..]));
+    assert_eq!(client.missing_toolset, None);
+    // Without a toolset, only the older beta has such a server.
+    let missing = read(Family::Anthropic, request(servers, json!([]))).missing_toolset.unwrap();
+    let expected = "`mcp_servers[0].name` names `demo`, which no `mcp_toolset` in `tools` uses";
+    assert_eq!(missing.to_string(), expected);
 }
 
 #[test]
@@ -474,6 +487,129 @@ fn the_output_schema_is_read_in_every_form() {
         json!({"model": "m", "max_tokens": 1, "messages": messages, "output_config": {"format": format}});
     let output = read(Family::Anthropic, request).request.output;
     assert!(matches!(output, OutputFormat::Schema { name, .. } if name == "response"));
+}
+
+/// The gateway serves MCP servers itself, so no provider gets these fields.
+#[test]
+fn what_the_gateway_does_not_use_of_a_server_is_listed() {
+    let pinned = json!({"type": "mcp_toolset", "mcp_server_name": "demo", "tools": [{"name": "a"}],
+        "cache_control": {"type": "ephemeral"}, "configs": null});
+    let client = read(
+        Family::Anthropic,
+        json!({"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "hi"}], "tools": [pinned],
+            "mcp_servers": [{"type": "url", "name": "demo", "url": "https://a", "later": 1}]}),
+    );
+    assert_eq!(client.unused, ["mcp_servers.later", "tools.tools", "tools.cache_control"]);
+    let entry = json!({"type": "mcp", "server_label": "demo", "server_url": "https://a", "server_description": "d"});
+    let client = read(Family::OpenAiResponses, json!({"model": "m", "input": "hi", "tools": [entry]}));
+    assert_eq!(client.unused, ["tools.server_description"]);
+}
+
+/// Returns the names of the fields that an API does not get.
+fn lost(family: Family, body: &Value, dialect: Dialect) -> Vec<String> {
+    let mut names = read(family, body.clone()).lost_fields(dialect);
+    names.sort();
+    names
+}
+
+#[test]
+fn fields_of_messages_and_tools_that_are_lost_are_listed() {
+    let schema = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"], "additionalProperties": false});
+    let image = format!("data:image/png;base64,{PNG}");
+    let chat = json!({"model": "m", "messages": [
+        {"role": "user", "name": "ann", "content": [
+            {"type": "text", "text": "hi", "later": 1},
+            {"type": "image_url", "image_url": {"url": image, "detail": "low"}}]},
+        {"role": "assistant", "content": "a", "refusal": null, "annotations": []},
+        {"role": "user", "content": "b"}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": schema, "strict": true, "cache_control": {}, "defer": 1}}]});
+    let common = ["cache_control", "messages.content.later", "messages.name", "tools.defer"];
+    let with = |more: &[&str]| {
+        let mut names: Vec<String> = common.iter().chain(more).map(|name| (*name).to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(lost(Family::OpenAiChat, &chat, Dialect::Responses), with(&[]));
+    assert_eq!(lost(Family::OpenAiChat, &chat, Dialect::Anthropic), with(&["messages.content.image_url.detail"]));
+    assert_eq!(lost(Family::OpenAiChat, &chat, Dialect::Groq), with(&["tools.strict"]));
+    assert_eq!(lost(Family::OpenAiChat, &chat, Dialect::Gemini), with(&["messages.content.image_url.detail", "tools.strict"]));
+
+    let responses = json!({"model": "m", "input": [
+        {"role": "user", "content": [{"type": "input_text", "text": "hi", "later": true}]},
+        {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "phase": "final_answer", "content": [
+            {"type": "output_text", "text": "a", "logprobs": [], "annotations": [{"type": "url_citation", "url": "u"}]}]},
+        {"type": "later_item", "x": 1},
+        {"role": "user", "content": "b", "metadata": {"a": 1}}],
+        "tools": [{"type": "function", "name": "f", "parameters": schema, "strict": false, "defer_loading": true}]});
+    let expected = ["input.content.annotations", "input.content.later", "input.metadata", "tools.defer_loading"];
+    assert_eq!(lost(Family::OpenAiResponses, &responses, Dialect::Gemini), expected);
+
+    let messages = json!({"model": "m", "max_tokens": 9, "system": [{"type": "text", "text": "a", "later": 1}], "messages": [
+        {"role": "user", "clear_at": 1, "content": [
+            {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}, "context": "c"},
+            {"type": "text", "text": "hi", "citations": null}]}],
+        "tools": [{"name": "f", "input_schema": schema, "strict": true, "input_examples": [{"q": "a"}]}]});
+    let expected = ["messages.clear_at", "messages.content.context", "system.later", "tools.input_examples"];
+    assert_eq!(lost(Family::Anthropic, &messages, Dialect::OpenAi), expected);
+}
+
+/// The API enforces the schema of a strict tool, whichever API the client uses.
+#[test]
+fn a_strict_tool_stays_strict_and_an_image_keeps_its_resolution() {
+    let schema = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"], "additionalProperties": false});
+    let image = format!("data:image/png;base64,{PNG}");
+    let tool = |name: &str, strict: bool| json!({"type": "function", "name": name, "parameters": schema, "strict": strict});
+    let sent = json!({"model": "m", "tools": [tool("a", true), tool("b", false)], "input": [
+        {"role": "user", "content": [{"type": "input_image", "image_url": image, "detail": "high"}]}]});
+    let request = read(Family::OpenAiResponses, sent).request;
+    for (dialect, expected) in [
+        (Dialect::OpenAi, [Some(true), None]),
+        (Dialect::Responses, [Some(true), Some(false)]),
+        (Dialect::Anthropic, [Some(true), None]),
+        (Dialect::Mistral, [None, None]),
+    ] {
+        let written = body(dialect, &request, false);
+        let strict = |index: usize| {
+            let tool = &written["tools"][index];
+            let function = tool.get("function").unwrap_or(tool);
+            function.get("strict").and_then(Value::as_bool)
+        };
+        assert_eq!([strict(0), strict(1)], expected, "{dialect}");
+    }
+    let chat = body(Dialect::OpenAi, &request, false);
+    assert_eq!(chat["messages"][0]["content"][0]["image_url"], json!({"url": image, "detail": "high"}));
+    let back = read(Family::OpenAiChat, chat).request;
+    assert_eq!((&back.messages, &back.tools), (&request.messages, &request.tools));
+    assert_eq!(body(Dialect::Responses, &back, false)["input"][0]["content"][0]["detail"], "high");
+}
+
+/// OpenAI accepts an empty message, and the model responds to it.
+#[test]
+fn an_empty_message_of_the_user_is_a_turn() {
+    let history = json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": ""}]);
+    for (family, key) in [(Family::OpenAiChat, "messages"), (Family::OpenAiResponses, "input")] {
+        let mut sent = json!({"model": "m"});
+        sent[key] = history.clone();
+        let client = read(family, sent);
+        assert_eq!(client.request.messages.last().unwrap().role, Role::User);
+        let written = body(Dialect::Anthropic, &client.request, false);
+        let last = written["messages"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!(last, json!({"role": "user", "content": [{"type": "text", "text": "(empty message)"}]}));
+    }
+}
+
+#[test]
+fn a_tool_that_is_not_supported_is_an_unsupported_parameter() {
+    use toolwire_dialect::ClientError;
+    let hi = json!([{"role": "user", "content": "hi"}]);
+    for (family, sent) in [
+        (Family::OpenAiResponses, json!({"model": "m", "input": "hi", "tools": [{"type": "file_search"}]})),
+        (Family::OpenAiChat, json!({"model": "m", "messages": hi, "tools": [{"type": "file_search"}]})),
+    ] {
+        let error = read_client_request(family, sent).unwrap().unwrap_err();
+        let body = ClientError::from(&error).body(family, "");
+        assert_eq!(body["error"]["code"], "unsupported_parameter", "{body}");
+    }
 }
 
 /// Parameters that only one family has reach an API of this family exactly as they were sent.

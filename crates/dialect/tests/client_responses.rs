@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use toolwire_contract::{Block, Content, ModelResponse, StopReason, Usage};
 use toolwire_dialect::{
     ClientError, ClientEvent, Dialect, ErrorKind, Family, Options, ResponseHead, ResponseStream,
-    ResponseWriter, StreamData, StreamEvent, Toolset, read_response,
+    ResponseWriter, StreamData, StreamEvent, ToolForm, Toolset, read_client_request, read_response,
 };
 
 const SERVED: [(Dialect, Family); 3] = [
@@ -26,7 +26,24 @@ fn head(shows_thinking: bool, stream_usage: bool) -> ResponseHead {
     head.created = 7;
     head.shows_thinking = shows_thinking;
     head.stream_usage = stream_usage;
+    let forms = [("sql", custom()), ("mail.get", in_namespace()), ("shell", ToolForm::Native)];
+    head.tool_forms = forms.map(|(name, form)| (name.to_owned(), form)).into();
     head
+}
+
+fn custom() -> ToolForm {
+    forms(json!([{"type": "custom", "name": "sql"}]))
+}
+
+fn in_namespace() -> ToolForm {
+    forms(json!([{"type": "namespace", "name": "mail", "tools": [{"type": "function", "name": "get"}]}]))
+}
+
+/// Returns the form of the only tool of a client.
+fn forms(tools: Value) -> ToolForm {
+    let body = json!({"model": "m", "input": "hi", "tools": tools});
+    let client = read_client_request(Family::OpenAiResponses, body).unwrap().unwrap();
+    client.tool_forms.into_values().next().unwrap()
 }
 
 fn fragment() -> impl Strategy<Value = String> {
@@ -39,7 +56,15 @@ fn event() -> impl Strategy<Value = ClientEvent> {
         Just(json!({"q": "a\nb\"", "n": 1.5})),
         Just(json!({"deep": {"x": [null]}}))
     ];
+    let call = |name: &str, arguments: Value| ClientEvent::Call {
+        id: String::new(),
+        name: name.to_owned(),
+        arguments: arguments.as_object().unwrap().clone(),
+    };
     prop_oneof![
+        1 => fragment().prop_map(move |input| call("sql", json!({"input": input}))),
+        1 => fragment().prop_map(move |text| call("mail.get", json!({"q": text}))),
+        1 => fragment().prop_map(move |text| call("shell", json!({"action": {"commands": [text]}}))),
         4 => fragment().prop_map(ClientEvent::Text),
         2 => fragment().prop_map(ClientEvent::Thinking),
         1 => Just(ClientEvent::RoundFinished),

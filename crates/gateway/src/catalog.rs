@@ -31,13 +31,16 @@ pub struct ServedModel {
     pub different_apis: Vec<(Dialect, ApiSupport)>,
     /// Sends requests that are already in the provider's format.
     pub upstream: Option<Arc<dyn Upstream>>,
+    /// The same model through other APIs of its provider. A client that has one of these APIs uses it.
+    pub variants: Vec<ServedModel>,
 }
 
 impl ServedModel {
     /// Creates a model that has no provider.
     pub fn new(model: Arc<dyn Model>) -> ServedModel {
         let api_support = ApiSupport::default();
-        ServedModel { model, dialect: None, api_support, different_apis: Vec::new(), upstream: None }
+        let (different_apis, variants) = (Vec::new(), Vec::new());
+        ServedModel { model, dialect: None, api_support, different_apis, upstream: None, variants }
     }
 
     /// Sets the provider.
@@ -102,6 +105,15 @@ pub struct UnknownModel {
 }
 
 impl ServedModel {
+    /// Returns the variant of the model with the API of a client, if there is one.
+    pub(crate) fn for_client(mut self, family: Family) -> ServedModel {
+        let variant = self.variants.iter().position(|variant| variant.has_format_of(family));
+        match variant.filter(|_| !self.has_format_of(family)) {
+            Some(position) => self.variants.swap_remove(position),
+            None => self,
+        }
+    }
+
     pub(crate) fn family(&self) -> Option<Family> {
         self.dialect.map(Dialect::family)
     }

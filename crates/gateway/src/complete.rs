@@ -20,6 +20,9 @@ use crate::response::{Failure, HttpResponse};
 use crate::response_in_progress::ResponseInProgress;
 use crate::tools::{ToolSelection, add_rules_of_renamed};
 
+/// The user's message of a request that has only instructions. OpenAI accepts such a request, and other APIs need a message.
+const ONLY_INSTRUCTIONS: &str = "(the conversation begins with your message)";
+
 impl Inner {
     /// Handles a request to a model.
     pub(crate) async fn complete(
@@ -105,7 +108,10 @@ impl Inner {
         }
         let mut verbatim = client.request.verbatim.take();
         let own_items = verbatim.as_mut().map(Arc::make_mut);
-        let messages = self.hidden.restore(&context.principal, client.request.messages, own_items);
+        let mut messages = self.hidden.restore(&context.principal, client.request.messages, own_items);
+        if messages.is_empty() && client.request.instructions.is_some() {
+            messages.push(Arc::new(Message::user(ONLY_INSTRUCTIONS)));
+        }
         settings.verbatim = verbatim;
         let parameter = if family == Family::OpenAiResponses { "input" } else { "messages" };
         match messages.last() {

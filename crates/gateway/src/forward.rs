@@ -133,6 +133,7 @@ impl Inner {
         let Some(served) = body.model().and_then(|name| self.models.find(&name).ok()) else {
             return Ok(None);
         };
+        let served = served.for_client(family);
         if !served.has_format_of(family) || self.settings.agent.instructions.is_some() {
             return Ok(None);
         }

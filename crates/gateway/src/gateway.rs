@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::time::{Duration, Instant};
 use toolwire_agent::{Agent, Unattended};
 use toolwire_contract::Toolbox;
-use toolwire_dialect::{ClientError, ErrorKind};
+use toolwire_dialect::{ClientError, Dialect, ErrorKind};
 
 use crate::admission::Admission;
 use crate::body;
@@ -66,7 +66,7 @@ pub(crate) struct Inner {
     admission: Admission,
     failed_keys: FailedKeys,
     /// Agents by model and selection of tools, so that their catalogs are computed once.
-    agents: Mutex<BTreeMap<(String, ToolSelection), (Agent, usize)>>,
+    agents: Mutex<BTreeMap<AgentKey, (Agent, usize)>>,
 }
 
 impl Gateway {
@@ -227,12 +227,12 @@ impl Inner {
 
     /// Returns an agent with a model and the selected tools.
     pub(crate) fn agent(&self, served: &ServedModel, selection: ToolSelection) -> Result<Agent, Failure> {
-        let key = (served.model.name().to_owned(), selection);
+        let key = (served.model.name().to_owned(), served.dialect, selection);
         if let Some((agent, _)) = self.agents.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(agent.clone());
         }
-        let agent = self.new_agent(served, &key.1, &self.tools)?;
-        let bytes = key.1.bytes(&**agent.tools());
+        let agent = self.new_agent(served, &key.2, &self.tools)?;
+        let bytes = key.2.bytes(&**agent.tools());
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = agents.values().map(|(_, bytes)| bytes).sum();
         if agents.len() >= MAX_AGENTS || total + bytes > MAX_AGENT_BYTES {
@@ -259,6 +259,9 @@ impl Inner {
         agent.build().map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))
     }
 }
+
+/// What determines an agent: the model, the API through which it is used, and the selected tools.
+type AgentKey = (String, Option<Dialect>, ToolSelection);
 
 /// The client of a request, and the deadlines of the request.
 pub(crate) struct Caller {

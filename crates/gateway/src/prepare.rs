@@ -88,12 +88,16 @@ impl Inner {
         let listed_servers = hosted::listed_servers(&body);
         let mut head = self.head(family, &body)?;
         let mut client = self.read_within_limits(family, body)?;
-        let served = self.find_model(&client.model)?;
+        if let Some(error) = client.missing_toolset.as_ref().filter(|_| !has_older_servers(headers)) {
+            return Err(ClientError::from(error).into());
+        }
+        let served = self.find_model(&client.model)?.for_client(family);
         reject_unreturned(family, &client, &served)?;
         options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
         head.model.clone_from(&client.model);
         head.stream_usage = client.stream_usage;
         head.has_functions = client.has_functions;
+        head.tool_forms.clone_from(&client.tool_forms);
         head.shows_server_calls = options.show_calls || !client.hosted_servers.is_empty();
         options.selection.can_approve =
             family == Family::OpenAiResponses && !client.hosted_servers.is_empty();
@@ -103,10 +107,10 @@ impl Inner {
         verbatim::attach(&mut client, family, &served, headers, sent, own_instructions)?;
         let parameter = if client.has_functions { "functions" } else { "tools" };
         self.checked_tools.check(&served, &client.request, parameter)?;
-        let dropped = match client.request.verbatim {
-            Some(_) => Vec::new(),
-            None => dropped_fields(family, &client, &served)?,
-        };
+        let is_kept =
+            client.request.verbatim.is_some() && served.model.keeps_verbatim(&client.request);
+        let lost = if is_kept { Vec::new() } else { dropped_fields(family, &client, &served)? };
+        let dropped = client.unused.iter().cloned().chain(lost).collect();
         Ok(Prepared { stores_items, client, options, head, served, dropped, listed_servers, named })
     }
 
@@ -145,6 +149,12 @@ fn allowed_tools(client: &ClientRequest) -> Option<Vec<ToolReference>> {
         Some(required) if required.name.is_none() => Some(vec![required.clone()]),
         _ => client.allowed_tools.clone(),
     }
+}
+
+/// Whether a request has the older format of Anthropic's MCP servers, which has no toolsets.
+fn has_older_servers(headers: &HeaderMap) -> bool {
+    let values = headers.get_all("anthropic-beta").iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|beta| beta.trim() == "mcp-client-2025-04-04")
 }
 
 /// Rejects parameters that need stored responses.
@@ -204,7 +214,7 @@ fn dropped_fields(
 ) -> Result<Vec<String>, Failure> {
     let lost = served.apis().into_iter().flat_map(|(dialect, api_support)| {
         let names = dropped_parameters(dialect, api_support, &client.request);
-        client.ignored.iter().cloned().chain(names)
+        client.lost_fields(dialect).into_iter().chain(names)
     });
     let mut seen = HashSet::new();
     let dropped: Vec<String> = lost.filter(|name| seen.insert(name.clone())).collect();

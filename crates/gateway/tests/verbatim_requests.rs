@@ -185,14 +185,48 @@ async fn tools_that_only_a_provider_has_are_refused_elsewhere() {
     let bash = json!([{"type": "bash_20250124", "name": "bash"}]);
     let body = json!({"model": "openai", "max_tokens": 9, "messages": hi, "tools": bash});
     assert!(message("/v1/messages", body).await.contains("`bash_20250124`"));
-    let body =
-        json!({"model": "azure", "messages": hi, "tools": [{"type": "custom", "custom": {"name": "sql"}}]});
-    assert!(message("/v1/chat/completions", body).await.contains("`custom`"));
-    let body = json!({"model": "compatible", "messages": hi, "tools": [{"type": "custom", "custom": {"name": "sql"}}]});
-    assert!(message("/v1/chat/completions", body).await.contains("`custom`"));
+    for model in ["openai", "anthropic", "compatible", "scripted"] {
+        for kind in ["shell", "local_shell", "apply_patch", "computer"] {
+            let body = json!({"model": model, "input": "hi", "tools": [{"type": kind}]});
+            let expected = format!(
+                "`tools[0].type` is not supported: only OpenAI's Responses API has tools of the type `{kind}`"
+            );
+            assert_eq!(message("/v1/responses", body).await, expected);
+        }
+    }
     let body = json!({"model": "responses", "input": "hi", "tools": [{"type": "web_search"}]});
     let refused = message("/v1/responses", body).await;
     assert!(refused.contains("`web_search`") && refused.contains("`x-toolwire-servers: none`"), "{refused}");
+}
+
+/// A request that has only instructions, or ends with an empty message, is one that OpenAI responds to.
+#[tokio::test]
+async fn a_request_needs_no_text_of_the_user() {
+    let gateway = TestGateway::start().await;
+    let (system, hi, hello) = (
+        json!({"role": "system", "content": "Be brief."}),
+        json!({"role": "user", "content": "hi"}),
+        json!({"role": "assistant", "content": "Hello."}),
+    );
+    let empty = json!({"role": "user", "content": ""});
+    for model in ["openai", "azure", "anthropic", "scripted"] {
+        for messages in [json!([system]), json!([system, empty]), json!([hi, hello, empty])] {
+            let body = json!({"model": model, "messages": messages});
+            let (status, response) = post(&gateway, "/v1/chat/completions", body.to_string()).await;
+            assert_eq!(status, 200, "{model} {messages}: {response}");
+            let request = gateway.model.requests().pop().unwrap();
+            if model == "anthropic" {
+                let toolset = Toolset::new(&request.tools, Dialect::Anthropic, &Options::default());
+                let options = RequestOptions::default();
+                let written = toolwire_dialect::write_request(Dialect::Anthropic, &request, &toolset, &options);
+                let messages = written.unwrap()["messages"].as_array().unwrap().clone();
+                assert_eq!(messages.last().unwrap()["role"], "user", "{messages:?}");
+            }
+        }
+    }
+    // Without instructions, there is nothing to respond to.
+    let (status, response) = post(&gateway, "/v1/chat/completions", json!({"model": "openai", "messages": []}).to_string()).await;
+    assert_eq!(status, 400, "{response}");
 }
 
 /// A server that only follows an API may reject what the API allows, so its requests are converted.

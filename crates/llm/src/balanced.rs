@@ -37,7 +37,7 @@ struct Member {
     weight: u32,
     /// Limits the concurrent requests; `None` if the configuration has no limit.
     requests: Option<Arc<Semaphore>>,
-    health: Mutex<Health>,
+    health: Arc<Mutex<Health>>,
 }
 
 #[derive(Default)]
@@ -56,11 +56,34 @@ impl Balanced {
             endpoint,
             weight,
             requests: requests.map(|count| Arc::new(Semaphore::new(count.max(1)))),
-            health: Mutex::default(),
+            health: Arc::default(),
         };
         let members: Vec<Member> = endpoints.into_iter().map(member).collect();
         assert!(!members.is_empty(), "a balanced model has at least one endpoint");
         Balanced(Arc::new(BalancedInner { name: name.to_owned(), members }))
+    }
+
+    /// Replaces each endpoint by one for another API of the same server. The limits and the failures of the endpoints are
+    /// shared.
+    pub(crate) fn with_endpoints(&self, endpoints: Vec<Endpoint>) -> Balanced {
+        let member = |(endpoint, known): (Endpoint, &Member)| Member {
+            endpoint,
+            weight: known.weight,
+            requests: known.requests.clone(),
+            health: known.health.clone(),
+        };
+        let members = endpoints.into_iter().zip(&self.0.members).map(member).collect();
+        Balanced(Arc::new(BalancedInner { name: self.0.name.clone(), members }))
+    }
+
+    /// Whether all endpoints have both of OpenAI's APIs.
+    pub(crate) fn has_both_apis(&self) -> bool {
+        self.0.members.iter().all(|member| member.endpoint.settings.has_both_apis)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn urls(&self) -> Vec<String> {
+        self.0.members.iter().map(|member| member.endpoint.url().to_owned()).collect()
     }
 
     fn first(&self) -> &Endpoint {
@@ -234,6 +257,10 @@ impl Model for Balanced {
         })
     }
 
+    fn keeps_verbatim(&self, request: &ModelRequest) -> bool {
+        self.0.members.iter().all(|member| member.endpoint.keeps_verbatim(request))
+    }
+
     fn check_content(&self, content: &Content) -> Result<(), UnsupportedContent> {
         self.0.members.iter().try_for_each(|member| member.endpoint.check_content(content))
     }
@@ -345,6 +372,22 @@ mod tests {
         assert_eq!(model.0.order(0.25), [0, 1, 2]);
         assert_eq!(model.0.order(0.99), [1, 2, 0]);
         assert_eq!(balanced(&[0, 0]).0.order(0.5), [0, 1]);
+    }
+
+    /// The two APIs of a server have the same limits, and fail together.
+    #[tokio::test]
+    async fn another_api_of_the_same_endpoints_shares_their_state() {
+        let config = EndpointConfig { base_url: Some("http://127.0.0.1:1".to_owned()), ..EndpointConfig::default() };
+        let endpoint = || Endpoint::new("vllm/m", &config, |_| None).expect("an endpoint");
+        let model = Balanced::new("m", [(endpoint(), 1, Some(1)), (endpoint(), 5, None)]);
+        let other = model.with_endpoints(vec![endpoint(), endpoint()]);
+        assert_eq!((other.0.order(0.1), other.0.order(0.9)), (vec![0, 1], vec![1, 0]));
+        for _ in 0..MAX_FAILURES {
+            model.0.members[0].record(false);
+        }
+        assert_eq!(other.0.order(0.0), [1, 0]);
+        let permit = other.0.members[0].enter(false).await;
+        assert!(permit.is_some() && model.0.members[0].enter(false).await.is_none());
     }
 
     #[tokio::test]

@@ -24,7 +24,8 @@ pub struct EndpointConfig {
     /// The provider's name for the model (Azure and DIAL: the deployment); by default, the part after the
     /// `/`.
     pub model: Option<String>,
-    /// The OpenAI API to use.
+    /// The OpenAI API to use. By default, the gateway uses the API of its client if the base URL is OpenAI's own, and everything
+    /// else uses Chat Completions.
     pub api: Option<Api>,
     pub base_url: Option<String>,
     pub api_key: Option<Secret>,
@@ -91,6 +92,8 @@ pub enum Api {
     /// Chat Completions.
     Chat,
     Responses,
+    /// The API of the gateway's client; otherwise Chat Completions.
+    Both,
 }
 
 /// Timeouts of an endpoint: seconds, or text such as `"500ms"`, `"30s"`, `"2m"`.

@@ -9,7 +9,7 @@ use futures::stream::{self, BoxStream};
 use toolwire_contract::{
     Content, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, UnsupportedContent,
 };
-use toolwire_dialect::{ApiSupport, Dialect, check_content};
+use toolwire_dialect::{ApiSupport, Dialect, check_content, verbatim_request};
 
 use crate::clock::SystemClock;
 use crate::discovery::discover;
@@ -93,6 +93,10 @@ impl Model for Endpoint {
         Box::pin(async {
             self.learned.asked.get_or_init(|| discover(self)).await;
         })
+    }
+
+    fn keeps_verbatim(&self, request: &ModelRequest) -> bool {
+        verbatim_request(self.settings.dialect, request, &self.settings.options).is_some()
     }
 
     fn check_content(&self, content: &Content) -> Result<(), UnsupportedContent> {

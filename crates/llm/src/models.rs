@@ -10,7 +10,7 @@ use crate::http_clients::HttpClients;
 use crate::model_name::ModelName;
 use crate::providers::PROVIDERS;
 use crate::settings::EndpointSettings;
-use crate::{Balanced, Endpoint, EndpointConfig, EndpointError};
+use crate::{Api, Balanced, Endpoint, EndpointConfig, EndpointError};
 
 /// Finds models by name: configured endpoints, and all models of the known providers. Endpoints share
 /// connections.
@@ -49,24 +49,57 @@ impl Models {
             return Ok(Balanced::new(name, [(self.endpoint(name)?, 1, concurrent)]));
         };
         let mut endpoints = Vec::new();
-        for upstream in &config.upstreams {
-            let upstream = config.inherited_by(upstream);
-            let settings = EndpointSettings::new(name, &upstream, &*self.lookup)?;
-            let endpoint = Endpoint::with_clients(settings, &self.clients)?;
+        for upstream in self.endpoint_configs(name) {
+            let endpoint = self.create(name, &upstream)?;
             endpoints.push((endpoint, upstream.weight.unwrap_or(1), upstream.concurrent_requests));
         }
         Ok(Balanced::new(name, endpoints))
+    }
+
+    /// Returns the same model through OpenAI's Responses API, if all its endpoints have both of OpenAI's APIs. Both share the
+    /// weights, the limits and the failures of the endpoints.
+    pub fn through_responses(&self, model: &Balanced) -> Result<Option<Balanced>, EndpointError> {
+        if !model.has_both_apis() {
+            return Ok(None);
+        }
+        let name = Model::name(model);
+        let create = |config: EndpointConfig| {
+            self.create(name, &EndpointConfig { api: Some(Api::Responses), ..config })
+        };
+        let endpoints: Result<Vec<Endpoint>, EndpointError> =
+            self.endpoint_configs(name).into_iter().map(create).collect();
+        Ok(Some(model.with_endpoints(endpoints?)))
+    }
+
+    /// Returns the configuration of each endpoint of a model.
+    fn endpoint_configs(&self, name: &str) -> Vec<EndpointConfig> {
+        let config = self.config(name);
+        match config.upstreams.as_slice() {
+            [] => vec![config],
+            upstreams => upstreams.iter().map(|upstream| config.inherited_by(upstream)).collect(),
+        }
+    }
+
+    /// Returns the configuration with this name, else that of its provider, else the defaults.
+    fn config(&self, name: &str) -> EndpointConfig {
+        let of_provider = || {
+            let provider = self.configs.get(ModelName::parse(name).ok()?.provider?)?;
+            // Its endpoints are those of a model that has the provider's name.
+            Some(EndpointConfig { upstreams: Vec::new(), ..provider.clone() })
+        };
+        self.configs.get(name).cloned().or_else(of_provider).unwrap_or_default()
+    }
+
+    fn create(&self, name: &str, config: &EndpointConfig) -> Result<Endpoint, EndpointError> {
+        let settings = EndpointSettings::new(name, config, &*self.lookup)?;
+        Endpoint::with_clients(settings, &self.clients)
     }
 
     /// Returns the endpoint with this name. It uses the configuration with the same name, else that of its
     /// provider, else the provider's defaults.
     pub fn endpoint(&self, name: &str) -> Result<Endpoint, EndpointError> {
         let name = name.trim();
-        let provider_config = || self.configs.get(ModelName::parse(name).ok()?.provider?);
-        let default_config = EndpointConfig::default();
-        let config = self.configs.get(name).or_else(provider_config).unwrap_or(&default_config);
-        let settings = EndpointSettings::new(name, config, &*self.lookup)?;
-        Endpoint::with_clients(settings, &self.clients)
+        self.create(name, &self.config(name))
     }
 
     /// Returns the embedding model with this name.
@@ -120,6 +153,43 @@ mod tests {
         }
         assert_eq!(models.model(" demo ").map(|model| model.name().to_owned()), Ok("demo".to_owned()));
         assert_eq!(models.configured().collect::<Vec<_>>(), ["openai", "openai/one", "work"]);
+    }
+
+    /// A server that only follows OpenAI's API may not have both.
+    #[test]
+    fn openai_has_both_apis_unless_the_configuration_names_one() {
+        let configs = EndpointConfigs::read(&json!({
+            "chat": {"provider": "openai", "model": "m", "api": "chat"},
+            "responses": {"provider": "openai", "model": "m", "api": "responses"},
+            "region": {"provider": "openai", "model": "m", "baseUrl": "https://eu.api.openai.com/v1"},
+            "other": {"provider": "openai", "model": "m", "baseUrl": "https://api.openai.com.example/v1"},
+            "proxy": {"provider": "openai", "model": "m", "baseUrl": "https://proxy.example/v1", "api": "both"},
+            "several": {"provider": "openai", "model": "m", "upstreams": [
+                {"weight": 2, "concurrentRequests": 3}, {"baseUrl": "https://us.api.openai.com/v1"}]},
+            "mixed": {"model": "m", "upstreams": [{"provider": "openai"}, {"provider": "xai"}]},
+        }));
+        let key = |variable: &str| variable.ends_with("_API_KEY").then(|| "k".to_owned());
+        let models = Models::new(configs.expect("a configuration").endpoints, key).expect("models");
+        let urls = |name: &str| {
+            let model = models.balanced(name).expect("a model");
+            let responses = models.through_responses(&model).expect("a configuration");
+            responses.map_or_else(Vec::new, |responses| responses.urls())
+        };
+        for (name, expected) in [
+            ("openai/gpt-5", &["https://api.openai.com/v1/responses"][..]),
+            ("region", &["https://eu.api.openai.com/v1/responses"]),
+            ("proxy", &["https://proxy.example/v1/responses"]),
+            ("several", &["https://api.openai.com/v1/responses", "https://us.api.openai.com/v1/responses"]),
+            ("chat", &[]),
+            ("responses", &[]),
+            ("other", &[]),
+            ("mixed", &[]),
+            ("responses/gpt-5", &[]),
+            ("xai/grok-4", &[]),
+            ("vllm/m", &[]),
+        ] {
+            assert_eq!(urls(name), expected, "{name}");
+        }
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(crate) struct EndpointSettings {
     pub(crate) dialect: Dialect,
     /// Without a password, because it appears in messages.
     pub(crate) url: Url,
+    /// Whether the server has both of OpenAI's APIs at the same base URL.
+    pub(crate) has_both_apis: bool,
     /// The URL of OpenAI's embeddings API, if the provider has it.
     pub(crate) embeddings_url: Option<Url>,
     /// The user and the password of the base URL.
@@ -87,11 +89,16 @@ impl EndpointSettings {
         // The other API of a server is assumed to be as complete as the default one.
         let api_support = provider.api_support;
         let provider = match (config.api, provider.dialect) {
-            (None, _) | (Some(Api::Chat), Dialect::OpenAi) | (Some(Api::Responses), Dialect::Responses) => {
-                provider
-            }
+            (None, _)
+            | (Some(Api::Chat | Api::Both), Dialect::OpenAi)
+            | (Some(Api::Responses), Dialect::Responses) => provider,
             (Some(Api::Responses), Dialect::OpenAi) => providers::find("responses").unwrap_or(provider),
-            (Some(Api::Chat), Dialect::Responses) => providers::find("openai").unwrap_or(provider),
+            (Some(Api::Chat | Api::Both), Dialect::Responses) => {
+                providers::find("openai").unwrap_or(provider)
+            }
+            (Some(Api::Both), _) => {
+                return Err(EndpointError::UnsupportedApi { name: name.to_owned(), api: "both" });
+            }
             (Some(Api::Chat), _) => {
                 return Err(EndpointError::UnsupportedApi { name: name.to_owned(), api: "chat" });
             }
@@ -140,6 +147,10 @@ impl EndpointSettings {
                 }
             })?;
 
+        let has_both_apis = match config.api {
+            Some(api) => api == Api::Both,
+            None => provider.name == "openai" && is_of_openai(&url),
+        };
         let embeddings_url = provider.embeddings_path.and_then(|path| {
             Some(request_url(&base_url, path, &model, version.as_deref(), provider).ok()?.0)
         });
@@ -214,6 +225,7 @@ impl EndpointSettings {
             url,
             embeddings_url,
             login,
+            has_both_apis,
             framing: provider.framing,
             credentials,
             key_source,
@@ -235,6 +247,12 @@ impl EndpointSettings {
             options,
         })
     }
+}
+
+/// Whether a URL belongs to OpenAI itself, in any of its regions. Other servers with the same API may have only a part of it.
+fn is_of_openai(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    host == "api.openai.com" || host.ends_with(".api.openai.com")
 }
 
 /// Returns the options for tool results that depend on the model, as far as its name shows.

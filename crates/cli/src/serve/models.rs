@@ -120,17 +120,26 @@ impl ConfiguredModels {
         if name == Demo::NAME && !self.models.configured().any(|configured| configured == Demo::NAME) {
             return Ok(ServedModel::new(Arc::new(Demo)));
         }
-        let model = Arc::new(self.models.balanced(name)?);
-        let mut served = ServedModel::new(model.clone());
-        served.dialect = model.dialect();
-        served.api_support = model.api_support();
-        if served.dialect.is_none() {
-            served.different_apis = model.apis();
-        }
-        Ok(match model.dialect().filter(|_| model.accepts_raw_requests()) {
-            Some(dialect) => served.with_upstream(dialect, Arc::new(ModelUpstream(model))),
-            None => served,
-        })
+        let model = self.models.balanced(name)?;
+        let responses = self.models.through_responses(&model)?;
+        let mut served = to_served(model);
+        served.variants = responses.map(to_served).into_iter().collect();
+        Ok(served)
+    }
+}
+
+/// Returns a model for the gateway.
+fn to_served(model: Balanced) -> ServedModel {
+    let model = Arc::new(model);
+    let mut served = ServedModel::new(model.clone());
+    served.dialect = model.dialect();
+    served.api_support = model.api_support();
+    if served.dialect.is_none() {
+        served.different_apis = model.apis();
+    }
+    match model.dialect().filter(|_| model.accepts_raw_requests()) {
+        Some(dialect) => served.with_upstream(dialect, Arc::new(ModelUpstream(model))),
+        None => served,
     }
 }
 

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod behind_haproxy;
+mod coding_agents;
+mod endpoints;
 mod forwarded;
 mod mcp_servers;
 mod request_servers;

@@ -8,6 +8,7 @@ use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult};
 
 use super::{ApprovalResponse, ClientRequest, InvalidRequest, Problem, ReadRequest, RequestFields, Sources};
 use crate::read::read_response;
+use crate::result::IMAGE_DETAIL;
 use crate::{Dialect, Options, Toolset};
 
 /// Collects the messages of a conversation as types of `toolwire-contract`.
@@ -68,8 +69,32 @@ impl ConversationReader {
         }
     }
 
+    /// Adds the definitions of tools that an item contains.
+    pub(crate) fn add_tools(&mut self, tools: Vec<(String, Value)>) {
+        self.sources.item_tools.extend(tools);
+    }
+
+    /// Sends the current item before the conversation, whatever becomes of the messages around it.
+    pub(crate) fn keep_item(&mut self) {
+        self.sources.instruction_items.extend(self.items.pop());
+    }
+
+    /// Whether an earlier message has a call with this id.
+    pub(crate) fn has_call(&self, id: &str) -> bool {
+        self.calls.contains_key(id)
+    }
+
     pub(crate) fn add_user(&mut self, blocks: Vec<Block>) {
         self.add(Message::new(Role::User, blocks));
+    }
+
+    /// Adds a complete message of a user. An empty one is a turn too.
+    pub(crate) fn add_user_message(&mut self, mut blocks: Vec<Block>) {
+        let is_turn = self.messages.last().is_none_or(|last| last.role == Role::Assistant);
+        if blocks.is_empty() && is_turn {
+            blocks.push(Block::Content(Content::text("")));
+        }
+        self.add_user(blocks);
     }
 
     /// Adds the result of a call directly after the message with the call, even if the client sends it later.
@@ -205,6 +230,14 @@ pub(crate) fn from_data_url(url: &str, file_name: Option<&str>) -> Option<Conten
     let (media_type, data) = url.strip_prefix("data:")?.split_once(',')?;
     let media_type = media_type.strip_suffix(";base64")?;
     Some(media(media_type, data.to_owned(), file_name))
+}
+
+/// Sets the resolution in which OpenAI's models see an image. `auto` is the default.
+pub(crate) fn with_detail(mut content: Content, detail: Option<&str>) -> Content {
+    if let (Content::Image { extra, .. }, Some(detail)) = (&mut content, detail.filter(|name| *name != "auto")) {
+        extra.insert("_meta".to_owned(), json!({IMAGE_DETAIL: detail}));
+    }
+    content
 }
 
 /// Returns base64 data as an image, audio or a file.

@@ -139,6 +139,11 @@ impl RequestFields {
         InvalidRequest { parameter: self.path(key), problem: Problem::Unsupported(problem.into()) }
     }
 
+    /// Returns the error for a tool that the client runs, and that only one API has.
+    pub(crate) fn native_tool(&self, type_name: &str, api: &str) -> InvalidRequest {
+        self.unsupported("type", format!("only {api} has tools of the type `{type_name}`"))
+    }
+
     /// Returns the error for a tool that only the provider can run.
     pub(crate) fn provider_tool(&self, type_name: &str, provider: &'static str) -> InvalidRequest {
         let problem = Problem::ProviderTool { type_name: type_name.to_owned(), provider };

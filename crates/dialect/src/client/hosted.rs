@@ -3,7 +3,7 @@
 use serde_json::Value;
 use toolwire_contract::Secret;
 
-use super::{ReadRequest, RequestFields, expected};
+use super::{ClientRequest, InvalidRequest, Problem, ReadRequest, RequestFields, expected};
 
 /// An MCP server that a request names, in OpenAI's or Anthropic's format.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ pub struct ToolFilter {
 }
 
 /// Reads OpenAI's format: `{"type": "mcp", "server_label": …}`.
-pub(crate) fn read_hosted_server(mut fields: RequestFields) -> ReadRequest<HostedServer> {
+pub(crate) fn read_hosted_server(client: &mut ClientRequest, mut fields: RequestFields) -> ReadRequest<()> {
     let label = fields.required_text("server_label")?;
     let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
     if label.is_empty() || !label.chars().all(is_plain) {
@@ -80,7 +80,7 @@ pub(crate) fn read_hosted_server(mut fields: RequestFields) -> ReadRequest<Hoste
             HostedApproval::Lists { always, never }
         }
     };
-    Ok(HostedServer {
+    client.hosted_servers.push(HostedServer {
         url: fields.text("server_url")?,
         authorization: fields.text("authorization")?.map(Secret::new),
         headers: read_headers(&mut fields)?,
@@ -91,7 +91,9 @@ pub(crate) fn read_hosted_server(mut fields: RequestFields) -> ReadRequest<Hoste
         defer_loading: fields.flag("defer_loading")?.unwrap_or(false),
         defer_exceptions: Vec::new(),
         label,
-    })
+    });
+    client.list_unused("tools", fields);
+    Ok(())
 }
 
 fn read_headers(fields: &mut RequestFields) -> ReadRequest<Vec<(String, Secret)>> {
@@ -125,14 +127,17 @@ fn read_names(path: &str, names: Value) -> ReadRequest<Vec<String>> {
 
 /// Reads Anthropic's format: `mcp_servers` and the entries `mcp_toolset` of `tools`.
 pub(crate) fn read_hosted_toolsets(
+    client: &mut ClientRequest,
     body: &mut RequestFields,
     toolsets: Vec<RequestFields>,
-) -> ReadRequest<Vec<HostedServer>> {
+) -> ReadRequest<()> {
     let mut servers = Vec::new();
-    let mut is_used = Vec::new();
+    let (mut is_used, mut paths) = (Vec::new(), Vec::new());
     for (path, server) in body.list("mcp_servers")? {
         let mut fields = RequestFields::new(path, server)?;
+        paths.push(fields.own_path().to_owned());
         let label = fields.required_text("name")?;
+        fields.text("type")?;
         let mut server = HostedServer {
             url: fields.text("url")?,
             authorization: fields.text("authorization_token")?.map(Secret::new),
@@ -157,6 +162,7 @@ pub(crate) fn read_hosted_toolsets(
                 server.allowed_tools = Some(Vec::new());
             }
         }
+        client.list_unused("mcp_servers", fields);
         servers.push(server);
     }
     for mut toolset in toolsets {
@@ -172,8 +178,15 @@ pub(crate) fn read_hosted_toolsets(
             );
         }
         read_toolset(&mut toolset, &mut servers[position])?;
+        client.list_unused("tools", toolset);
     }
-    Ok(servers)
+    if let Some(position) = is_used.iter().position(|is_used| !is_used) {
+        let problem = format!("names `{}`, which no `mcp_toolset` in `tools` uses", servers[position].label);
+        let parameter = format!("{}.name", paths[position]);
+        client.missing_toolset = Some(InvalidRequest { parameter, problem: Problem::Invalid(problem) });
+    }
+    client.hosted_servers = servers;
+    Ok(())
 }
 
 fn read_toolset(toolset: &mut RequestFields, server: &mut HostedServer) -> ReadRequest<()> {

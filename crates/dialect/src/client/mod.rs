@@ -8,26 +8,32 @@ mod fields;
 mod hosted;
 mod openai;
 mod response;
+mod tool_forms;
+mod unread;
 mod verbatim;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::json;
 use toolwire_contract::{Block, Effort, FamilyFields, ModelRequest, OutputFormat, Tool};
 
-use crate::Family;
+use crate::result::image_detail;
+use crate::source::{STRICT, is_strict};
+use crate::{Dialect, Family};
 pub(crate) use content::{
     ConversationReader, from_data_url, joined_text, media, native, read_parts, read_result, text_file,
+    with_detail,
 };
 pub(crate) use fields::{ReadRequest, RequestFields, expected};
 pub use hosted::{HostedApproval, HostedServer, ToolFilter};
 pub(crate) use hosted::{read_hosted_server, read_hosted_toolsets};
 pub(crate) use openai::{read_audio, read_file, read_output_format, read_tools};
-pub(crate) use response::ClientWriter;
+pub(crate) use response::{ClientWriter, custom_input};
 pub use response::{
     ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent,
 };
-pub(crate) use verbatim::Sources;
+pub use tool_forms::ToolForm;
+pub(crate) use verbatim::{Sources, ToolSource};
 
 /// A request of a client, read from the format of its API.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,12 +59,21 @@ pub struct ClientRequest {
     pub required_tool: Option<ToolReference>,
     /// The user's content that came together with the decisions.
     pub with_approvals: Vec<Block>,
-    /// The names of fields in messages and tools that are lost when the request is converted: marks for the provider's
-    /// cache, such as `cache_control`.
+    /// The names of fields in messages and tools that are lost when the request is converted, without indexes, such as
+    /// `messages.name`; and of marks for the provider's cache, such as `cache_control`. See also [`ClientRequest::lost_fields`].
     pub ignored: Vec<String>,
+    /// The names of fields that no provider gets, because the gateway itself serves what they belong to: MCP servers.
+    pub unused: Vec<String>,
+    /// The error for an MCP server without a toolset. Only requests with Anthropic's beta `mcp-client-2025-04-04` may have
+    /// such servers.
+    pub missing_toolset: Option<InvalidRequest>,
     /// The error for a tool of the client that only APIs of the same family have. A request to any other API must be
     /// rejected with it.
     pub native_tool: Option<InvalidRequest>,
+    /// The client's tools whose calls are not plain function calls, by name.
+    pub tool_forms: BTreeMap<String, ToolForm>,
+    /// The family of the client's API.
+    pub(crate) family: Option<Family>,
     /// The positions in the body that the parts of the request were read from.
     pub(crate) sources: Sources,
 }
@@ -84,11 +99,46 @@ pub struct ApprovalResponse {
 
 impl ClientRequest {
     /// Reads the fields that have the same name in all APIs and are needed first: the model, and whether to stream.
-    pub(crate) fn begin(body: &mut RequestFields) -> ReadRequest<ClientRequest> {
+    pub(crate) fn begin(family: Family, body: &mut RequestFields) -> ReadRequest<ClientRequest> {
         let model = body.required_text("model")?;
         let stream = body.flag("stream")?.unwrap_or(false);
-        let ignored = cache_marks::find(body);
-        Ok(ClientRequest { model, stream, ignored, ..ClientRequest::default() })
+        let mut ignored = cache_marks::find(body);
+        ignored.extend(unread::find(family, body));
+        Ok(ClientRequest { model, stream, ignored, family: Some(family), ..ClientRequest::default() })
+    }
+
+    /// Returns the names of the fields in messages and tools that are lost when the request is converted to an API.
+    pub fn lost_fields(&self, dialect: Dialect) -> Vec<String> {
+        let mut names = self.ignored.clone();
+        if dialect.strict_variant().is_none() && self.request.tools.iter().any(is_strict) {
+            names.push("tools.strict".to_owned());
+        }
+        let is_of_openai = matches!(dialect.family(), Family::OpenAiChat | Family::OpenAiResponses);
+        let messages = self.request.messages.iter().filter(|_| !is_of_openai);
+        let mut blocks = messages.flat_map(|message| &message.content);
+        if blocks.any(|block| matches!(block, Block::Content(content) if image_detail(content).is_some())) {
+            let is_responses = self.family == Some(Family::OpenAiResponses);
+            let path = if is_responses { "input.content.detail" } else { "messages.content.image_url.detail" };
+            names.push(path.to_owned());
+        }
+        names
+    }
+
+    /// Lists a field that is lost when the request is converted.
+    pub(crate) fn ignore(&mut self, name: &str) {
+        if !self.ignored.iter().any(|known| known == name) {
+            self.ignored.push(name.to_owned());
+        }
+    }
+
+    /// Lists the fields of a server, or of its tools, that were not read.
+    pub(crate) fn list_unused(&mut self, place: &str, fields: RequestFields) {
+        for (name, _) in fields.rest().iter().filter(|(_, value)| !value.is_null()) {
+            let name = format!("{place}.{name}");
+            if !self.unused.contains(&name) {
+                self.unused.push(name);
+            }
+        }
     }
 
     /// Reads the remaining fields that have the same name in all APIs, and preserves the fields that were not read.
@@ -152,6 +202,10 @@ impl ClientTools {
         Ok(())
     }
 
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
     pub(crate) fn into_tools(self) -> Vec<Tool> {
         self.tools
     }
@@ -162,6 +216,9 @@ pub(crate) fn read_function(mut fields: RequestFields, schema_key: &str) -> Read
     let schema = fields.take(schema_key).unwrap_or_else(|| json!({"type": "object", "properties": {}}));
     let mut tool = Tool::new(fields.required_text("name")?, schema);
     tool.description = fields.text("description")?;
+    if fields.flag("strict")? == Some(true) {
+        tool.extra.insert("_meta".to_owned(), json!({STRICT: true}));
+    }
     Ok(tool)
 }
 

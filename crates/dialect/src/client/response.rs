@@ -1,11 +1,14 @@
 //! Responses to clients: the events of a run, in the format of the client's API.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use toolwire_contract::{Content, StopReason, Tool, ToolResult, Usage};
+
+use super::ToolForm;
 
 /// Data of a response that is known before its first event.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,10 +30,24 @@ pub struct ResponseHead {
     /// Whether the client sees the calls of servers' tools. Chat Completions has no format for them, so they are under the
     /// additional key `toolwire`.
     pub shows_server_calls: bool,
+    /// The client's tools whose calls are not plain function calls, by name.
+    pub tool_forms: BTreeMap<String, ToolForm>,
     /// The id of the request, for errors.
     pub request_id: String,
     /// Responses: fields of the request that the response repeats, without secrets.
     pub echo: Map<String, Value>,
+}
+
+impl ResponseHead {
+    /// Whether a tool of the client is called with a text.
+    pub(crate) fn is_custom(&self, name: &str) -> bool {
+        matches!(self.tool_forms.get(name), Some(ToolForm::Custom { .. }))
+    }
+}
+
+/// Returns the text of a call of a free-text tool.
+pub(crate) fn custom_input(arguments: &Map<String, Value>) -> String {
+    arguments.get("input").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// An event of a run, for the client. The last one is `Done` or `Failed`.
@@ -43,7 +60,8 @@ pub enum ClientEvent {
     Thinking(String),
     /// A refusal, complete.
     Refusal(String),
-    /// A call of one of the client's own tools, complete.
+    /// A call of one of the client's own tools, complete. The writer gives it the form of the tool
+    /// ([`ResponseHead::tool_forms`]).
     Call {
         id: String,
         name: String,
@@ -333,7 +351,9 @@ impl ClientError {
 impl From<&super::InvalidRequest> for ClientError {
     fn from(error: &super::InvalidRequest) -> ClientError {
         let kind = match error.problem {
-            super::Problem::Unsupported(_) => ErrorKind::UnsupportedParameter,
+            super::Problem::Unsupported(_) | super::Problem::ProviderTool { .. } => {
+                ErrorKind::UnsupportedParameter
+            }
             _ => ErrorKind::InvalidRequest,
         };
         let parameter = Some(error.parameter.clone());

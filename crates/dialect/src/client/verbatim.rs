@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use toolwire_contract::VerbatimRequest;
 
 use super::ClientRequest;
 use crate::Family;
+use crate::native_tools::qualified_name;
 
 /// Fields that every request replaces.
 const REPLACED: [&str; 7] =
@@ -22,12 +24,22 @@ pub(crate) struct Sources {
     pub(crate) instruction_items: Vec<usize>,
     /// The items of each message; `None` if the message is not what the client sent.
     pub(crate) messages: Vec<Option<Vec<usize>>>,
-    /// The name of each tool, and its position.
-    pub(crate) tools: Vec<(String, usize)>,
+    pub(crate) tools: Vec<ToolSource>,
+    /// The definitions of tools in items of the conversation, with their paths.
+    pub(crate) item_tools: Vec<(String, Value)>,
     /// The names of tools that only this API has.
     pub(crate) native_tools: Vec<String>,
     /// Whether the choice restricts the client's tools, so that another one is sent.
     pub(crate) restricts_tools: bool,
+}
+
+/// The position of a tool's definition.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ToolSource {
+    pub(crate) name: String,
+    /// The position in `tools`, which several tools of one namespace share; `None` if an item of the conversation contains the
+    /// definition.
+    pub(crate) position: Option<usize>,
 }
 
 impl ClientRequest {
@@ -54,10 +66,6 @@ impl ClientRequest {
         let messages = self.request.messages.iter().zip(&self.sources.messages);
         // `allowed_tools` may have removed tools of the client, so that servers' tools can have their names.
         let offered: HashSet<&str> = self.request.tools.iter().map(|tool| tool.name.as_str()).collect();
-        let tool = |(name, position): &(String, usize)| {
-            offered.contains(name.as_str()).then_some(())?;
-            Some((name.clone(), tools.get(*position)?.clone()))
-        };
         Some(VerbatimRequest {
             family: family.meta_key(),
             fields: fields.into_iter().map(|(name, text)| (name, text.get().to_owned())).collect(),
@@ -67,12 +75,46 @@ impl ClientRequest {
             messages: messages
                 .filter_map(|(message, source)| Some((message.clone(), at(source.as_deref()?)?)))
                 .collect(),
-            tools: self.sources.tools.iter().filter_map(tool).collect(),
+            tools: definitions(&self.sources.tools, &tools, &offered)?,
             native_tools: self.sources.native_tools.clone(),
             tool_choice: self.request.tool_choice.clone(),
             headers: Vec::new(),
         })
     }
+}
+
+/// Returns the names and the definitions of the offered tools. A definition of several tools belongs to the first of them, and
+/// the others have an empty text.
+fn definitions(
+    sources: &[ToolSource],
+    texts: &[String],
+    offered: &HashSet<&str>,
+) -> Option<Vec<(String, String)>> {
+    let is_offered = |source: &&ToolSource| offered.contains(source.name.as_str());
+    let mut used = HashSet::new();
+    let definition = |source: &ToolSource| {
+        let Some(position) = source.position.filter(|position| used.insert(*position)) else {
+            return Some((source.name.clone(), String::new()));
+        };
+        let text = texts.get(position)?;
+        let is_here = |source: &&ToolSource| source.position == Some(position);
+        let is_complete = sources.iter().filter(is_here).all(|source| is_offered(&source));
+        let text = if is_complete { text.clone() } else { restricted(text, offered)? };
+        Some((source.name.clone(), text))
+    };
+    sources.iter().filter(is_offered).map(definition).collect()
+}
+
+/// Returns the definition of a namespace with only the offered tools.
+fn restricted(definition: &str, offered: &HashSet<&str>) -> Option<String> {
+    let mut definition: Value = serde_json::from_str(definition).ok()?;
+    let namespace = definition.get("name")?.as_str()?.to_owned();
+    let tools = definition.get_mut("tools")?.as_array_mut()?;
+    tools.retain(|tool| {
+        let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+        offered.contains(qualified_name(&namespace, name).as_str())
+    });
+    Some(definition.to_string())
 }
 
 /// The fields of an item that determine what it is.

@@ -13,7 +13,8 @@ use toolwire_contract::{
 
 use super::FamilyRules;
 use crate::ids::synthetic_id;
-use crate::response::{CUSTOM_CALL, UNPARSED_ARGUMENTS, has_synthetic_id};
+use crate::native_tools::{NativeTool, without_namespace};
+use crate::response::{CUSTOM_CALL, NATIVE_CALL, UNPARSED_ARGUMENTS, has_synthetic_id};
 use crate::result::{ContentLimits, ContentPart, clean, content_part};
 use crate::{CallId, CallKind, CallOutcome, Dialect, ReceivedCall, Toolset, to_valid_tool_name, wire_id};
 
@@ -204,20 +205,30 @@ impl<'a> HistoryReader<'a> {
             wire = wire_id(self.dialect, &synthetic_id(&format!("{id}\n{salt}")));
         }
         let is_synthetic = !self.rules.requires_call_ids && has_synthetic_id(provider_data);
-        let name = match self.tools.wire_name(&call.name) {
+        // A tool of this toolset is a function, even if the client defined it in another form.
+        let known = self.tools.wire_name(&call.name);
+        let provider_form = provider_data.filter(|_| known.is_none());
+        let namespace = provider_form.and_then(|data| data.get("namespace")?.as_str());
+        let name = match known {
             Some(name) => name.to_owned(),
             None if self.dialect == Dialect::Mcp => call.name.clone(),
-            None => to_valid_tool_name(&call.name, ""),
+            None => to_valid_tool_name(without_namespace(namespace, &call.name), ""),
         };
         let mut received = ReceivedCall {
             id: if is_synthetic { CallId::Synthetic(wire) } else { CallId::Given(wire) },
             name,
-            namespace: field("namespace"),
+            namespace: namespace.map(str::to_owned),
             arguments: Value::Object(call.arguments.clone().unwrap_or_default()),
             kind: CallKind::Function,
             signature: field("thoughtSignature"),
         };
-        let is_custom = provider_data.is_some_and(|data| data.get(CUSTOM_CALL).is_some());
+        let native = provider_form.and_then(|data| data.get(NATIVE_CALL)).zip(NativeTool::named(&call.name));
+        if let Some((item_id, tool)) = native {
+            received.kind = CallKind::Native;
+            received.arguments = native_item(tool, item_id, call);
+            return received;
+        }
+        let is_custom = provider_form.is_some_and(|data| data.get(CUSTOM_CALL).is_some());
         if let (true, Some(input)) = (is_custom, received.arguments.get("input").cloned()) {
             received.kind = CallKind::Custom;
             received.arguments = input;
@@ -230,6 +241,16 @@ impl<'a> HistoryReader<'a> {
         }
         received
     }
+}
+
+/// Returns the item of a call of a native tool, without the id of the call.
+fn native_item(tool: &NativeTool, item_id: &Value, call: &ToolCall) -> Value {
+    let mut item = Map::from_iter([("type".to_owned(), Value::from(tool.call))]);
+    if !item_id.is_null() {
+        item.insert("id".to_owned(), item_id.clone());
+    }
+    item.extend(call.arguments.clone().unwrap_or_default());
+    Value::Object(item)
 }
 
 /// Converts a block of a user message. The name of a file is in the text, because most APIs have no field for it.

@@ -10,6 +10,7 @@ use toolwire_contract::{
 
 use super::{CallDraft, CallKind, ParsedResponse, PartialBlock, ReceivedCall};
 use crate::ids::synthetic_id;
+use crate::native_tools::qualified_name;
 use crate::{ArgumentError, Dialect, Toolset};
 
 /// The key of `_meta` for arguments that could not be parsed, as received.
@@ -17,6 +18,10 @@ pub(crate) const UNPARSED_ARGUMENTS: &str = "toolwire/arguments";
 
 /// The key of provider data that marks a call of OpenAI's free-text tools. Its only argument is the text, `input`.
 pub(crate) const CUSTOM_CALL: &str = "custom";
+
+/// The key of provider data that marks a call of a tool that OpenAI defines and the client runs. Its value is the id of the
+/// item.
+pub(crate) const NATIVE_CALL: &str = "native";
 
 /// Assembles the response to one request.
 #[derive(Debug)]
@@ -87,6 +92,14 @@ impl Assembly<'_> {
         draft.id.clone().unwrap_or_else(synthetic)
     }
 
+    /// Returns the tool's own name for the names in a call.
+    pub(crate) fn own_name(&self, name: &str, namespace: Option<&str>) -> String {
+        match namespace_of(name, namespace) {
+            Some(namespace) => qualified_name(namespace, name),
+            None => self.tools.own_name(name).unwrap_or(name).to_owned(),
+        }
+    }
+
     fn call(
         &self,
         id: String,
@@ -98,7 +111,7 @@ impl Assembly<'_> {
         if let Some(provider_data) = self.call_provider_data(&received) {
             meta.insert(self.dialect.family().meta_key().to_owned(), provider_data);
         }
-        let name = self.tools.own_name(&received.name).unwrap_or(&received.name).to_owned();
+        let name = self.own_name(&received.name, received.namespace.as_deref());
         let (arguments, problem, validation) = self.decode(&received);
         if arguments.is_none() {
             let text = match received.arguments {
@@ -128,13 +141,34 @@ impl Assembly<'_> {
         &self,
         received: &ReceivedCall,
     ) -> (Option<Map<String, Value>>, Option<String>, Option<ValidationStamp>) {
-        if received.kind == CallKind::Custom {
+        if matches!(received.kind, CallKind::Custom | CallKind::Native) {
             return (Some(received.arguments_object()), None, None);
         }
         let mut validation = None;
-        let (arguments, problem) = match self.tools.decode(&received.name, &received.arguments) {
+        let (arguments, problem) = match namespace_of(&received.name, received.namespace.as_deref()) {
+            // Only tools of clients have namespaces.
+            Some(_) => parse(received),
+            None => self.decode_own(received, &mut validation),
+        };
+        match arguments.as_ref().map(object_nesting_depth) {
+            Some(depth) if depth > MAX_NESTING_DEPTH => {
+                let problem =
+                    format!("the arguments are nested {depth} levels deep, the limit is {MAX_NESTING_DEPTH}");
+                (None, Some(problem), None)
+            }
+            _ => (arguments, problem, validation),
+        }
+    }
+
+    /// Returns the arguments of a tool of this toolset, and the problem with them.
+    fn decode_own(
+        &self,
+        received: &ReceivedCall,
+        validation: &mut Option<ValidationStamp>,
+    ) -> (Option<Map<String, Value>>, Option<String>) {
+        match self.tools.decode(&received.name, &received.arguments) {
             Ok(decoded) => {
-                validation = decoded.schema.map(|schema| ValidationStamp::new(schema, &decoded.arguments));
+                *validation = decoded.schema.map(|schema| ValidationStamp::new(schema, &decoded.arguments));
                 (Some(decoded.arguments), None)
             }
             // The toolbox can explain an unknown tool better than the list of this request.
@@ -145,14 +179,6 @@ impl Assembly<'_> {
             }
             Err(error @ ArgumentError::TooComplex { .. }) => (parse(received).0, Some(error.to_string())),
             Err(error) => (None, Some(error.to_string())),
-        };
-        match arguments.as_ref().map(object_nesting_depth) {
-            Some(depth) if depth > MAX_NESTING_DEPTH => {
-                let problem =
-                    format!("the arguments are nested {depth} levels deep, the limit is {MAX_NESTING_DEPTH}");
-                (None, Some(problem), None)
-            }
-            _ => (arguments, problem, validation),
         }
     }
 
@@ -168,6 +194,9 @@ impl Assembly<'_> {
         if call.kind == CallKind::Custom {
             fields.insert(CUSTOM_CALL.to_owned(), json!(true));
         }
+        if call.kind == CallKind::Native {
+            fields.insert(NATIVE_CALL.to_owned(), call.arguments.get("id").cloned().unwrap_or_default());
+        }
         if let Some(namespace) = &call.namespace {
             fields.insert("namespace".to_owned(), json!(namespace));
         }
@@ -179,6 +208,11 @@ impl Assembly<'_> {
         let key = self.dialect.family().meta_key();
         provider_data.map(|data| ("_meta".to_owned(), json!({key: data}))).into_iter().collect()
     }
+}
+
+/// Returns the namespace of a call. Some tools without a namespace are called with their own name as the namespace.
+fn namespace_of<'n>(name: &str, namespace: Option<&'n str>) -> Option<&'n str> {
+    namespace.filter(|namespace| !namespace.is_empty() && *namespace != name)
 }
 
 fn other_block(fields: impl Iterator<Item = (String, Value)>) -> Block {

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::ids::synthetic_id;
+use crate::native_tools::native_arguments;
 
 /// A call, as the model requested it.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +39,8 @@ pub enum CallKind {
     Function,
     /// OpenAI's free-text tool; the arguments are the text itself.
     Custom,
+    /// A tool that OpenAI defines and the client runs, such as `shell`; the arguments are the item of the call.
+    Native,
 }
 
 /// A call that may still be incomplete.
@@ -96,6 +99,7 @@ impl ReceivedCall {
         let wrapped = |key: &str, value: Value| Map::from_iter([(key.to_owned(), value)]);
         match &self.arguments {
             Value::Null => Map::new(),
+            Value::Object(item) if self.kind == CallKind::Native => native_arguments(item),
             Value::Object(arguments) => arguments.clone(),
             Value::String(text) if self.kind == CallKind::Custom => {
                 wrapped("input", Value::String(text.clone()))

@@ -10,7 +10,7 @@ mod usage;
 use std::fmt;
 
 pub use assemble::custom_call_input;
-pub(crate) use assemble::{Assembly, CUSTOM_CALL, UNPARSED_ARGUMENTS, has_synthetic_id};
+pub(crate) use assemble::{Assembly, CUSTOM_CALL, NATIVE_CALL, UNPARSED_ARGUMENTS, has_synthetic_id};
 pub(crate) use calls::CallDraft;
 pub use calls::{CallId, CallKind, ReceivedCall};
 pub(crate) use cursor::JsonCursor;

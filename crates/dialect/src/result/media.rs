@@ -15,6 +15,8 @@ pub(crate) struct Media {
     pub(crate) bytes: usize,
     /// A file name for APIs that require one.
     pub(crate) name: String,
+    /// The resolution in which OpenAI's models see an image, if a client has set it.
+    pub(crate) detail: Option<String>,
 }
 
 impl Media {

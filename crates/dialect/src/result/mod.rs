@@ -13,7 +13,8 @@ use toolwire_contract::ToolResult;
 pub(crate) use media::Media;
 pub use media::{image_size, media_type};
 pub(crate) use prepare::{
-    ContentLimits, ContentPart, PreparedResult, StructuredContent, check_content, content_part, error_text,
+    ContentLimits, ContentPart, IMAGE_DETAIL, PreparedResult, StructuredContent, check_content, content_part,
+    error_text, image_detail,
 };
 pub(crate) use text::{NO_OUTPUT, clean};
 

@@ -89,6 +89,8 @@ pub(crate) struct PreparedResult<'a> {
     /// Structured content that is sent as a value; the parts do not repeat it.
     pub(crate) structured: Option<Value>,
     pub(crate) is_error: bool,
+    /// The result as the client wrote it in the format of this family, if no content can represent it.
+    pub(crate) client_item: Option<&'a Value>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -167,7 +169,10 @@ impl<'a> PreparedResult<'a> {
         truncate_all(texts, limits.max_text_chars);
         parts.retain(|part| part.as_text() != Some(""));
         let id = wire_id(dialect, outcome.call.id.as_str());
-        PreparedResult { call: outcome.call, id, parts, structured, is_error: result.is_error() }
+        let meta = outcome.result.and_then(|result| result.extra.get("_meta"));
+        let client_item = meta.and_then(|meta| meta.get(dialect.family().meta_key()));
+        let is_error = result.is_error();
+        PreparedResult { call: outcome.call, id, parts, structured, is_error, client_item }
     }
 
     /// Returns the texts. Each media part is replaced by a note with its location, such as
@@ -259,6 +264,7 @@ struct EncodedMedia<'a> {
     uri: Option<&'a str>,
     /// The name of the resource.
     name: Option<String>,
+    detail: Option<String>,
 }
 
 impl<'a> EncodedMedia<'a> {
@@ -273,8 +279,18 @@ impl<'a> EncodedMedia<'a> {
             },
             _ => return None,
         };
-        Some(EncodedMedia { data, declared, uri, name: block.resource_name() })
+        let detail = image_detail(block).map(str::to_owned);
+        Some(EncodedMedia { data, declared, uri, name: block.resource_name(), detail })
     }
+}
+
+/// The key of `_meta` for the resolution in which OpenAI's models see an image: `low`, `high` or `original`.
+pub(crate) const IMAGE_DETAIL: &str = "toolwire/detail";
+
+/// Returns the resolution in which OpenAI's models see an image, if a client has set it.
+pub(crate) fn image_detail(content: &Content) -> Option<&str> {
+    let Content::Image { extra, .. } = content else { return None };
+    extra.get("_meta")?.get(IMAGE_DETAIL)?.as_str()
 }
 
 /// Describes a link. The link is not followed.
@@ -325,7 +341,7 @@ fn media_part(media: &EncodedMedia<'_>, limits: &ContentLimits) -> ContentPart {
 
 /// Converts media to media that the API accepts, or to text. The error has the number of bytes, if it is known.
 fn supported_media(
-    EncodedMedia { data, declared, uri, name }: &EncodedMedia<'_>,
+    EncodedMedia { data, declared, uri, name, detail }: &EncodedMedia<'_>,
     limits: &ContentLimits,
 ) -> Result<ContentPart, (UnsupportedContent, Option<usize>)> {
     let declared = normalize_type(declared.unwrap_or_default());
@@ -366,6 +382,6 @@ fn supported_media(
         return unsupported(UnsupportedContent::TooLong { media_type, pixels, max_pixels });
     }
     let name = file_name(name.as_deref(), &media_type);
-    let media = Media { data: encode(&bytes), bytes: count, name, media_type };
+    let media = Media { data: encode(&bytes), bytes: count, name, media_type, detail: detail.clone() };
     Ok(if is_image { ContentPart::Image(media) } else { ContentPart::File(media) })
 }

@@ -6,7 +6,7 @@ use toolwire_contract::{Block, Content, Effort, Generation, OutputFormat, ToolCa
 use crate::client::{
     ClientRequest, ClientTools, ConversationReader, ReadRequest, RequestFields, expected, joined_text, media,
     native, read_effort, read_function, read_hosted_toolsets, read_parts, read_result, read_schema,
-    text_file,
+    text_file, ToolSource,
 };
 use crate::{Dialect, Family};
 
@@ -17,7 +17,7 @@ const CLIENT_TOOLS: [&str; 4] = ["bash_", "text_editor_", "computer_", "memory_"
 
 pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     let mut body = RequestFields::new("", body)?;
-    let mut client = ClientRequest::begin(&mut body)?;
+    let mut client = ClientRequest::begin(Family::Anthropic, &mut body)?;
     let mut conversation = ConversationReader::new(DIALECT);
     conversation.add_instructions(joined_text(read_parts(&mut body, "system", read_part)?));
     for (position, (path, message)) in body.required_list("messages")?.into_iter().enumerate() {
@@ -36,18 +36,18 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
                 continue;
             }
             Some(known) if CLIENT_TOOLS.iter().any(|start| known.starts_with(start)) => {
-                client.native_tool = Some(fields.provider_tool(known, "Anthropic"));
+                client.native_tool = Some(fields.native_tool(known, "Anthropic's API"));
                 true
             }
             Some(other) => return Err(fields.provider_tool(other, "Anthropic")),
         };
         let tool = read_function(fields, "input_schema")?;
         client.sources.native_tools.extend(is_native.then(|| tool.name.clone()));
-        client.sources.tools.push((tool.name.clone(), position));
+        client.sources.tools.push(ToolSource { name: tool.name.clone(), position: Some(position) });
         tools.add(&path, tool)?;
     }
     client.request.tools = tools.into_tools().into();
-    client.hosted_servers = read_hosted_toolsets(&mut body, toolsets)?;
+    read_hosted_toolsets(&mut client, &mut body, toolsets)?;
     client.request.tool_choice = read_tool_choice(&mut body, &mut client.request.generation)?;
     client.request.max_output_tokens = body.count("max_tokens")?;
     read_generation(&mut body, &mut client)?;

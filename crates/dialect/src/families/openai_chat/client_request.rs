@@ -7,6 +7,7 @@ use super::functions::{ConvertedFunctions, convert_functions};
 use crate::client::{
     ClientRequest, ConversationReader, ReadRequest, RequestFields, expected, from_data_url, joined_text,
     native, read_audio, read_effort, read_file, read_output_format, read_parts, read_result, read_tools,
+    with_detail,
 };
 use crate::{Dialect, Family};
 
@@ -19,7 +20,7 @@ pub(super) fn read_request(mut body: Value) -> ReadRequest<ClientRequest> {
 
 fn read_converted(body: Value, converted: &ConvertedFunctions) -> ReadRequest<ClientRequest> {
     let mut body = RequestFields::new("", body)?;
-    let mut client = ClientRequest::begin(&mut body)?;
+    let mut client = ClientRequest::begin(Family::OpenAiChat, &mut body)?;
     client.has_functions = converted.has_functions;
     if let Some(mut options) = body.object("stream_options")? {
         client.stream_usage = options.flag("include_usage")?.unwrap_or(false);
@@ -90,7 +91,7 @@ fn read_message(conversation: &mut ConversationReader, path: &str, message: Valu
             let text = joined_text(read_parts(&mut fields, "content", read_part)?);
             conversation.add_instructions(text);
         }
-        "user" => conversation.add_user(read_parts(&mut fields, "content", read_part)?),
+        "user" => conversation.add_user_message(read_parts(&mut fields, "content", read_part)?),
         "tool" => {
             let id = fields.required_text("tool_call_id")?;
             let result = read_result(&mut fields, "content", read_part)?;
@@ -112,8 +113,9 @@ fn read_part(path: &str, part: Value) -> ReadRequest<Option<Content>> {
         "text" => Some(fields.required_text("text")?).filter(|text| !text.is_empty()).map(Content::text),
         "image_url" => {
             let mut image = fields.object("image_url")?.ok_or_else(|| fields.missing("image_url"))?;
-            let url = image.required_text("url")?;
-            Some(from_data_url(&url, None).unwrap_or_else(|| native(DIALECT, part)))
+            let (url, detail) = (image.required_text("url")?, image.text("detail")?);
+            let known = from_data_url(&url, None).map(|image| with_detail(image, detail.as_deref()));
+            Some(known.unwrap_or_else(|| native(DIALECT, part)))
         }
         "input_audio" => Some(read_audio(&mut fields)?),
         "file" => {

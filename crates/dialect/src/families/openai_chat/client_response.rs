@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use toolwire_contract::{StopReason, Usage};
 
 use crate::Family;
-use crate::client::{ClientEvent, ClientWriter, ResponseHead, StreamData, StreamEvent};
+use crate::client::{ClientEvent, ClientWriter, ResponseHead, StreamData, StreamEvent, custom_input};
 use crate::request::SetFields;
 
 /// A response that is being written.
@@ -108,6 +108,9 @@ impl ClientWriter for ChatWriter {
             ClientEvent::Refusal(text) => {
                 self.refusal.push_str(text);
                 self.delta(json!({"refusal": text}))
+            }
+            ClientEvent::Call { id, name, arguments } if self.head.is_custom(name) => {
+                self.event(&ClientEvent::CustomCall { id: id.clone(), name: name.clone(), input: custom_input(arguments) })
             }
             ClientEvent::Call { id, name, arguments } => {
                 let arguments = Value::Object(arguments.clone()).to_string();

@@ -65,5 +65,9 @@ pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
 }
 
 pub(super) fn image_part(media: &Media) -> Value {
-    json!({"type": "image_url", "image_url": {"url": media.data_url()}})
+    let mut part = json!({"type": "image_url", "image_url": {"url": media.data_url()}});
+    if let Some(detail) = &media.detail {
+        part["image_url"]["detail"] = json!(detail);
+    }
+    part
 }

@@ -7,15 +7,16 @@ use super::request::is_encrypted;
 use crate::client::{
     ApprovalResponse, ClientRequest, ConversationReader, ReadRequest, RequestFields, expected, from_data_url,
     joined_text, native, read_audio, read_effort, read_file, read_output_format, read_parts, read_result,
-    read_tools,
+    read_tools, with_detail,
 };
+use crate::native_tools::NativeTool;
 use crate::{Dialect, Family};
 
 const DIALECT: Dialect = Dialect::Responses;
 
 pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     let mut body = RequestFields::new("", body)?;
-    let mut client = ClientRequest::begin(&mut body)?;
+    let mut client = ClientRequest::begin(Family::OpenAiResponses, &mut body)?;
     let mut conversation = ConversationReader::new(DIALECT);
     conversation.add_instructions(body.text("instructions")?.unwrap_or_default());
     match body.take("input") {
@@ -87,7 +88,8 @@ fn add_output(conversation: &mut ConversationReader, path: &str, output: &mut Ve
 fn is_of_assistant(item: &Value) -> bool {
     match item.get("type").and_then(Value::as_str) {
         None | Some("message") => item.get("role").and_then(Value::as_str) == Some("assistant"),
-        Some(kind) => matches!(kind, "function_call" | "custom_tool_call" | "reasoning"),
+        Some("function_call" | "custom_tool_call" | "reasoning") => true,
+        Some(_) => NativeTool::of_call(item).is_some(),
     }
 }
 
@@ -103,11 +105,41 @@ fn as_output_item(mut item: Value) -> Value {
     item
 }
 
+/// Reads the result of a tool that OpenAI defines. If the provider ran it, the model can continue without it.
+fn read_native_output(
+    conversation: &mut ConversationReader,
+    path: &str,
+    mut fields: RequestFields,
+    item: &Value,
+) -> ReadRequest<()> {
+    let id = match fields.text("call_id")? {
+        Some(id) => Some(id),
+        None => fields.text("id")?,
+    };
+    let Some(id) = id.filter(|id| conversation.has_call(id)) else { return Ok(()) };
+    // The tools that a search has found can be called from now on.
+    conversation.add_tools(fields.list("tools")?);
+    let output = fields.take("output").unwrap_or_default();
+    let image = output.get("image_url").and_then(Value::as_str).and_then(|url| from_data_url(url, None));
+    let content = match (image, output) {
+        (Some(image), _) => image,
+        (None, Value::String(text)) => Content::text(text),
+        (None, Value::Null) => Content::text(item.to_string()),
+        (None, output) => Content::text(output.to_string()),
+    };
+    let mut result = ToolResult { content: Some(vec![content]), ..ToolResult::default() };
+    let meta = json!({Family::OpenAiResponses.meta_key(): item});
+    result.extra.insert("_meta".to_owned(), meta);
+    conversation.add_result(path, id, result)
+}
+
 fn read_item(conversation: &mut ConversationReader, path: &str, item: Value) -> ReadRequest<()> {
+    let is_output = item.get("type").and_then(Value::as_str).and_then(NativeTool::of_output).is_some();
+    let written = if is_output { item.clone() } else { Value::Null };
     let mut fields = RequestFields::new(path, item)?;
     match fields.text("type")?.as_deref() {
         None | Some("message") => match fields.required_text("role")?.as_str() {
-            "user" => conversation.add_user(read_parts(&mut fields, "content", read_part)?),
+            "user" => conversation.add_user_message(read_parts(&mut fields, "content", read_part)?),
             "system" | "developer" => {
                 conversation.add_instructions(joined_text(read_parts(&mut fields, "content", read_part)?));
             }
@@ -141,9 +173,12 @@ fn read_item(conversation: &mut ConversationReader, path: &str, item: Value) -> 
             reason: fields.text("reason")?,
         }),
         Some("mcp_approval_request") => conversation.add_approval_request(),
-        // The gateway cannot handle calls of tools that are defined in an item.
-        Some(kind) if !kind.starts_with("mcp_") && fields.take("tools").is_some() => {
-            return Err(fields.unsupported("type", format!("the item `{kind}` with tools")));
+        Some("additional_tools") => {
+            conversation.add_tools(fields.required_list("tools")?);
+            conversation.keep_item();
+        }
+        Some(kind) if NativeTool::of_output(kind).is_some() => {
+            read_native_output(conversation, path, fields, &written)?;
         }
         // Items of tools that the provider ran. The model can continue without them.
         Some(_) => {}
@@ -158,7 +193,11 @@ fn read_part(path: &str, part: Value) -> ReadRequest<Option<Content>> {
             Some(fields.required_text("text")?).filter(|text| !text.is_empty()).map(Content::text)
         }
         "input_image" => match fields.text("image_url")? {
-            Some(url) => Some(from_data_url(&url, None).unwrap_or_else(|| native(DIALECT, part))),
+            Some(url) => {
+                let detail = fields.text("detail")?;
+                let known = from_data_url(&url, None).map(|image| with_detail(image, detail.as_deref()));
+                Some(known.unwrap_or_else(|| native(DIALECT, part)))
+            }
             None => Some(native(DIALECT, part)),
         },
         "input_file" => Some(read_file(DIALECT, &mut fields, part)?),

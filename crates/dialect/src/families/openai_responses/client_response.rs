@@ -4,7 +4,10 @@ use serde_json::{Map, Value, json};
 use toolwire_contract::{StopReason, Tool, Usage};
 
 use super::item_names::{CUSTOM, CallForm, FUNCTION, OpenItem};
-use crate::client::{ClientError, ClientEvent, ClientWriter, ResponseHead, ServerCall, StreamEvent};
+use crate::client::{
+    ClientError, ClientEvent, ClientWriter, ResponseHead, ServerCall, StreamEvent, ToolForm, custom_input,
+};
+use crate::native_tools::{NativeTool, without_namespace};
 use crate::request::SetFields;
 
 /// A response that is being written. At most one item is open, the last one, because clients do not support interleaved
@@ -126,11 +129,22 @@ impl ItemWriter {
         let mut events = self.close();
         let item_id = self.next_id(form.id_prefix);
         let index = self.items.len();
+        let namespace = match self.head.tool_forms.get(name) {
+            Some(ToolForm::Function { namespace } | ToolForm::Custom { namespace: Some(namespace) }) => {
+                Some(namespace.clone())
+            }
+            _ => None,
+        };
+        let name = without_namespace(namespace.as_deref(), name);
         let item = |status: &str, text: &str| {
-            json!({
+            let mut item = json!({
                 "id": item_id, "type": form.item_type, "status": status, "call_id": id, "name": name,
                 form.key: text,
-            })
+            });
+            if let Some(namespace) = &namespace {
+                item["namespace"] = json!(namespace);
+            }
+            item
         };
         self.items.push(item("completed", text));
         let added = json!({"output_index": index, "item": item("in_progress", "")});
@@ -147,6 +161,30 @@ impl ItemWriter {
             done["name"] = json!(name);
         }
         events.push(self.event(form.done, done));
+        events.push(self.item_done(index));
+        events
+    }
+
+    /// Adds a call of a tool that OpenAI defines. Its arguments are fields of the item.
+    fn native_call(
+        &mut self,
+        tool: &NativeTool,
+        id: &str,
+        arguments: &Map<String, Value>,
+    ) -> Vec<StreamEvent> {
+        let mut events = self.close();
+        let mut item = json!({
+            "id": self.next_id(tool.id_prefix), "type": tool.call, "status": "in_progress", "call_id": id,
+        });
+        for (key, value) in arguments {
+            item[key] = value.clone();
+        }
+        let index = self.items.len();
+        events.push(
+            self.event("response.output_item.added", json!({"output_index": index, "item": item.clone()})),
+        );
+        item["status"] = json!("completed");
+        self.items.push(item);
         events.push(self.item_done(index));
         events
     }
@@ -318,6 +356,14 @@ impl ClientWriter for ItemWriter {
                 self.append(OpenItem::Reasoning, fragment)
             }
             ClientEvent::Thinking(_) => Vec::new(),
+            ClientEvent::Call { id, name, arguments } if self.head.is_custom(name) => {
+                self.call(&CUSTOM, id, name, &custom_input(arguments))
+            }
+            ClientEvent::Call { id, name, arguments }
+                if self.head.tool_forms.get(name) == Some(&ToolForm::Native) =>
+            {
+                NativeTool::named(name).map_or_else(Vec::new, |tool| self.native_call(tool, id, arguments))
+            }
             ClientEvent::Call { id, name, arguments } => {
                 self.call(&FUNCTION, id, name, &Value::Object(arguments.clone()).to_string())
             }

@@ -5,9 +5,10 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::native_tools::NativeTool;
 use crate::output::OutputField;
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn};
-use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, ResultTurn, error_text};
+use crate::result::{ContentLimits, ContentPart, Media, NO_OUTPUT, PreparedResult, ResultTurn, error_text};
 use crate::verbatim::VerbatimBody;
 use crate::{CallKind, Dialect, ReceivedCall, wire_id};
 
@@ -18,6 +19,9 @@ pub(super) const LIMITS: ContentLimits = ContentLimits {
     max_file_bytes: 20_000_000,
     ..ContentLimits::TEXT
 };
+
+/// An image of one pixel: the result of a call of `computer` must be an image, even if there is none.
+const BLANK_IMAGE: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value> {
     let mut input = Vec::new();
@@ -77,7 +81,8 @@ fn input_part(part: &ContentPart) -> Value {
         ContentPart::Text(text) => json!({"type": "input_text", "text": text}),
         ContentPart::Native(part) => part.clone(),
         ContentPart::Image(media) => {
-            json!({"type": "input_image", "image_url": media.data_url(), "detail": "auto"})
+            let detail = media.detail.as_deref().unwrap_or("auto");
+            json!({"type": "input_image", "image_url": media.data_url(), "detail": detail})
         }
         ContentPart::File(media) => {
             json!({"type": "input_file", "filename": media.name, "file_data": media.data_url()})
@@ -125,6 +130,13 @@ pub(super) fn write_calls(dialect: Dialect, calls: &[&ReceivedCall]) -> Vec<Valu
 /// Writes a call without the item's own `id`, which belongs to another response and may be rejected. Only
 /// `call_id` pairs a call with its result.
 fn call_item(dialect: Dialect, call: &ReceivedCall) -> Value {
+    if let (CallKind::Native, Value::Object(known)) = (call.kind, &call.arguments) {
+        // These items need their id and a status.
+        let mut item = known.clone();
+        item.set("call_id", wire_id(dialect, call.id.as_str()));
+        item.set("status", "completed");
+        return Value::Object(item);
+    }
     let (item_type, key, arguments) = match (call.kind, &call.arguments) {
         (CallKind::Custom, Value::String(input)) => ("custom_tool_call", "input", input.clone()),
         _ => ("function_call", "arguments", call.arguments_text()),
@@ -143,10 +155,49 @@ pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
         let item_type = match result.call.kind {
             CallKind::Function => "function_call_output",
             CallKind::Custom => "custom_tool_call_output",
+            CallKind::Native => return native_output(result),
         };
         json!({"type": item_type, "call_id": result.id, "output": output(result.parts, result.is_error)})
     };
     turn.prepare(LIMITS).into_iter().map(item).collect()
+}
+
+/// Writes the result of a call of a tool that OpenAI defines: the client's item, or one with the same text.
+fn native_output(result: PreparedResult<'_>) -> Value {
+    let mut item = Map::new();
+    match result.client_item.and_then(Value::as_object) {
+        Some(known) => item.clone_from(known),
+        None => {
+            let tool = NativeTool::named(&result.call.name);
+            item.set("type", tool.map_or("function_call_output", |tool| tool.output));
+            item.extend(output_fields(&result));
+        }
+    }
+    item.set("call_id", result.id);
+    Value::Object(item)
+}
+
+/// Returns the fields of a result of a native tool that the client did not return in the tool's format.
+fn output_fields(result: &PreparedResult<'_>) -> Map<String, Value> {
+    let text = result.texts("attached").join("\n");
+    let fields = match result.call.name.as_str() {
+        "shell" => {
+            let (stdout, stderr) = if result.is_error { ("", &*text) } else { (&*text, "") };
+            let outcome = json!({"type": "exit", "exit_code": u8::from(result.is_error)});
+            json!({"output": [{"stdout": stdout, "stderr": stderr, "outcome": outcome}]})
+        }
+        "apply_patch" => {
+            let status = if result.is_error { "failed" } else { "completed" };
+            json!({"status": status, "output": text})
+        }
+        "computer" => {
+            let image = result.media().next().map_or_else(|| BLANK_IMAGE.to_owned(), Media::data_url);
+            json!({"output": {"type": "computer_screenshot", "image_url": image}})
+        }
+        "tool_search" => json!({"execution": "client", "status": "completed", "tools": []}),
+        _ => json!({"output": text}),
+    };
+    fields.as_object().cloned().unwrap_or_default()
 }
 
 /// Writes a single text as a string, and everything else as an array of parts.

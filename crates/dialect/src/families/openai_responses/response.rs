@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use toolwire_contract::StopReason;
 
 use crate::CallKind;
+use crate::native_tools::NativeTool;
 use crate::response::{
     CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, UsagePaths,
 };
@@ -141,7 +142,7 @@ impl ResponsesReader {
         let item = event.get("item").ok_or_else(|| event.error_at("item", "an item"))?;
         let id = item.string("id")?;
         let known = event.index("output_index")?.or_else(|| self.index_by_id.get(id?).copied());
-        let is_call = call_kind(&item)?.is_some();
+        let is_call = call_form(&item)?.is_some();
         let index = match (known, is_call) {
             (Some(index), _) => index,
             (None, false) if is_complete => self.open_item(),
@@ -169,10 +170,15 @@ impl ResponsesReader {
         let known = self.items.entry(index).or_default();
         known.fields = item.object()?.clone();
         known.is_complete = is_complete;
-        let Some((kind, arguments_key)) = call_kind(item)? else { return Ok(()) };
+        let Some(form) = call_form(item)? else { return Ok(()) };
         self.has_incomplete_call |= item.value().get("status").is_some_and(|status| status == "incomplete");
-        let (name, id) = (item.required_string("name")?, item.string("call_id")?);
-        let mut draft = CallDraft::new(name, id, item.value().get(arguments_key));
+        let id = item.string("call_id")?;
+        let (kind, mut draft) = match form {
+            CallForm::Named(kind, key) => {
+                (kind, CallDraft::new(item.required_string("name")?, id, item.value().get(key)))
+            }
+            CallForm::Native(tool) => (CallKind::Native, CallDraft::new(tool.name, id, Some(item.value()))),
+        };
         draft.namespace = item.string("namespace")?.map(str::to_owned);
         draft.kind = kind;
         match known.call {
@@ -283,7 +289,7 @@ impl ResponsesReader {
             let index = index as u64;
             let is_complete = self.items.get(&index).is_some_and(|known| known.is_complete);
             // If calls were streamed, they are known, perhaps under other indexes.
-            if !(is_complete || has_calls && call_kind(&item)?.is_some()) {
+            if !(is_complete || has_calls && call_form(&item)?.is_some()) {
                 self.read_item(index, &item, true, response)?;
             }
         }
@@ -300,13 +306,21 @@ impl ResponsesReader {
     }
 }
 
-/// Returns the kind of a call and the key of its arguments. Calls of hosted tools run at the provider.
-fn call_kind(item: &JsonCursor<'_>) -> ReadResult<Option<(CallKind, &'static str)>> {
+/// The form of an item that is a call.
+enum CallForm {
+    /// A call of a tool with a name, and the key of its arguments.
+    Named(CallKind, &'static str),
+    /// A call of a tool that OpenAI defines. The whole item is its arguments.
+    Native(&'static NativeTool),
+}
+
+/// Returns the form of a call. Calls of hosted tools run at the provider.
+fn call_form(item: &JsonCursor<'_>) -> ReadResult<Option<CallForm>> {
     item.object()?;
     Ok(match item.string("type")? {
-        Some("function_call") => Some((CallKind::Function, "arguments")),
-        Some("custom_tool_call") => Some((CallKind::Custom, "input")),
-        _ => None,
+        Some("function_call") => Some(CallForm::Named(CallKind::Function, "arguments")),
+        Some("custom_tool_call") => Some(CallForm::Named(CallKind::Custom, "input")),
+        _ => NativeTool::of_call(item.value()).map(CallForm::Native),
     })
 }
 
