@@ -27,6 +27,10 @@ const ESSENTIAL: [(Family, &str); 3] = [
     (Family::Anthropic, "thread"),
 ];
 
+/// Parameters that have an effect although the model's API does not have them: the text ends before a stop sequence, and
+/// only one call of a response is made.
+const EMULATED: [&str; 2] = ["stop", "parallel_tool_calls"];
+
 /// A request, ready to run.
 pub(crate) struct Prepared {
     pub(crate) client: ClientRequest,
@@ -207,7 +211,8 @@ fn dropped_fields(
         client.ignored.iter().cloned().chain(names)
     });
     let mut seen = HashSet::new();
-    let dropped: Vec<String> = lost.filter(|name| seen.insert(name.clone())).collect();
+    let is_lost = |name: &String| !EMULATED.contains(&name.as_str()) && seen.insert(name.clone());
+    let dropped: Vec<String> = lost.filter(is_lost).collect();
     let is_essential = |name: &&String| ESSENTIAL.contains(&(family, name.as_str()));
     let Some(essential) = dropped.iter().find(is_essential) else { return Ok(dropped) };
     let message = format!("`{essential}` is not supported by the API of `{}`", client.model);

@@ -2,6 +2,7 @@
 //!
 //! It is the reverse of `request` and `response`, and depends on no family.
 
+mod annotations;
 mod cache_marks;
 mod content;
 mod fields;
@@ -16,6 +17,7 @@ use serde_json::json;
 use toolwire_contract::{Block, Effort, FamilyFields, ModelRequest, OutputFormat, Tool};
 
 use crate::Family;
+pub(crate) use annotations::Annotations;
 pub(crate) use content::{
     ConversationReader, from_data_url, joined_text, media, native, read_parts, read_result, text_file,
 };
@@ -23,10 +25,10 @@ pub(crate) use fields::{ReadRequest, RequestFields, expected};
 pub use hosted::{HostedApproval, HostedServer, ToolFilter};
 pub(crate) use hosted::{read_hosted_server, read_hosted_toolsets};
 pub(crate) use openai::{read_audio, read_file, read_output_format, read_tools};
-pub(crate) use response::ClientWriter;
 pub use response::{
     ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent,
 };
+pub(crate) use response::{ClientWriter, OPENAI_TIERS, known_tier, media_note};
 pub(crate) use verbatim::Sources;
 
 /// A request of a client, read from the format of its API.
@@ -40,6 +42,8 @@ pub struct ClientRequest {
     pub stream: bool,
     /// Chat Completions: whether the stream ends with the usage.
     pub stream_usage: bool,
+    /// Responses: the maximum number of calls of servers' tools in the response.
+    pub max_tool_calls: Option<u32>,
     /// Chat Completions: whether the client's tools are the deprecated `functions`.
     pub has_functions: bool,
     /// MCP servers that the request names.
