@@ -199,6 +199,11 @@ impl Driver {
                     self.run.model_wrote(&text);
                     self.emit(AgentEvent::Refusal(text)).await;
                 }
+                Some(Ok(ModelEvent::TextPart | ModelEvent::Citation(_))) if self.run.hides_text() => {}
+                Some(Ok(ModelEvent::TextPart)) => self.emit(AgentEvent::TextPart).await,
+                Some(Ok(ModelEvent::Citation(citation))) => self.emit(AgentEvent::Citation(citation)).await,
+                Some(Ok(ModelEvent::Media(content))) => self.emit(AgentEvent::Media(content)).await,
+                Some(Ok(ModelEvent::Details(details))) => self.emit(AgentEvent::Details(details)).await,
                 Some(Ok(ModelEvent::Thinking(text))) => self.emit(AgentEvent::Thinking(text)).await,
                 Some(Ok(ModelEvent::CallAnnounced { id, name })) => {
                     self.emit(AgentEvent::CallAnnounced { id, name }).await

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use toolwire_contract::{ConversationId, Message, ModelError, Progress, ToolResult, Usage};
+use toolwire_contract::{
+    Citation, Content, ConversationId, Message, ModelError, Progress, ResponseDetails, ToolResult, Usage,
+};
 
 use crate::approval::PendingCall;
 use crate::outcome::{Ending, RunOutcome};
@@ -19,6 +21,14 @@ pub enum AgentEvent {
     StepStarted { step: u32 },
     /// The next fragment of the model's text.
     Text(String),
+    /// The next text is a new part of the message. Only some APIs divide the text.
+    TextPart,
+    /// A source of the current part of the text.
+    Citation(Citation),
+    /// An image or audio that the model has generated.
+    Media(Content),
+    /// What the provider reports about the current response, as far as it is known. A later event replaces it.
+    Details(ResponseDetails),
     /// The next fragment of the model's visible reasoning.
     Thinking(String),
     /// The next fragment of the model's refusal, where the provider marks it as one.

@@ -43,6 +43,7 @@ pub(crate) use catalog::Catalog;
 pub(crate) use history::is_result;
 pub use history::{is_summary, normalize};
 use offered_tools::OfferedTools;
+use step::StepCalls;
 use turn::Turn;
 
 /// The state of a conversation with a model and its tools. It decides the next step and never awaits.
@@ -253,8 +254,9 @@ impl Run {
             calls.iter().zip(&problems).filter(|((_, call), _)| self.settings.is_client_tool(&call.name));
         let is_cut_off = stop == StopReason::Length && external.any(|(_, problem)| problem.is_some());
         let limit = if is_cut_off { Some(RunLimit::Output) } else { limit };
+        let mut step = StepCalls::default();
         for ((id, call), problem) in calls.into_iter().zip(problems) {
-            let open = self.open_call(id, call, problem.as_deref(), limit);
+            let open = self.open_call(id, call, problem.as_deref(), limit, &mut step);
             self.calls.push(open);
         }
         self.record_results();

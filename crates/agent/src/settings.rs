@@ -20,6 +20,17 @@ pub struct AgentSettings {
     pub instructions: Option<String>,
     /// The maximum number of model requests per user message.
     pub max_steps: u32,
+    /// The maximum number of calls in one response of the model. Further calls in it get an error as their result. Calls of
+    /// client tools are not counted.
+    #[serde(skip_serializing_if = "is_default_calls_per_step")]
+    pub max_calls_per_step: u32,
+    /// The maximum number of calls per user message. Further calls get an error as their result, and the run continues.
+    /// Calls of client tools, searches for tools, and denied calls are not counted.
+    #[serde(skip_serializing_if = "is_default_calls")]
+    pub max_calls: u32,
+    /// The maximum number of empty responses in a row: an empty response before that is requested again.
+    #[serde(skip_serializing_if = "is_default_empty_responses")]
+    pub max_empty_responses: u32,
     /// The maximum number of input and output tokens per user message. The response that exceeds the budget
     /// stays in the history; no further request is made.
     pub token_budget: Option<u64>,
@@ -48,6 +59,22 @@ pub struct AgentSettings {
     /// The request of a client that the run responds to, in the format of its API. It is not saved with the run.
     #[serde(skip)]
     pub verbatim: Option<Arc<VerbatimRequest>>,
+}
+
+const MAX_CALLS_PER_STEP: u32 = 128;
+const MAX_CALLS: u32 = 1_024;
+const MAX_EMPTY_RESPONSES: u32 = 3;
+
+fn is_default_calls_per_step(calls: &u32) -> bool {
+    *calls == MAX_CALLS_PER_STEP
+}
+
+fn is_default_calls(calls: &u32) -> bool {
+    *calls == MAX_CALLS
+}
+
+fn is_default_empty_responses(responses: &u32) -> bool {
+    *responses == MAX_EMPTY_RESPONSES
 }
 
 fn is_default(generation: &Generation) -> bool {
@@ -80,6 +107,9 @@ impl Default for AgentSettings {
         AgentSettings {
             instructions: None,
             max_steps: 50,
+            max_calls_per_step: MAX_CALLS_PER_STEP,
+            max_calls: MAX_CALLS,
+            max_empty_responses: MAX_EMPTY_RESPONSES,
             token_budget: None,
             max_output_tokens: None,
             temperature: None,

@@ -98,6 +98,8 @@ impl Simulation {
             settings.output = OutputFormat::schema(json!({"type": "object"}));
         }
         settings.max_steps = 6;
+        (settings.max_calls, settings.max_calls_per_step, settings.max_empty_responses) = (5, 2, 2);
+        settings.generation.parallel_calls = many_tools.then_some(false);
         settings.token_budget = Some(500);
         settings.approvals = ApprovalPolicy::default().deny("denied");
         let mut run = Run::new(settings);

@@ -14,6 +14,7 @@ mod json;
 mod message;
 mod model;
 mod output_format;
+mod response_details;
 mod result;
 mod secret;
 mod text;
@@ -41,6 +42,7 @@ pub use model::{
     UnsupportedContent, UnusableCall, WaitPhase,
 };
 pub use output_format::OutputFormat;
+pub use response_details::{Citation, ResponseDetails};
 pub use result::{InvalidResult, ToolResult};
 pub use secret::Secret;
 pub use text::{format_size, nearest_names, truncate};

@@ -9,7 +9,10 @@ use futures_core::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Content, Generation, Message, OutputFormat, Tool, Usage, VerbatimRequest, format_size};
+use crate::{
+    Citation, Content, Generation, Message, OutputFormat, ResponseDetails, Tool, Usage, VerbatimRequest,
+    format_size,
+};
 
 /// A model that responds to a [`ModelRequest`].
 ///
@@ -105,6 +108,14 @@ pub enum ToolChoice {
 pub enum ModelEvent {
     /// The next fragment of the text.
     Text(String),
+    /// The next text is a new part of the message. Only some APIs divide the text; a citation belongs to one part.
+    TextPart,
+    /// A source of the current part of the text.
+    Citation(Citation),
+    /// An image or audio that the model has generated, complete.
+    Media(Content),
+    /// What the provider reports about the response, as far as it is known. A later event replaces it.
+    Details(ResponseDetails),
     /// The next fragment of the visible reasoning.
     Thinking(String),
     /// The next fragment of a refusal. It is text of the message.

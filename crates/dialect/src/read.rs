@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolwire_contract::{ModelEvent, ModelResponse, StopReason};
+use toolwire_contract::{ModelEvent, ModelResponse, ResponseDetails, StopReason};
 
 use crate::client::{ClientRequest, InvalidRequest};
 use crate::families::FamilyFormat;
 use crate::output::BoundOutput;
 use crate::response::{
     Assembly, CallDraft, Ending, JsonCursor, ParsedResponse, ResponseError, ResponseParts, ResponseReader,
+    StopSequences,
 };
 use crate::{Dialect, Family, ReceivedCall, Toolset};
 
@@ -18,7 +19,9 @@ use crate::{Dialect, Family, ReceivedCall, Toolset};
 /// Names and arguments are as the model wrote them; [`Toolset::decode`] converts them to the tool's own. A
 /// response without calls returns none, even if it was cut off.
 pub fn read_calls(dialect: Dialect, body: &Value) -> Result<Vec<ReceivedCall>, ResponseError> {
-    received_calls(Reading::new(dialect).body(body)?)
+    let mut reading = Reading::new(dialect);
+    reading.body(body)?;
+    received_calls(reading.finish()?)
 }
 
 /// Collects the calls of one streamed response, event by event.
@@ -75,9 +78,10 @@ pub fn read_response(
     tools: &Toolset,
     seed: &str,
 ) -> Result<ModelResponse, ResponseError> {
-    let reading = Reading::new(dialect);
+    let mut reading = Reading::new(dialect);
+    reading.body(body)?;
     let assembly = reading.assembly(tools, seed);
-    Ok(assembly.assemble(reading.body(body)?))
+    Ok(assembly.assemble(reading.finish()?))
 }
 
 /// Reads a request of a client, as the gateway receives it. `None`: the gateway does not serve this API.
@@ -102,13 +106,25 @@ pub struct ResponseStream {
     /// Whether any event has been returned.
     has_content: bool,
     output: Option<Arc<BoundOutput>>,
+    stop: StopSequences,
+    /// The details that the last event contained.
+    details: ResponseDetails,
 }
 
 impl ResponseStream {
     /// Creates a stream of `dialect`; `tools` are those of the request.
     pub fn new(dialect: Dialect, tools: Arc<Toolset>) -> ResponseStream {
         let reading = Reading::new(dialect);
-        ResponseStream { reading, tools, seed: String::new(), announced: 0, has_content: false, output: None }
+        ResponseStream {
+            reading,
+            tools,
+            seed: String::new(),
+            announced: 0,
+            has_content: false,
+            output: None,
+            stop: StopSequences::default(),
+            details: ResponseDetails::default(),
+        }
     }
 
     /// Sets a text that makes the synthetic ids of calls differ from those of other responses, where the API
@@ -124,21 +140,81 @@ impl ResponseStream {
         ResponseStream { output, ..self }
     }
 
+    /// Sets the stop sequences of the request. If the API has none of its own, the text ends before the first of them; see
+    /// [`ResponseStream::is_stopped`].
+    #[must_use]
+    pub fn with_stop(self, sequences: &[String]) -> ResponseStream {
+        let has_stop = (self.reading.format.generation)(self.reading.dialect).stop.is_some();
+        let sequences = if has_stop { &[] } else { sequences };
+        ResponseStream { stop: StopSequences::new(sequences), ..self }
+    }
+
     /// Reads the next event and returns what can be displayed of it. This never contains a
     /// [`ModelEvent::Response`].
     pub fn push(&mut self, event: &Value) -> Result<Vec<ModelEvent>, ResponseError> {
+        if self.is_stopped() {
+            return Ok(Vec::new());
+        }
         self.reading.event(event)?;
+        Ok(self.take_events())
+    }
+
+    /// Reads a complete response instead of a stream. Returns the same events as a stream.
+    pub fn push_body(&mut self, body: &Value) -> Result<Vec<ModelEvent>, ResponseError> {
+        self.reading.body(body)?;
+        Ok(self.take_events())
+    }
+
+    /// Whether the text has reached a stop sequence that the API does not know. The rest of the stream is not needed; call
+    /// [`ResponseStream::finish`].
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_found()
+    }
+
+    fn take_events(&mut self) -> Vec<ModelEvent> {
         self.announce_calls();
         let mut events = std::mem::take(&mut self.reading.parts.events);
         self.has_content |= !events.is_empty();
+        if !self.stop.is_empty() {
+            events = self.stop_events(events);
+        }
+        // Before the first event with content, a request can be repeated, so details alone are no event.
+        let may_report = !events.is_empty() || self.reading.parts.ending.is_some();
+        if may_report && self.details != self.reading.parts.details {
+            self.details.clone_from(&self.reading.parts.details);
+            events.insert(0, ModelEvent::Details(self.details.clone()));
+        }
         if let Some(output) = &self.output {
             events.retain(|event| match event {
-                ModelEvent::Text(_) => false,
+                ModelEvent::Text(_) | ModelEvent::TextPart | ModelEvent::Citation(_) => false,
                 ModelEvent::CallAnnounced { name, .. } => output.tool_name() != Some(name),
                 _ => true,
             });
         }
-        Ok(events)
+        events
+    }
+
+    /// Returns the events before the first stop sequence, without the text that may be the start of one.
+    fn stop_events(&mut self, events: Vec<ModelEvent>) -> Vec<ModelEvent> {
+        let mut before = Vec::with_capacity(events.len());
+        let add_text = |before: &mut Vec<ModelEvent>, text: String| {
+            if !text.is_empty() {
+                before.push(ModelEvent::Text(text));
+            }
+        };
+        for event in events {
+            match event {
+                ModelEvent::Text(text) => add_text(&mut before, self.stop.push(&text)),
+                other => before.push(other),
+            }
+            if self.stop.is_found() {
+                return before;
+            }
+        }
+        if self.reading.parts.ending.is_some() {
+            add_text(&mut before, self.stop.flush());
+        }
+        before
     }
 
     /// Handles the marker at the end of OpenAI's streams (`data: [DONE]`). Some gateways send it without a
@@ -171,11 +247,16 @@ impl ResponseStream {
     }
 
     /// Returns the complete response after the end of the stream.
-    pub fn finish(self) -> Result<ModelResponse, ResponseError> {
+    pub fn finish(mut self) -> Result<ModelResponse, ResponseError> {
+        let ending = &mut self.reading.parts.ending;
+        if self.stop.is_found() && !matches!(ending, Some(Ending::Rejected { .. })) {
+            *ending = Some(Ending::Finished(StopReason::End));
+        }
         let assembly = self.reading.assembly(&self.tools, &self.seed);
         let parsed = self.reading.finish()?;
         let is_complete = parsed.is_complete;
-        let response = assembly.assemble(parsed);
+        let mut response = assembly.assemble(parsed);
+        self.stop.cut(&mut response);
         let response = match &self.output {
             Some(output) => output.decode(response),
             None => response,
@@ -224,10 +305,11 @@ impl Reading {
         outcome
     }
 
-    fn body(mut self, body: &Value) -> Result<ParsedResponse, ResponseError> {
-        self.reader.body(&JsonCursor::root(body), &mut self.parts)?;
+    fn body(&mut self, body: &Value) -> Result<(), ResponseError> {
+        let outcome = self.reader.body(&JsonCursor::root(body), &mut self.parts);
+        self.error = outcome.as_ref().err().cloned();
         self.parts.ending.get_or_insert(Ending::Finished(StopReason::End));
-        self.finish()
+        outcome
     }
 
     fn finish(mut self) -> Result<ParsedResponse, ResponseError> {

@@ -266,7 +266,7 @@ impl<'a> Writer<'a> {
                 ToolChoice::Tool(name) => Choice::Tool(self.tools.wire_name(name).unwrap_or(name)),
             },
             max_output_tokens: self.request.max_output_tokens,
-            temperature: self.request.temperature.filter(|temperature| temperature.is_finite()),
+            temperature: (family.generation)(self.dialect).temperature(self.request.temperature),
             parallel_calls: parallel_calls.or(options.parallel_calls),
             output: None,
         })

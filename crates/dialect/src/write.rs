@@ -74,7 +74,7 @@ pub fn write_request(
         tools,
         choice,
         max_output_tokens: request.max_output_tokens,
-        temperature: request.temperature.filter(|temperature| temperature.is_finite()),
+        temperature: generation_format.temperature(request.temperature),
         parallel_calls: parallel_calls.or(options.parallel_calls),
     });
     generation_format.write(&request.generation, &mut body);
@@ -110,7 +110,8 @@ fn user_limits(dialect: Dialect, options: &RequestOptions) -> ContentLimits {
 }
 
 /// Returns the names of the generation parameters of a request that are not sent to this API, as Chat Completions names
-/// them, followed by the fields of the client that the API does not have.
+/// them, followed by the fields of the client that the API does not have. A temperature that is too high for the API is one of
+/// them: the highest one is sent instead.
 ///
 /// ```
 /// use toolwire_contract::ModelRequest;
@@ -123,8 +124,11 @@ fn user_limits(dialect: Dialect, options: &RequestOptions) -> ContentLimits {
 /// ```
 pub fn dropped_parameters(dialect: Dialect, api_support: ApiSupport, request: &ModelRequest) -> Vec<String> {
     let generation = &request.generation;
-    let unsupported = (dialect.family().format().generation)(dialect).unsupported(generation);
-    let mut names: Vec<String> = unsupported.into_iter().map(str::to_owned).collect();
+    let format = (dialect.family().format().generation)(dialect);
+    let mut names: Vec<String> = format.unsupported(generation).into_iter().map(str::to_owned).collect();
+    if format.temperature(request.temperature) != request.temperature {
+        names.push("temperature".to_owned());
+    }
     names.extend(ClientFields::new(dialect, api_support, generation).dropped);
     names
 }

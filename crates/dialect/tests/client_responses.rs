@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use toolwire_contract::{Block, Content, ModelResponse, StopReason, Usage};
+use toolwire_contract::{
+    Block, Citation, Content, ModelEvent, ModelResponse, ResponseDetails, StopReason, Usage,
+};
 use toolwire_dialect::{
     ClientError, ClientEvent, Dialect, ErrorKind, Family, Options, ResponseHead, ResponseStream,
     ResponseWriter, StreamData, StreamEvent, ToolForm, Toolset, read_client_request, read_response,
@@ -50,6 +52,22 @@ fn fragment() -> impl Strategy<Value = String> {
     "[a-z🌍\"\\\\\n ]{0,6}[a-z\"}]"
 }
 
+/// A citation of each family, with a URL and without one.
+fn citation() -> impl Strategy<Value = Citation> {
+    let citation = |family: &str, value: Value| Citation { family: family.to_owned(), value };
+    prop_oneof![
+        Just(citation("toolwire/anthropic", json!({"type": "char_location", "cited_text": "a"}))),
+        Just(citation(
+            "toolwire/anthropic",
+            json!({"type": "search_result_location", "cited_text": "a", "source": "https://example.com", "title": "A"})
+        )),
+        Just(citation(
+            "toolwire/responses",
+            json!({"type": "url_citation", "start_index": 0, "end_index": 1, "url": "https://example.com", "title": "A"})
+        )),
+    ]
+}
+
 fn event() -> impl Strategy<Value = ClientEvent> {
     let arguments = prop_oneof![
         Just(json!({})),
@@ -68,6 +86,9 @@ fn event() -> impl Strategy<Value = ClientEvent> {
         4 => fragment().prop_map(ClientEvent::Text),
         2 => fragment().prop_map(ClientEvent::Thinking),
         1 => Just(ClientEvent::RoundFinished),
+        1 => Just(ClientEvent::TextPart),
+        1 => citation().prop_map(ClientEvent::Citation),
+        1 => Just(ClientEvent::Details(ResponseDetails::default())),
         1 => arguments.prop_map(|arguments| ClientEvent::Call {
             id: String::new(), name: "get".to_owned(), arguments: arguments.as_object().unwrap().clone(),
         }),
@@ -148,7 +169,8 @@ proptest! {
         let stop = if has_calls { StopReason::Calls } else { stop };
         for (dialect, family) in SERVED {
             // Thinking in the middle of a text starts a new block, except in Chat Completions.
-            let splits = shows_thinking && family != Family::OpenAiChat;
+            let has_parts = events.iter().any(|event| matches!(event, ClientEvent::TextPart | ClientEvent::Citation(_)));
+            let splits = (shows_thinking || has_parts) && family != Family::OpenAiChat;
             let normal = |text: &str| if splits { text.replace("\n\n", "") } else { text.to_owned() };
             let expected = Facts {
                 text: normal(&expected_text), calls: expected_calls.clone(), stop: stop.clone(), usage: Some(usage),
@@ -350,4 +372,193 @@ fn errors_have_the_status_and_the_type_of_each_api() {
     assert_eq!(body, expected);
     assert_eq!(ErrorKind::Overloaded.status(Family::Anthropic), 529);
     assert_eq!(ErrorKind::Overloaded.status(Family::OpenAiResponses), 503);
+}
+
+/// Reads the events of a provider, and writes them for a client of a family.
+fn convert(dialect: Dialect, events: &[Value], family: Family) -> Value {
+    let tools = Arc::new(Toolset::new(&[], dialect, &Options::default()));
+    let mut stream = ResponseStream::new(dialect, tools);
+    let mut writer = ResponseWriter::new(family, head(false, false)).unwrap();
+    writer.start();
+    for event in events {
+        for event in stream.push(event).unwrap() {
+            let event = match event {
+                ModelEvent::Text(text) => ClientEvent::Text(text),
+                ModelEvent::TextPart => ClientEvent::TextPart,
+                ModelEvent::Citation(citation) => ClientEvent::Citation(citation),
+                ModelEvent::Media(content) => ClientEvent::Media(content),
+                ModelEvent::Details(details) => ClientEvent::Details(details),
+                other => panic!("unexpected event {other:?}"),
+            };
+            writer.event(&event);
+        }
+    }
+    let ModelResponse { stop, usage, .. } = stream.finish().unwrap();
+    writer.event(&ClientEvent::Done { stop, usage });
+    writer.body()
+}
+
+#[test]
+fn citations_of_a_stream_of_anthropic_arrive_unchanged() {
+    let citation = json!({"type": "char_location", "cited_text": "two", "document_index": 0, "document_title": "A",
+        "start_char_index": 0, "end_char_index": 3});
+    let block = |index: u64| json!({"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""}});
+    let delta =
+        |index: u64, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
+    let text = |index: u64, text: &str| delta(index, json!({"type": "text_delta", "text": text}));
+    let events = [
+        json!({"type": "message_start", "message": {"id": "msg_1", "usage": {
+            "input_tokens": 1, "output_tokens": 1, "service_tier": "priority"}}}),
+        block(0),
+        text(0, "One "),
+        block(1),
+        delta(1, json!({"type": "citations_delta", "citation": citation})),
+        text(1, "two"),
+        text(1, " and"),
+        block(2),
+        text(2, "."),
+        json!({"type": "message_delta", "delta": {"stop_reason": "model_context_window_exceeded"}, "usage": {"output_tokens": 5}}),
+    ];
+    let body = convert(Dialect::Anthropic, &events, Family::Anthropic);
+    let expected = json!([
+        {"type": "text", "text": "One "},
+        {"type": "text", "text": "two and", "citations": [citation]},
+        {"type": "text", "text": "."},
+    ]);
+    assert_eq!(body["content"], expected);
+    assert_eq!(body["stop_reason"], "model_context_window_exceeded");
+    assert_eq!(body["usage"]["service_tier"], "priority");
+}
+
+#[test]
+fn annotations_are_passed_on_between_the_apis_of_openai() {
+    let fields = json!({"start_index": 0, "end_index": 3, "url": "https://example.com", "title": "A"});
+    let mut flat = fields.clone();
+    flat["type"] = json!("url_citation");
+    let nested = json!({"type": "url_citation", "url_citation": fields});
+    let chunk = |delta: Value, reason: Value| {
+        json!({
+            "id": "c", "service_tier": "flex", "system_fingerprint": "fp", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}],
+        })
+    };
+    let chat = [
+        chunk(json!({"role": "assistant", "content": "One"}), Value::Null),
+        chunk(json!({"annotations": [nested]}), Value::Null),
+        chunk(json!({}), json!("stop")),
+    ];
+    let item = json!({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [
+        {"type": "output_text", "text": "One", "annotations": [flat]}]});
+    let completed = json!({"type": "response.completed", "response": {
+        "id": "r", "status": "completed", "service_tier": "flex", "output": [item]}});
+    let position = json!({"item_id": "msg_1", "output_index": 0, "content_index": 0});
+    let mut text = position.clone();
+    (text["type"], text["delta"]) = (json!("response.output_text.delta"), json!("One"));
+    let mut added = position;
+    (added["type"], added["annotation"]) = (json!("response.output_text.annotation.added"), flat.clone());
+    let done = json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+    // A citation is in its own event, in the item, or only in the complete response.
+    let streams: [(Dialect, Vec<Value>); 4] = [
+        (Dialect::OpenAi, chat.to_vec()),
+        (Dialect::Responses, vec![text.clone(), added, done.clone(), completed.clone()]),
+        (Dialect::Responses, vec![text, done, completed.clone()]),
+        (Dialect::Responses, vec![completed]),
+    ];
+    for (dialect, events) in streams {
+        let body = convert(dialect, &events, Family::OpenAiChat);
+        assert_eq!(body["choices"][0]["message"]["content"], "One", "{events:?}");
+        assert_eq!(body["choices"][0]["message"]["annotations"], json!([nested]), "{events:?}");
+        assert_eq!(body["service_tier"], "flex");
+        let body = convert(dialect, &events, Family::OpenAiResponses);
+        assert_eq!(body["output"][0]["content"][0]["annotations"], json!([flat]), "{events:?}");
+        assert_eq!(body["service_tier"], "flex");
+    }
+}
+
+/// The positions of a citation refer to the text of its own round.
+#[test]
+fn annotations_of_a_later_round_are_moved() {
+    let citation = |start: u64| {
+        let value = json!({"type": "url_citation", "start_index": start, "end_index": start + 2, "url": "https://a.example", "title": "A"});
+        ClientEvent::Citation(Citation { family: "toolwire/responses".to_owned(), value })
+    };
+    let events = [
+        ClientEvent::Text("Où?".to_owned()),
+        citation(0),
+        ClientEvent::RoundFinished,
+        ClientEvent::Text("Là.".to_owned()),
+        citation(1),
+        ClientEvent::Done { stop: StopReason::End, usage: None },
+    ];
+    let (_, body) = write(Family::OpenAiChat, head(false, false), &events);
+    let message = &body["choices"][0]["message"];
+    assert_eq!(message["content"], "Où?\n\nLà.");
+    let starts: Vec<&Value> = message["annotations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| &entry["url_citation"]["start_index"])
+        .collect();
+    assert_eq!(starts, [&json!(0), &json!(6)]);
+}
+
+#[test]
+fn an_image_of_gemini_is_returned() {
+    let part = json!({"inlineData": {"mimeType": "image/jpeg", "data": "AAAA"}});
+    let chunk =
+        json!({"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]});
+    let body = convert(Dialect::Gemini, &[chunk.clone()], Family::OpenAiResponses);
+    let expected = json!([{
+        "id": "ig_10", "type": "image_generation_call", "status": "completed", "result": "AAAA", "output_format": "jpeg",
+    }]);
+    assert_eq!(body["output"], expected);
+    let body = convert(Dialect::Gemini, &[chunk], Family::OpenAiChat);
+    let url = "data:image/jpeg;base64,AAAA";
+    assert_eq!(
+        body["choices"][0]["message"]["images"],
+        json!([{"type": "image_url", "image_url": {"url": url}}])
+    );
+}
+
+/// The Responses API has no stop sequences.
+#[test]
+fn a_text_ends_before_a_stop_sequence_of_an_api_that_has_none() {
+    let message = |text: &str| {
+        json!({"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [
+        {"type": "output_text", "text": text, "annotations": []}]})
+    };
+    let delta = |text: &str| json!({"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "delta": text});
+    let completed = |text: &str| {
+        json!({"type": "response.completed", "response": {
+        "id": "r", "status": "completed", "output": [message(text)], "usage": {"input_tokens": 1, "output_tokens": 2}}})
+    };
+    let read = |dialect: Dialect, events: &[Value]| {
+        let tools = Arc::new(Toolset::new(&[], dialect, &Options::default()));
+        let mut stream = ResponseStream::new(dialect, tools).with_stop(&["END".to_owned()]);
+        let mut texts = Vec::new();
+        for event in events {
+            texts.extend(stream.push(event).unwrap().into_iter().filter_map(|event| match event {
+                ModelEvent::Text(text) => Some(text),
+                _ => None,
+            }));
+        }
+        let is_stopped = stream.is_stopped();
+        let Facts { text, stop, .. } = facts(&stream.finish().unwrap());
+        (texts, is_stopped, text, stop)
+    };
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let sequence = StopReason::Sequence("END".to_owned());
+    let events = [delta("one E"), delta("N"), delta("D two"), completed("one END two")];
+    let expected = (texts(&["one "]), true, "one ".to_owned(), sequence.clone());
+    assert_eq!(read(Dialect::Responses, &events[..3]), expected);
+    assert_eq!(read(Dialect::Responses, &events), expected);
+    assert_eq!(read(Dialect::Responses, &events[3..]), expected);
+    // What was held back is not lost.
+    let events = [delta("one E"), delta("N"), completed("one EN")];
+    let expected = (texts(&["one ", "EN"]), false, "one EN".to_owned(), StopReason::End);
+    assert_eq!(read(Dialect::Responses, &events), expected);
+    // Another API ends the text itself.
+    let chunk =
+        json!({"id": "c", "choices": [{"index": 0, "delta": {"content": "END"}, "finish_reason": "stop"}]});
+    let expected = (texts(&["END"]), false, "END".to_owned(), StopReason::End);
+    assert_eq!(read(Dialect::OpenAi, &[chunk]), expected);
 }

@@ -16,7 +16,7 @@ use crate::gateway::{Caller, Inner};
 use crate::hosted::{self, NamedServers};
 use crate::items::ClientItems;
 use crate::prepare::Prepared;
-use crate::response::{Failure, HttpResponse};
+use crate::response::{DROPPED, Failure, HttpResponse};
 use crate::response_in_progress::ResponseInProgress;
 use crate::tools::{ToolSelection, add_rules_of_renamed};
 
@@ -57,10 +57,13 @@ impl Inner {
             true => response.stream().await?,
             false => response.whole(family).await?,
         };
+        let of_response = response.headers().get(DROPPED).and_then(|names| names.to_str().ok());
+        let dropped = [Some(&*dropped).filter(|names| !names.is_empty()), of_response];
+        let dropped = dropped.into_iter().flatten().collect::<Vec<_>>().join(", ");
         if let Ok(value) = HeaderValue::from_str(&dropped)
             && !value.is_empty()
         {
-            response.headers_mut().insert("x-toolwire-dropped", value);
+            response.headers_mut().insert(DROPPED, value);
         }
         Ok(response)
     }
@@ -154,6 +157,12 @@ impl Inner {
         let request = &client.request;
         let mut settings = self.settings.agent.clone();
         settings.max_steps = max_steps.map_or(settings.max_steps, |steps| steps.min(settings.max_steps));
+        let limits = &self.settings.limits;
+        let max_calls = client.max_tool_calls.map_or(limits.calls, |calls| calls.min(limits.calls));
+        settings.max_calls = settings.max_calls.min(max_calls);
+        settings.max_calls_per_step = settings.max_calls_per_step.min(limits.calls_per_step);
+        // Clients repeat failed requests, and an empty response is valid.
+        settings.max_empty_responses = 1;
         settings.instructions = match (settings.instructions, &request.instructions) {
             (Some(own), Some(client)) => Some(format!("{own}\n\n{client}")),
             (own, client) => own.or_else(|| client.clone()),

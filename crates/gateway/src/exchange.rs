@@ -56,6 +56,8 @@ pub(crate) struct Exchange {
     continued: Option<Continued>,
     /// The usage of this response.
     usage: Usage,
+    /// The usage of the current run since its last message of the user.
+    run_usage: Usage,
     /// The usage of the run before it was continued.
     earlier_usage: Usage,
     /// Whether a tool of a server was called, so that the request must not be repeated.
@@ -93,6 +95,7 @@ impl Exchange {
             started: HashSet::new(),
             continued: None,
             usage: Usage::default(),
+            run_usage: Usage::default(),
             has_called: false,
             is_last_request: false,
         }
@@ -156,6 +159,11 @@ impl Exchange {
         match event {
             AgentEvent::Text(text) => self.emit(ClientEvent::Text(text)),
             AgentEvent::Refusal(text) => self.emit(ClientEvent::Refusal(text)),
+            AgentEvent::TextPart => self.emit(ClientEvent::TextPart),
+            AgentEvent::Citation(citation) => self.emit(ClientEvent::Citation(citation)),
+            AgentEvent::Media(content) => self.emit(ClientEvent::Media(content)),
+            AgentEvent::Details(details) => self.emit(ClientEvent::Details(details)),
+            AgentEvent::Usage { total, .. } => self.run_usage = total,
             AgentEvent::Thinking(text) => self.emit(ClientEvent::Thinking(text)),
             AgentEvent::StepStarted { step } => {
                 self.started.clear();
@@ -191,7 +199,7 @@ impl Exchange {
         self.run = None;
         let FinishedRun { outcome, run } = finished;
         self.usage = self.usage.plus(&run.usage().since(&self.earlier_usage));
-        self.earlier_usage = Usage::default();
+        (self.earlier_usage, self.run_usage) = (Usage::default(), Usage::default());
         let stop = outcome.stop.clone().unwrap_or(StopReason::End);
         match outcome.ending {
             Ending::Finished => self.done(stop),
@@ -200,10 +208,11 @@ impl Exchange {
             Ending::Stopped(RunLimit::Steps | RunLimit::Tokens) if !self.is_last_request => {
                 self.ask_once_more(run)
             }
-            Ending::Stopped(RunLimit::Output | RunLimit::Steps | RunLimit::Tokens) => {
-                self.done(StopReason::Length)
-            }
-            Ending::Stopped(limit) => self.fail(ClientError::new(ErrorKind::Unreachable, limit.to_string())),
+            Ending::Stopped(RunLimit::Output) => self.done(StopReason::Length),
+            // An empty response is valid, but not in a required format.
+            Ending::Stopped(limit) if !run.settings().output.is_text() => self.fail_without_output(limit),
+            Ending::Stopped(RunLimit::EmptyResponses) => self.done(stop),
+            Ending::Stopped(_) => self.done(StopReason::Length),
             Ending::Failed(failure) => self.fail(run_error(&failure)),
             other => {
                 tracing::debug!(?other, "unexpected end of a run");
@@ -219,12 +228,22 @@ impl Exchange {
         (settings.max_steps, settings.token_budget) = (1, None);
         settings.tool_choice = ToolChoice::None;
         let limits = self.agent.model().limits();
+        let requires_output = !settings.output.is_text();
         let run = Run::resume(settings, run.messages().to_vec(), self.agent.tools().tools(), limits);
         if run.is_done() {
-            return self.done(StopReason::Length);
+            return match requires_output {
+                true => self.fail_without_output(RunLimit::Tokens),
+                false => self.done(StopReason::Length),
+            };
         }
         self.is_last_request = true;
         self.run = Some(self.agent.drive(run));
+    }
+
+    /// Ends a response that must have a format, and does not have it when a limit is reached.
+    fn fail_without_output(&mut self, limit: RunLimit) {
+        let message = format!("the model has not responded in the required format: {limit}");
+        self.fail(ClientError::new(ErrorKind::InvalidOutput, message));
     }
 
     /// Shows a call of a server's tool, with its result.
@@ -307,6 +326,10 @@ impl Exchange {
         self.keep_approved();
         self.ready.truncate(shown);
         self.run = None;
+        let usage = self.usage.plus(&self.run_usage.since(&self.earlier_usage));
+        if usage != Usage::default() {
+            self.ready.push_back(ClientEvent::Usage(usage));
+        }
         self.ready.push_back(ClientEvent::Failed(error));
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use toolwire_agent::{Agent, AgentSettings, Decision, Run};
-use toolwire_contract::{Message, ToolResult};
+use toolwire_contract::{Content, Message, ToolResult};
 use toolwire_dialect::{ApprovalResponse, ClientEvent, ClientRequest, ErrorKind};
 
 use crate::hidden_rounds::ShownId;
@@ -120,6 +120,8 @@ fn event_bytes(event: &ClientEvent) -> usize {
             serde_json::to_vec(arguments).map_or(0, |json| json.len())
         }
         ClientEvent::CustomCall { input, .. } => input.len(),
+        ClientEvent::Media(Content::Image { data, .. } | Content::Audio { data, .. }) => data.len(),
+        ClientEvent::Citation(citation) => serde_json::to_vec(&citation.value).map_or(0, |json| json.len()),
         _ => 0,
     }
 }

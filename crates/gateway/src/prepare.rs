@@ -27,6 +27,10 @@ const ESSENTIAL: [(Family, &str); 3] = [
     (Family::Anthropic, "thread"),
 ];
 
+/// Parameters that have an effect although the model's API does not have them: the text ends before a stop sequence, and
+/// only one call of a response is made.
+const EMULATED: [&str; 2] = ["stop", "parallel_tool_calls"];
+
 /// A request, ready to run.
 pub(crate) struct Prepared {
     pub(crate) client: ClientRequest,
@@ -107,8 +111,7 @@ impl Inner {
         verbatim::attach(&mut client, family, &served, headers, sent, own_instructions)?;
         let parameter = if client.has_functions { "functions" } else { "tools" };
         self.checked_tools.check(&served, &client.request, parameter)?;
-        let is_kept =
-            client.request.verbatim.is_some() && served.model.keeps_verbatim(&client.request);
+        let is_kept = client.request.verbatim.is_some() && served.model.keeps_verbatim(&client.request);
         let lost = if is_kept { Vec::new() } else { dropped_fields(family, &client, &served)? };
         let dropped = client.unused.iter().cloned().chain(lost).collect();
         Ok(Prepared { stores_items, client, options, head, served, dropped, listed_servers, named })
@@ -217,7 +220,8 @@ fn dropped_fields(
         client.lost_fields(dialect).into_iter().chain(names)
     });
     let mut seen = HashSet::new();
-    let dropped: Vec<String> = lost.filter(|name| seen.insert(name.clone())).collect();
+    let is_lost = |name: &String| !EMULATED.contains(&name.as_str()) && seen.insert(name.clone());
+    let dropped: Vec<String> = lost.filter(is_lost).collect();
     let is_essential = |name: &&String| ESSENTIAL.contains(&(family, name.as_str()));
     let Some(essential) = dropped.iter().find(is_essential) else { return Ok(dropped) };
     let message = format!("`{essential}` is not supported by the API of `{}`", client.model);

@@ -17,6 +17,9 @@ use toolwire_dialect::{ClientError, ErrorKind, Family};
 
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
+/// Lists parameters of a request, and parts of its response, that could not be converted.
+pub(crate) const DROPPED: HeaderName = HeaderName::from_static("x-toolwire-dropped");
+
 /// The body of a response.
 pub(crate) enum ResponseBody {
     Whole(Bytes),
@@ -161,7 +164,10 @@ impl Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
-        let is_final = matches!(error.kind, ErrorKind::ProviderKey | ErrorKind::QuotaExceeded);
+        let is_final = matches!(
+            error.kind,
+            ErrorKind::ProviderKey | ErrorKind::QuotaExceeded | ErrorKind::InvalidOutput
+        );
         Failure { error, status: None, should_retry: is_final.then_some(false), allow: None }
     }
 }
@@ -178,7 +184,7 @@ pub(crate) fn run_error(failure: &RunFailure) -> ClientError {
         Some(RunError::Model(error)) => model_error(error),
         // The response of the model cannot be used.
         Some(RunError::InvalidOutput { .. }) => {
-            ClientError::new(ErrorKind::Unreachable, failure.message.clone())
+            ClientError::new(ErrorKind::InvalidOutput, failure.message.clone())
         }
         _ => ClientError::new(ErrorKind::Internal, failure.message.clone()),
     }

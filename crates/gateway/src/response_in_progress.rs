@@ -5,14 +5,17 @@ use std::mem::take;
 use bytes::Bytes;
 use futures::{FutureExt, stream};
 use http::StatusCode;
+use http::header::HeaderValue;
 use serde_json::Value;
 use tokio::task::yield_now;
-use tokio::time::{Duration, Instant, Interval, interval_at, timeout};
+use tokio::time::{Duration, Instant, Interval, interval_at, timeout, timeout_at};
 use toolwire_dialect::{ClientError, ClientEvent, Family, ResponseWriter, StreamEvent};
 
 use crate::exchange::Exchange;
 use crate::items::ClientItems;
-use crate::response::{Failure, HttpResponse, Interrupted, ResponseBody, events, json as json_response};
+use crate::response::{
+    DROPPED, Failure, HttpResponse, Interrupted, ResponseBody, events, json as json_response,
+};
 
 /// The time after which a response that is not streamed begins with white space, so that the connection is not idle and
 /// the client does not time out.
@@ -50,13 +53,24 @@ impl ResponseInProgress {
     pub(crate) async fn stream(mut self) -> Result<HttpResponse, Failure> {
         let mut chunk = take(&mut self.unsent);
         // The stream begins with the first event or heartbeat. An error before that gets its own HTTP status.
-        match timeout(self.heartbeat, self.exchange.next()).await {
-            Ok(Some(ClientEvent::Failed(error))) => return Err(self.failure(error)),
-            Ok(Some(event)) => {
-                write_all(&mut chunk, self.writer.start());
-                self.write(&event, Some(&mut chunk));
+        let end = Instant::now() + self.heartbeat;
+        loop {
+            match timeout_at(end, self.exchange.next()).await {
+                Ok(Some(ClientEvent::Failed(error))) => return Err(self.failure(error)),
+                // These write nothing, but the first event of the stream may contain them.
+                Ok(Some(event @ (ClientEvent::Details(_) | ClientEvent::Usage(_)))) => {
+                    self.write(&event, Some(&mut chunk));
+                }
+                Ok(Some(event)) => {
+                    write_all(&mut chunk, self.writer.start());
+                    self.write(&event, Some(&mut chunk));
+                    break;
+                }
+                Ok(None) | Err(_) => {
+                    write_all(&mut chunk, self.writer.start());
+                    break;
+                }
             }
-            Ok(None) | Err(_) => write_all(&mut chunk, self.writer.start()),
         }
         let ticks = interval_at(Instant::now() + self.heartbeat, self.heartbeat);
         let state = (self, ticks, Some(chunk));
@@ -119,6 +133,9 @@ impl ResponseInProgress {
             None => {
                 let body = self.writer.body();
                 let mut response = json_response(StatusCode::OK, &body);
+                if self.writer.has_omitted_citations() {
+                    response.headers_mut().insert(DROPPED, HeaderValue::from_static("citations"));
+                }
                 if self.exchange.is_continued() {
                     let mut exchange = self.exchange;
                     let body = Bytes::from(body.to_string());

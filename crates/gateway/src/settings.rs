@@ -93,6 +93,10 @@ pub struct GatewayLimits {
     /// The maximum duration of a run.
     #[serde(deserialize_with = "duration")]
     pub run_timeout: Duration,
+    /// The maximum number of calls of servers' tools in one response of the model.
+    pub calls_per_step: u32,
+    /// The maximum number of calls of servers' tools for one request.
+    pub calls: u32,
     /// The interval of heartbeats while a response waits for the model or for a tool.
     #[serde(deserialize_with = "duration")]
     pub heartbeat: Duration,
@@ -175,6 +179,8 @@ impl Default for GatewayLimits {
             request_servers: 8,
             request_server_timeout: Duration::from_secs(10),
             run_timeout: Duration::from_secs(600),
+            calls_per_step: 32,
+            calls: 128,
             heartbeat: Duration::from_secs(10),
             drain: Duration::from_secs(30),
         }
@@ -215,6 +221,7 @@ mod tests {
             "allBodiesBytesPerClient": 10, "stateBytes": 11, "stateBytesPerKey": 12,
             "connections": 4, "connectionsPerAddress": 5, "requests": 6, "requestsPerKey": 7, "tools": 0,
             "requestServers": 10, "requestServerTimeout": 11,
+            "callsPerStep": 12, "calls": 13,
             "runTimeout": "1h", "heartbeat": 8, "drain": 9,
         });
         let expected = GatewayLimits {
@@ -234,6 +241,8 @@ mod tests {
             request_servers: 10,
             request_server_timeout: Duration::from_secs(11),
             run_timeout: Duration::from_secs(3_600),
+            calls_per_step: 12,
+            calls: 13,
             heartbeat: Duration::from_secs(8),
             drain: Duration::from_secs(9),
         };

@@ -58,7 +58,7 @@ async fn the_header_lists_every_dropped_parameter() {
         (CHAT, &chat, "openai", ""),
         (CHAT, &chat, "compatible", "metadata store top_k"),
         (CHAT, &chat, "mistral", "metadata store top_k user"),
-        (CHAT, &chat, "responses", "frequency_penalty logit_bias seed stop top_k"),
+        (CHAT, &chat, "responses", "frequency_penalty logit_bias seed top_k"),
         (
             CHAT,
             &chat,
@@ -74,6 +74,10 @@ async fn the_header_lists_every_dropped_parameter() {
         (MESSAGES, &messages, "openai", "cache_control service_tier top_k"),
         (MESSAGES, &messages, "responses", "cache_control service_tier top_k"),
         (MESSAGES, &messages, "gemini", "cache_control service_tier user"),
+        (CHAT, &json!({"temperature": 1.5}), "anthropic", "temperature"),
+        (CHAT, &json!({"temperature": 1.5}), "bedrock", "temperature"),
+        (CHAT, &json!({"temperature": 1.0}), "anthropic", ""),
+        (RESPONSES, &json!({"temperature": 1.5}), "openai", ""),
         // Any of its providers may get the request.
         (
             CHAT,

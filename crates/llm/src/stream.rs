@@ -13,10 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::Instant;
-use toolwire_contract::{
-    Block, Content, ModelError, ModelEvent, ModelRequest, ModelResponse, Tool, WaitPhase,
-};
-use toolwire_dialect::{BoundOutput, Toolset, is_refusal, verbatim_request, write_request_text};
+use toolwire_contract::{ModelError, ModelEvent, ModelRequest, Tool, WaitPhase};
+use toolwire_dialect::{BoundOutput, Toolset, verbatim_request, write_request_text};
 
 use crate::Endpoint;
 use crate::frames::Framing;
@@ -53,6 +51,8 @@ struct PreparedRequest {
     headers: Vec<(&'static str, String)>,
     /// For APIs without call ids: it makes generated ids differ from those of other responses.
     seed: String,
+    /// The stop sequences of the request.
+    stop: Vec<String>,
     attempts: Attempts,
 }
 
@@ -147,10 +147,8 @@ impl<'e> EventStream<'e> {
             || (settings.framing == Framing::Events && content_type.starts_with("application/json"));
         let mut reader = ResponseReader::new(settings, request, response, deadline);
         if is_complete_body {
-            let response = reader.read_complete(&request.seed).await?;
-            let is_hidden =
-                |event: &ModelEvent| request.output.is_some() && matches!(event, ModelEvent::Text(_));
-            self.ready.extend(events_of(&response).into_iter().filter(|event| !is_hidden(event)));
+            let (events, response) = reader.read_complete().await?;
+            self.ready.extend(events);
             self.ready.push_back(ModelEvent::Response(response));
             return Ok(StreamState::Done);
         }
@@ -218,6 +216,7 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
         body: Bytes::from(body),
         headers: request.verbatim.map(|verbatim| verbatim.headers.clone()).unwrap_or_default(),
         seed: request.messages.len().to_string(),
+        stop: request.generation.stop,
         attempts: Attempts::new(settings.retries),
     };
     Ok(StreamState::Unsent(request, None))
@@ -241,26 +240,4 @@ fn timed_out(
         WaitPhase::NextToken => settings.idle_timeout,
     };
     AttemptError { error: ModelError::TimedOut { model: settings.name.clone(), waiting_for, after }, failure }
-}
-
-/// Returns the events that a stream would have sent for a complete response.
-fn events_of(response: &ModelResponse) -> Vec<ModelEvent> {
-    let event = |block: &Block| match block {
-        Block::Content(content @ Content::Text { text, .. }) if is_refusal(content) => {
-            Some(ModelEvent::Refusal(text.clone()))
-        }
-        Block::Content(Content::Text { text, .. }) => Some(ModelEvent::Text(text.clone())),
-        Block::Content(Content::Other(other)) if other["type"] == "thinking" => {
-            Some(ModelEvent::Thinking(other["text"].as_str()?.to_owned()))
-        }
-        Block::Call { id, call } => {
-            Some(ModelEvent::CallAnnounced { id: id.clone(), name: call.name.clone() })
-        }
-        _ => None,
-    };
-    let is_not_empty = |event: &ModelEvent| match event {
-        ModelEvent::Text(text) | ModelEvent::Thinking(text) | ModelEvent::Refusal(text) => !text.is_empty(),
-        _ => true,
-    };
-    response.message.content.iter().filter_map(event).filter(is_not_empty).collect()
 }

@@ -10,6 +10,14 @@ use super::{Run, UnsavedMessage, history};
 use crate::approval::Verdict;
 use crate::outcome::RunLimit;
 
+/// The number of calls in one response so far.
+#[derive(Debug, Default)]
+pub(super) struct StepCalls {
+    all: u32,
+    /// Those that are not calls of client tools.
+    own: u32,
+}
+
 impl Run {
     /// Returns the check for a call that runs without approval: whether the tool that its server lists at the
     /// time of the call is also allowed. The tool may not have been listed when the call was checked first.
@@ -36,11 +44,16 @@ impl Run {
         call: ToolCall,
         problem: Option<&str>,
         limit: Option<RunLimit>,
+        step: &mut StepCalls,
     ) -> OpenCall {
         let tool = self.catalog.tool(&call.name);
         let repeatable = tool.is_some_and(Tool::is_repeatable);
         let is_external = self.settings.is_client_tool(&call.name);
-        let state = if is_external && limit != Some(RunLimit::Output) && call.arguments.is_some() {
+        step.all += 1;
+        step.own += u32::from(!is_external);
+        let state = if let Some(problem) = self.exceeded_in_step(&call.name, is_external, step) {
+            CallState::error(problem)
+        } else if is_external && limit != Some(RunLimit::Output) && call.arguments.is_some() {
             // The caller checks the arguments of its own tools, and the limits of the run do not apply to them.
             CallState::External
         } else if let Some(problem) = problem {
@@ -53,9 +66,41 @@ impl Run {
             CallState::completed(self.offered_tools.search(&self.catalog, &call, &self.settings))
         } else {
             self.offered_tools.mark_used(&self.catalog, &call.name);
-            CallState::by_policy(&self.settings.approvals, &self.always, &call.name, tool)
+            match CallState::by_policy(&self.settings.approvals, &self.always, &call.name, tool) {
+                CallState::Ready | CallState::Waiting { .. }
+                    if self.turn.calls >= self.settings.max_calls =>
+                {
+                    let max = self.settings.max_calls;
+                    let calls = if max == 1 { "call" } else { "calls" };
+                    CallState::error(format!(
+                        "`{}` was not run: the limit of {max} {calls} was reached; respond without further calls",
+                        call.name
+                    ))
+                }
+                state => {
+                    self.turn.calls +=
+                        u32::from(matches!(state, CallState::Ready | CallState::Waiting { .. }));
+                    state
+                }
+            }
         };
         OpenCall { id, call, repeatable, state, is_recorded: false }
+    }
+
+    /// Returns the error for the model if a response has more calls than allowed.
+    fn exceeded_in_step(&self, name: &str, is_external: bool, step: &StepCalls) -> Option<String> {
+        let max = self.settings.max_calls_per_step;
+        let allowed = if self.settings.generation.parallel_calls == Some(false) && step.all > 1 {
+            // Not every API has this parameter.
+            "only one call".to_owned()
+        } else if !is_external && step.own > max {
+            format!("at most {max} calls")
+        } else {
+            return None;
+        };
+        Some(format!(
+            "`{name}` was not run: a response may contain {allowed}; call it again in the next response if it is still needed"
+        ))
     }
 
     /// Adds new results to the unsaved messages. When all calls have results, moves them to the history.

@@ -9,13 +9,14 @@ use super::Run;
 use super::output::OutputState;
 use crate::outcome::{Ending, RunLimit};
 
-const MAX_EMPTY_RESPONSES: u32 = 3;
-
 /// The state of one user message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Turn {
     pub(super) steps: u32,
+    /// The number of calls that count towards `max_calls`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) calls: u32,
     pub(super) usage: Usage,
     /// Input and output tokens, estimated where the provider reports none.
     pub(super) tokens: u64,
@@ -39,6 +40,10 @@ pub(super) struct Turn {
     pub(super) has_failed_summary: bool,
 }
 
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 impl Run {
     pub(super) fn handle_empty_response(&mut self, stop: &StopReason, limit: Option<RunLimit>) {
         self.turn.empty += 1;
@@ -46,10 +51,10 @@ impl Run {
         match (stop, limit) {
             (StopReason::Length, _) => self.end(Ending::Stopped(RunLimit::Output)),
             (StopReason::Refusal, _) => self.end(Ending::Finished),
-            (_, Some(limit)) => self.end(Ending::Stopped(limit)),
-            _ if self.turn.empty >= MAX_EMPTY_RESPONSES => {
+            _ if self.turn.empty >= self.settings.max_empty_responses => {
                 self.end(Ending::Stopped(RunLimit::EmptyResponses));
             }
+            (_, Some(limit)) => self.end(Ending::Stopped(limit)),
             // The request is repeated; the second attempt often succeeds.
             _ => {}
         }

@@ -188,7 +188,7 @@ async fn refusals_limits_and_other_endings_stay() {
     assert_eq!((&finished.outcome.ending, texts(&events)), (&Ending::Finished, vec!["I must not say."]));
     assert_eq!(finished.outcome.output, None);
     let model = crate::support::model([ScriptedTurn::text("Paris")]);
-    let finished = without_tools(&model).max_steps(1).build().unwrap().run("Where?").await;
+    let finished = without_tools(&model).token_budget(1).build().unwrap().run("Where?").await;
     assert!(matches!(finished.outcome.ending, Ending::Stopped(_)));
     assert_eq!(finished.outcome.text, "Paris");
 }

@@ -2,6 +2,7 @@
 //!
 //! It is the reverse of `request` and `response`, and depends on no family.
 
+mod annotations;
 mod cache_marks;
 mod content;
 mod fields;
@@ -20,6 +21,7 @@ use toolwire_contract::{Block, Effort, FamilyFields, ModelRequest, OutputFormat,
 use crate::result::image_detail;
 use crate::source::{STRICT, is_strict};
 use crate::{Dialect, Family};
+pub(crate) use annotations::Annotations;
 pub(crate) use content::{
     ConversationReader, from_data_url, joined_text, media, native, read_parts, read_result, text_file,
     with_detail,
@@ -28,10 +30,10 @@ pub(crate) use fields::{ReadRequest, RequestFields, expected};
 pub use hosted::{HostedApproval, HostedServer, ToolFilter};
 pub(crate) use hosted::{read_hosted_server, read_hosted_toolsets};
 pub(crate) use openai::{read_audio, read_file, read_output_format, read_tools};
-pub(crate) use response::{ClientWriter, custom_input};
 pub use response::{
     ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent,
 };
+pub(crate) use response::{ClientWriter, OPENAI_TIERS, custom_input, known_tier, media_note};
 pub use tool_forms::ToolForm;
 pub(crate) use verbatim::{Sources, ToolSource};
 
@@ -46,6 +48,8 @@ pub struct ClientRequest {
     pub stream: bool,
     /// Chat Completions: whether the stream ends with the usage.
     pub stream_usage: bool,
+    /// Responses: the maximum number of calls of servers' tools in the response.
+    pub max_tool_calls: Option<u32>,
     /// Chat Completions: whether the client's tools are the deprecated `functions`.
     pub has_functions: bool,
     /// MCP servers that the request names.
@@ -118,7 +122,8 @@ impl ClientRequest {
         let mut blocks = messages.flat_map(|message| &message.content);
         if blocks.any(|block| matches!(block, Block::Content(content) if image_detail(content).is_some())) {
             let is_responses = self.family == Some(Family::OpenAiResponses);
-            let path = if is_responses { "input.content.detail" } else { "messages.content.image_url.detail" };
+            let path =
+                if is_responses { "input.content.detail" } else { "messages.content.image_url.detail" };
             names.push(path.to_owned());
         }
         names

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use toolwire_contract::{Content, StopReason, Tool, ToolResult, Usage};
+use toolwire_contract::{Citation, Content, ResponseDetails, StopReason, Tool, ToolResult, Usage};
 
 use super::ToolForm;
 
@@ -56,6 +56,16 @@ pub(crate) fn custom_input(arguments: &Map<String, Value>) -> String {
 pub enum ClientEvent {
     /// The next fragment of the text.
     Text(String),
+    /// The next text is a new part of the message.
+    TextPart,
+    /// A source of the current part of the text.
+    Citation(Citation),
+    /// An image or audio that the model has generated.
+    Media(Content),
+    /// What the provider reports about the response. A later event replaces it.
+    Details(ResponseDetails),
+    /// The usage so far, of a response that fails.
+    Usage(Usage),
     /// The next fragment of the reasoning.
     Thinking(String),
     /// A refusal, complete.
@@ -165,7 +175,25 @@ pub enum ErrorKind {
     TimedOut,
     /// The provider does not accept the gateway's own key.
     ProviderKey,
+    /// The model has not responded in the required format, also when it was asked again.
+    InvalidOutput,
     Internal,
+}
+
+/// The service tiers that OpenAI's clients know.
+pub(crate) const OPENAI_TIERS: [&str; 6] = ["auto", "default", "flex", "scale", "priority", "fast"];
+
+/// Returns the service tier that was used, if the clients of this API know it.
+pub(crate) fn known_tier<'d>(details: &'d ResponseDetails, tiers: &[&str]) -> Option<&'d str> {
+    details.service_tier.as_deref().filter(|tier| tiers.contains(tier))
+}
+
+/// Returns a text for an image or audio that the API cannot return where clients expect it.
+pub(crate) fn media_note(content: &Content, note: &str) -> String {
+    let (Content::Image { mime_type, .. } | Content::Audio { mime_type, .. }) = content else {
+        return String::new();
+    };
+    format!("[{mime_type}: {note}]")
 }
 
 /// One server-sent event.
@@ -211,6 +239,9 @@ pub(crate) trait ClientWriter: fmt::Debug + Send {
 
     /// Returns the complete body, after the last event.
     fn body(&self) -> Value;
+
+    /// Whether a citation was left out, because the API cannot express it.
+    fn has_omitted_citations(&self) -> bool;
 }
 
 /// Writes the response to one request of a client.
@@ -240,6 +271,11 @@ impl ResponseWriter {
     pub fn body(&self) -> Value {
         self.0.body()
     }
+
+    /// Whether a citation was left out, because the API cannot express it.
+    pub fn has_omitted_citations(&self) -> bool {
+        self.0.has_omitted_citations()
+    }
 }
 
 impl ErrorKind {
@@ -257,7 +293,7 @@ impl ErrorKind {
                 _ => 429,
             },
             ErrorKind::Internal => 500,
-            ErrorKind::Unreachable | ErrorKind::ProviderKey => 502,
+            ErrorKind::Unreachable | ErrorKind::ProviderKey | ErrorKind::InvalidOutput => 502,
             ErrorKind::Overloaded => match family {
                 crate::Family::Anthropic => 529,
                 _ => 503,
@@ -284,6 +320,7 @@ impl ErrorKind {
             ErrorKind::Unreachable => ("server_error", Some("upstream_unreachable")),
             ErrorKind::TimedOut => ("server_error", Some("timeout")),
             ErrorKind::ProviderKey => ("server_error", Some("upstream_auth")),
+            ErrorKind::InvalidOutput => ("server_error", Some("invalid_output")),
         }
     }
 
@@ -301,7 +338,10 @@ impl ErrorKind {
             ErrorKind::QuotaExceeded => "billing_error",
             ErrorKind::Overloaded => "overloaded_error",
             ErrorKind::TimedOut => "timeout_error",
-            ErrorKind::Unreachable | ErrorKind::ProviderKey | ErrorKind::Internal => "api_error",
+            ErrorKind::Unreachable
+            | ErrorKind::ProviderKey
+            | ErrorKind::InvalidOutput
+            | ErrorKind::Internal => "api_error",
         }
     }
 }

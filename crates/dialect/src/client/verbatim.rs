@@ -14,8 +14,17 @@ use crate::Family;
 use crate::native_tools::qualified_name;
 
 /// Fields that every request replaces.
-const REPLACED: [&str; 7] =
-    ["model", "stream", "stream_options", "tools", "mcp_servers", "functions", "function_call"];
+const REPLACED: [&str; 8] = [
+    "model",
+    "stream",
+    "stream_options",
+    "tools",
+    "mcp_servers",
+    "functions",
+    "function_call",
+    // The agent applies it to the calls that it makes; the provider makes none.
+    "max_tool_calls",
+];
 
 /// The positions in a body from which the parts of a request were read.
 #[derive(Clone, Debug, Default, PartialEq)]

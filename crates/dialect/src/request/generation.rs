@@ -19,6 +19,8 @@ pub(crate) struct GenerationFormat {
     pub(crate) effort: EffortFormat,
     pub(crate) has_parallel_calls: bool,
     pub(crate) user: UserFormat,
+    /// The highest temperature that the API accepts; `None` if it is at least 2, as in OpenAI's APIs.
+    pub(crate) max_temperature: Option<f64>,
 }
 
 /// The format of the effort in a body.
@@ -62,7 +64,14 @@ impl GenerationFormat {
         effort: EffortFormat::None,
         has_parallel_calls: false,
         user: UserFormat::None,
+        max_temperature: None,
     };
+
+    /// Returns the temperature to send.
+    pub(crate) fn temperature(&self, temperature: Option<f64>) -> Option<f64> {
+        let temperature = temperature.filter(|temperature| temperature.is_finite())?;
+        Some(self.max_temperature.map_or(temperature, |max| temperature.min(max)))
+    }
 
     /// Returns the names of the parameters that the API does not have.
     pub(crate) fn unsupported(&self, generation: &Generation) -> Vec<&'static str> {

@@ -5,6 +5,7 @@ mod calls;
 mod cursor;
 mod error;
 mod parts;
+mod stop_sequences;
 mod usage;
 
 use std::fmt;
@@ -18,6 +19,7 @@ pub(crate) use error::ReadResult;
 pub use error::ResponseError;
 pub use parts::is_refusal;
 pub(crate) use parts::{Ending, ParsedResponse, PartialBlock, ResponseParts, StreamedBlock, append};
+pub(crate) use stop_sequences::StopSequences;
 pub(crate) use usage::UsagePaths;
 
 /// Reads one response of a family, complete or streamed.

@@ -1,7 +1,7 @@
 //! The parts of a response that a family's reader collects.
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{Content, ModelEvent, StopReason, Usage};
+use toolwire_contract::{Citation, Content, ModelEvent, ResponseDetails, StopReason, Usage};
 
 use super::{CallDraft, JsonCursor, ReadResult, ResponseError};
 
@@ -18,6 +18,8 @@ pub(crate) struct ResponseParts {
     pub(crate) calls: Vec<CallDraft>,
     /// Fragments that can be displayed and have not been returned yet.
     pub(crate) events: Vec<ModelEvent>,
+    /// What the API reports about the response, so far.
+    pub(crate) details: ResponseDetails,
 }
 
 /// The end of a response.
@@ -131,6 +133,11 @@ impl ResponseParts {
         if !fragment.is_empty() {
             self.events.push(ModelEvent::Thinking(fragment.to_owned()));
         }
+    }
+
+    /// `family` is the key of the family whose format the citation has.
+    pub(crate) fn emit_citation(&mut self, family: &str, value: Value) {
+        self.events.push(ModelEvent::Citation(Citation { family: family.to_owned(), value }));
     }
 
     /// Adds a call and returns its index.

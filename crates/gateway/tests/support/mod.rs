@@ -2,6 +2,8 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub(crate) mod content;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -244,6 +246,7 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
     let weather = |id: &'static str, city: &str| (id, "get_weather", json!({"city": city}));
     let told = || ScriptedTurn::text_in_chunks(&format!("Results: {}.", results.join(" | ")), 5);
     match (scenario, results.len()) {
+        (name, results) if content::is_known(name) => content::play(name, results, request),
         ("say", _) => ScriptedTurn::text_in_chunks(&rest.join(" "), 4),
         ("call", 0) => ScriptedTurn::calls([("1", rest[0], json!({"key": "a"}))]),
         ("call-then", done @ (0 | 1)) => ScriptedTurn::calls([("1", rest[done], json!({"key": "a"}))]),

@@ -10,7 +10,7 @@ use reqwest::Response;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{ModelError, ModelEvent, ModelResponse, WaitPhase};
-use toolwire_dialect::{BoundOutput, ResponseError, ResponseStream, Toolset, read_response};
+use toolwire_dialect::{ResponseError, ResponseStream, Toolset};
 
 use super::{AttemptError, PreparedRequest, WEB_PAGE, timed_out};
 use crate::frames::{FrameError, Frames, MAX_FRAME_BYTES, MAX_STREAM_BYTES, is_done, is_last};
@@ -26,7 +26,6 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct ResponseReader {
     settings: Arc<EndpointSettings>,
     toolset: Arc<Toolset>,
-    output: Option<Arc<BoundOutput>>,
     body: BoxStream<'static, reqwest::Result<Bytes>>,
     frames: Frames,
     received_bytes: usize,
@@ -56,13 +55,13 @@ impl ResponseReader {
         ResponseReader {
             settings: settings.clone(),
             toolset: request.toolset.clone(),
-            output: request.output.clone(),
             body: response.bytes_stream().boxed(),
             frames: Frames::new(settings.framing),
             received_bytes: 0,
             parser: Some(
                 ResponseStream::new(settings.dialect, request.toolset.clone())
                     .with_seed(&*request.seed)
+                    .with_stop(&request.stop)
                     .with_output(request.output.clone()),
             ),
             last_value: Value::Null,
@@ -134,6 +133,9 @@ impl ResponseReader {
             if !events.is_empty() {
                 return Ok(ReadStep::Events(events));
             }
+            if let Some(end) = self.end.take() {
+                return end.map(ReadStep::Complete);
+            }
         }
     }
 
@@ -161,6 +163,11 @@ impl ResponseReader {
                     break;
                 }
             }
+            if self.parser.as_ref().is_some_and(ResponseStream::is_stopped) {
+                // The rest of the response is not needed; dropping the body ends it at the provider.
+                self.end = Some(self.finish());
+                break;
+            }
         }
         Ok(events)
     }
@@ -178,8 +185,8 @@ impl ResponseReader {
         Ok(self.with_cost(response))
     }
 
-    /// Reads a response that is not streamed.
-    pub(super) async fn read_complete(&mut self, seed: &str) -> Result<ModelResponse, AttemptError> {
+    /// Reads a response that is not streamed. Returns the events that a stream would have sent, too.
+    pub(super) async fn read_complete(&mut self) -> Result<(Vec<ModelEvent>, ModelResponse), AttemptError> {
         let mut text = Vec::new();
         loop {
             match timeout_at(self.deadline, self.body.next()).await {
@@ -196,14 +203,13 @@ impl ResponseReader {
         }
         let body: Value = serde_json::from_slice(&text)
             .map_err(|error| self.malformed(FrameError::NotJson(error.to_string()).to_string()))?;
-        let response = read_response(self.settings.dialect, &body, &self.toolset, seed);
-        self.last_value = body;
-        let response = response.map_err(|error| self.failed_response(error))?;
-        let response = match &self.output {
-            Some(output) => output.decode(response),
-            None => response,
+        let events = match &mut self.parser {
+            Some(parser) => parser.push_body(&body),
+            None => Ok(Vec::new()),
         };
-        Ok(self.with_cost(response))
+        self.last_value = body;
+        let events = events.map_err(|error| self.failed_response(error))?;
+        Ok((events, self.finish()?))
     }
 
     fn with_cost(&self, mut response: ModelResponse) -> ModelResponse {

@@ -1,8 +1,8 @@
 //! Responses that are interrupted.
 
 use serde_json::json;
-use toolwire_contract::{ModelError, ModelEvent};
-use toolwire_testkit::provider::{Api, Delivery, ModelOutput, ScriptedResponse, render};
+use toolwire_contract::{Message, ModelError, ModelEvent, StopReason};
+use toolwire_testkit::provider::{Api, Delivery, Gate, ModelOutput, ScriptedResponse, render};
 
 use crate::harness::{TestEndpoint, question, text_of};
 
@@ -117,4 +117,21 @@ async fn nothing_is_sent_before_the_stream_is_polled() {
     let (_, response) = endpoint.ask(question("hi")).await;
     assert!(response.is_ok());
     assert_eq!(endpoint.provider.requests().len(), 1);
+}
+
+/// The Responses API has no stop sequences. The endpoint does not wait for the rest of the response.
+#[tokio::test]
+async fn a_response_ends_at_a_stop_sequence_of_an_api_that_has_none() {
+    let output = ModelOutput::text("one END two");
+    let events = render(Api::Responses, &output, true).len();
+    let delivery = Delivery { gates: vec![(events - 1, Gate::default())], ..Delivery::default() };
+    let response = ScriptedResponse::Delivered(output, delivery);
+    let endpoint = TestEndpoint::repeating(Api::Responses, response, json!({})).await;
+    let mut request = question("hi");
+    request.generation.stop = vec!["END".to_owned()];
+    let (received, outcome) = endpoint.ask(request).await;
+    assert_eq!(text_of(&received), "one ");
+    let response = outcome.unwrap();
+    assert_eq!(response.message, Message::assistant("one "));
+    assert_eq!(response.stop, StopReason::Sequence("END".to_owned()));
 }

@@ -1,10 +1,12 @@
 //! Writes Messages responses and streams for clients.
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{StopReason, Usage};
+use toolwire_contract::{Citation, ResponseDetails, StopReason, Usage};
 
 use crate::Family;
-use crate::client::{ClientEvent, ClientWriter, ResponseHead, ServerCall, StreamEvent};
+use crate::client::{
+    ClientEvent, ClientWriter, ResponseHead, ServerCall, StreamEvent, known_tier, media_note,
+};
 
 /// A response that is being written. At most one block is open, the last one.
 #[derive(Debug)]
@@ -16,7 +18,12 @@ pub(super) struct MessageWriter {
     stop_reason: &'static str,
     stop_sequence: Option<String>,
     usage: Usage,
+    details: ResponseDetails,
+    has_omitted_citations: bool,
 }
+
+/// The service tiers that the API's clients know.
+const TIERS: [&str; 3] = ["standard", "priority", "batch"];
 
 impl MessageWriter {
     pub(super) fn new(head: ResponseHead) -> MessageWriter {
@@ -28,11 +35,24 @@ impl MessageWriter {
             stop_reason: "end_turn",
             stop_sequence: None,
             usage: Usage::default(),
+            details: ResponseDetails::default(),
+            has_omitted_citations: false,
         }
     }
 
     /// Appends a fragment to the open block of this type, or to a new one.
     fn append(&mut self, type_name: &'static str, fragment: &str) -> Vec<StreamEvent> {
+        let mut events = self.open_block(type_name);
+        if let Some(Value::Object(block)) = self.blocks.last_mut() {
+            append_text(block, type_name, fragment);
+        }
+        let delta = json!({"type": format!("{type_name}_delta"), type_name: fragment});
+        events.push(event("content_block_delta", json!({"index": self.index(), "delta": delta})));
+        events
+    }
+
+    /// Opens a block of this type, unless one is open.
+    fn open_block(&mut self, type_name: &'static str) -> Vec<StreamEvent> {
         let mut events = Vec::new();
         let is_same = self.is_open && self.blocks.last().is_some_and(|block| block["type"] == type_name);
         if !is_same {
@@ -44,10 +64,27 @@ impl MessageWriter {
             }
             events.push(self.open(block));
         }
-        if let Some(Value::Object(block)) = self.blocks.last_mut() {
-            append_text(block, type_name, fragment);
+        events
+    }
+
+    /// Adds a citation to the block of the current text, which may not have any text yet.
+    fn cite(&mut self, citation: &Citation) -> Vec<StreamEvent> {
+        if citation.family != Family::Anthropic.meta_key() {
+            self.has_omitted_citations = true;
+            return Vec::new();
         }
-        let delta = json!({"type": format!("{type_name}_delta"), type_name: fragment});
+        let mut events = Vec::new();
+        if std::mem::take(&mut self.is_new_round) && self.is_after_text() {
+            events.extend(self.close());
+            events.extend(self.append("text", "\n\n"));
+        }
+        events.extend(self.open_block("text"));
+        if let Some(Value::Object(block)) = self.blocks.last_mut()
+            && let Value::Array(citations) = block.entry("citations").or_insert_with(|| json!([]))
+        {
+            citations.push(citation.value.clone());
+        }
+        let delta = json!({"type": "citations_delta", "citation": citation.value});
         events.push(event("content_block_delta", json!({"index": self.index(), "delta": delta})));
         events
     }
@@ -61,6 +98,10 @@ impl MessageWriter {
     fn close(&mut self) -> Option<StreamEvent> {
         let was_open = std::mem::take(&mut self.is_open);
         was_open.then(|| event("content_block_stop", json!({"index": self.index()})))
+    }
+
+    fn is_after_text(&self) -> bool {
+        self.blocks.last().is_some_and(|block| block["type"] == "text")
     }
 
     fn index(&self) -> usize {
@@ -104,6 +145,7 @@ impl MessageWriter {
     fn finish(&mut self, stop: &StopReason, usage: Option<Usage>) -> Vec<StreamEvent> {
         let has_calls = self.blocks.iter().any(|block| block["type"] == "tool_use");
         self.stop_reason = match stop {
+            StopReason::Length if self.details.is_context_full => "model_context_window_exceeded",
             StopReason::Length => "max_tokens",
             _ if has_calls => "tool_use",
             StopReason::Refusal => "refusal",
@@ -115,10 +157,21 @@ impl MessageWriter {
         };
         self.usage = usage.unwrap_or_default();
         let mut events: Vec<StreamEvent> = self.close().into_iter().collect();
-        let delta = json!({"stop_reason": self.stop_reason, "stop_sequence": self.stop_sequence});
-        events.push(event("message_delta", json!({"delta": delta, "usage": write_usage(&self.usage)})));
+        let delta = json!({
+            "stop_reason": self.stop_reason, "stop_sequence": self.stop_sequence, "stop_details": self.stop_details(),
+        });
+        events.push(event("message_delta", json!({"delta": delta, "usage": self.write_usage()})));
         events.push(event("message_stop", json!({})));
         events
+    }
+
+    /// Returns the details of a refusal, which other providers do not report.
+    fn stop_details(&self) -> Value {
+        if self.stop_reason != "refusal" {
+            return Value::Null;
+        }
+        let unknown = || json!({"type": "refusal", "category": null, "explanation": null});
+        self.details.stop_details.clone().unwrap_or_else(unknown)
     }
 
     fn message(&self, content: &[Value], stop_reason: Option<&str>) -> Value {
@@ -130,8 +183,25 @@ impl MessageWriter {
             "content": content,
             "stop_reason": stop_reason,
             "stop_sequence": self.stop_sequence,
-            "usage": write_usage(&self.usage),
+            "stop_details": self.stop_details(),
+            "usage": self.write_usage(),
         })
+    }
+
+    /// Tokens that were read from the cache or written to it are not part of `input_tokens` here.
+    fn write_usage(&self) -> Value {
+        let usage = &self.usage;
+        let of_cache = usage.cached_tokens.saturating_add(usage.cache_write_tokens);
+        let mut written = json!({
+            "input_tokens": usage.input_tokens.saturating_sub(of_cache),
+            "output_tokens": usage.output_tokens,
+            "cache_read_input_tokens": usage.cached_tokens,
+            "cache_creation_input_tokens": usage.cache_write_tokens,
+        });
+        if let Some(tier) = known_tier(&self.details, &TIERS) {
+            written["service_tier"] = json!(tier);
+        }
+        written
     }
 }
 
@@ -142,9 +212,21 @@ impl ClientWriter for MessageWriter {
 
     fn event(&mut self, event: &ClientEvent) -> Vec<StreamEvent> {
         match event {
+            ClientEvent::TextPart => self.close().into_iter().collect(),
+            ClientEvent::Citation(citation) => self.cite(citation),
+            ClientEvent::Media(content) => {
+                let mut events: Vec<StreamEvent> = self.close().into_iter().collect();
+                let note = "the model generated it; this API cannot return it";
+                events.extend(self.append("text", &media_note(content, note)));
+                events.extend(self.close());
+                events
+            }
+            ClientEvent::Details(details) => {
+                self.details.clone_from(details);
+                Vec::new()
+            }
             ClientEvent::Text(fragment) | ClientEvent::Refusal(fragment) => {
-                let has_text = self.blocks.last().is_some_and(|block| block["type"] == "text");
-                match std::mem::take(&mut self.is_new_round) && has_text {
+                match std::mem::take(&mut self.is_new_round) && self.is_after_text() {
                     true => self.append("text", &format!("\n\n{fragment}")),
                     false => self.append("text", fragment),
                 }
@@ -160,6 +242,7 @@ impl ClientWriter for MessageWriter {
             ClientEvent::ServerCall(_)
             | ClientEvent::ServerTools { .. }
             | ClientEvent::ServerUnavailable { .. }
+            | ClientEvent::Usage(_)
             | ClientEvent::ApprovalRequest { .. } => Vec::new(),
             ClientEvent::RoundFinished => {
                 self.is_new_round = true;
@@ -175,6 +258,10 @@ impl ClientWriter for MessageWriter {
     fn body(&self) -> Value {
         self.message(&self.blocks, Some(self.stop_reason))
     }
+
+    fn has_omitted_citations(&self) -> bool {
+        self.has_omitted_citations
+    }
 }
 
 /// Returns an event, whose name is also the `type` of its data.
@@ -189,15 +276,4 @@ fn append_text(block: &mut Map<String, Value>, key: &str, fragment: &str) {
     if let Some(Value::String(text)) = block.get_mut(key) {
         text.push_str(fragment);
     }
-}
-
-/// Tokens that were read from the cache or written to it are not part of `input_tokens` here.
-fn write_usage(usage: &Usage) -> Value {
-    let of_cache = usage.cached_tokens.saturating_add(usage.cache_write_tokens);
-    json!({
-        "input_tokens": usage.input_tokens.saturating_sub(of_cache),
-        "output_tokens": usage.output_tokens,
-        "cache_read_input_tokens": usage.cached_tokens,
-        "cache_creation_input_tokens": usage.cache_write_tokens,
-    })
 }

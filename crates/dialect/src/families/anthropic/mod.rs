@@ -23,6 +23,7 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
         effort: EffortFormat::OutputConfig,
         has_parallel_calls: true,
         user: UserFormat::Metadata,
+        max_temperature: Some(1.0),
         ..GenerationFormat::NONE
     },
     output: |_| OutputRules {

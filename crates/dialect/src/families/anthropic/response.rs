@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::StopReason;
+use toolwire_contract::{ModelEvent, StopReason};
 
+use crate::Family;
 use crate::response::{
     CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, StreamedBlock,
     UsagePaths, append,
@@ -69,6 +70,12 @@ impl ResponseReader for AnthropicReader {
 }
 
 impl AnthropicReader {
+    /// Whether the last block is text.
+    fn is_after_text(&self) -> bool {
+        let last = self.blocks.last_key_value().map(|(_, block)| block);
+        matches!(last, Some(StreamedBlock::Json(fields)) if fields.get("type").is_some_and(|kind| kind == "text"))
+    }
+
     fn begin(&mut self, index: u64, block: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         let fields = block.object()?;
         // `server_tool_use` and `mcp_tool_use` run at the provider.
@@ -77,7 +84,13 @@ impl AnthropicReader {
             let draft = CallDraft::new(name, block.string("id")?, fields.get("input"));
             self.blocks.insert(index, StreamedBlock::Call(response.begin_call(draft)));
         } else {
+            if block.string("type")? == Some("text") && self.is_after_text() {
+                response.events.push(ModelEvent::TextPart);
+            }
             response.emit_text(block.string("text")?.unwrap_or_default());
+            for citation in block.value()["citations"].as_array().into_iter().flatten() {
+                response.emit_citation(Family::Anthropic.meta_key(), citation.clone());
+            }
             response.emit_thinking(block.string("thinking")?.unwrap_or_default());
             self.blocks.insert(index, StreamedBlock::Json(fields.clone()));
         }
@@ -115,6 +128,7 @@ impl AnthropicReader {
             }
             Some("citations_delta") => {
                 if let Some(citation) = delta.get("citation") {
+                    response.emit_citation(Family::Anthropic.meta_key(), citation.value().clone());
                     match fields.get_mut("citations") {
                         Some(Value::Array(citations)) => citations.push(citation.value().clone()),
                         _ => {
@@ -132,11 +146,15 @@ impl AnthropicReader {
 fn read_head(message: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
     response.set_id(message.string("id")?);
     response.merge_usage(message.get("usage"));
+    let tier = message.value().pointer("/usage/service_tier").and_then(Value::as_str);
+    response.details.service_tier = tier.map(str::to_owned).or(response.details.service_tier.take());
     Ok(())
 }
 
 fn read_stop(message: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
     let Some(reason) = message.string("stop_reason")? else { return Ok(()) };
+    response.details.stop_details = message.get("stop_details").map(|details| details.value().clone());
+    response.details.is_context_full = reason == "model_context_window_exceeded";
     response.ending = Some(match reason {
         "end_turn" => Ending::Finished(StopReason::End),
         "stop_sequence" => Ending::Finished(match message.string("stop_sequence")? {

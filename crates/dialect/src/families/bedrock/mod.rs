@@ -17,6 +17,7 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
         container: Some("inferenceConfig"),
         stop: Some("stopSequences"),
         top_p: Some("topP"),
+        max_temperature: Some(1.0),
         ..GenerationFormat::NONE
     },
     // Only some models support the field for schemas, so it is not the default.

@@ -2,7 +2,7 @@
 //! calls. Only Vertex can be configured to send a call in fragments; see [`StreamedArguments`].
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{Content, StopReason};
+use toolwire_contract::{Content, ModelEvent, StopReason};
 
 use super::streamed_arguments::StreamedArguments;
 use crate::response::{
@@ -80,6 +80,9 @@ impl GeminiReader {
                     continue;
                 }
             }
+            if let Some(media) = media(fields).filter(|_| !is_thought(fields)) {
+                response.events.push(ModelEvent::Media(media));
+            }
             self.parts.push(StreamedBlock::Json(fields.clone()));
         }
         Ok(())
@@ -138,6 +141,17 @@ fn is_unsigned_text(part: &Map<String, Value>) -> bool {
     part.contains_key("text") && !part.contains_key("thoughtSignature")
 }
 
+/// Returns the image or audio in a part.
+fn media(part: &Map<String, Value>) -> Option<Content> {
+    let inline = part.get("inlineData")?;
+    let (mime_type, data) = (inline["mimeType"].as_str()?, inline["data"].as_str()?);
+    match mime_type.split_once('/')?.0 {
+        "image" => Some(Content::image(data, mime_type)),
+        "audio" => Some(Content::audio(data, mime_type)),
+        _ => None,
+    }
+}
+
 fn finish_part(part: StreamedBlock) -> PartialBlock {
     let part = match part {
         StreamedBlock::Call(call) => return PartialBlock::Call(call),
@@ -151,14 +165,8 @@ fn finish_part(part: StreamedBlock) -> PartialBlock {
             false => PartialBlock::Text { text, provider_data },
         };
     }
-    let inline = part.get("inlineData").map(|inline| (&inline["mimeType"], &inline["data"]));
-    if let Some((Value::String(mime_type), Value::String(data))) = inline {
-        if mime_type.starts_with("image/") {
-            return PartialBlock::Media { content: Content::image(data, mime_type), provider_data };
-        }
-        if mime_type.starts_with("audio/") {
-            return PartialBlock::Media { content: Content::audio(data, mime_type), provider_data };
-        }
+    if let Some(content) = media(&part) {
+        return PartialBlock::Media { content, provider_data };
     }
     let type_name = part.keys().find(|key| !matches!(key.as_str(), "thoughtSignature" | "thought"));
     let type_name = type_name.map_or("part", String::as_str).to_owned();

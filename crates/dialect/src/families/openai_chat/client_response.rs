@@ -1,10 +1,13 @@
 //! Writes Chat Completions responses and streams for clients.
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{StopReason, Usage};
+use toolwire_contract::{Content, ResponseDetails, StopReason, Usage};
 
 use crate::Family;
-use crate::client::{ClientEvent, ClientWriter, ResponseHead, StreamData, StreamEvent, custom_input};
+use crate::client::{
+    Annotations, ClientEvent, ClientWriter, OPENAI_TIERS, ResponseHead, StreamData, StreamEvent,
+    custom_input, known_tier, media_note,
+};
 use crate::request::SetFields;
 
 /// A response that is being written.
@@ -15,6 +18,13 @@ pub(super) struct ChatWriter {
     reasoning: String,
     refusal: String,
     calls: Vec<Value>,
+    citations: Annotations,
+    /// The citations in the format of this API, at the end.
+    annotations: Vec<Value>,
+    has_omitted_citations: bool,
+    /// Generated images. The API has no format for them; several servers and clients use this one.
+    images: Vec<Value>,
+    details: ResponseDetails,
     /// Calls of servers' tools, for which this API has no format.
     server_calls: Vec<Value>,
     /// Whether the next text starts a new paragraph.
@@ -31,6 +41,11 @@ impl ChatWriter {
             reasoning: String::new(),
             refusal: String::new(),
             calls: Vec::new(),
+            citations: Annotations::default(),
+            annotations: Vec::new(),
+            has_omitted_citations: false,
+            images: Vec::new(),
+            details: ResponseDetails::default(),
             server_calls: Vec::new(),
             is_new_round: false,
             finish_reason: "stop",
@@ -39,13 +54,80 @@ impl ChatWriter {
     }
 
     fn chunk(&self, choices: Value) -> Value {
-        json!({
+        let mut chunk = json!({
             "id": self.head.id,
             "object": "chat.completion.chunk",
             "created": self.head.created,
             "model": self.head.model,
             "choices": choices,
-        })
+        });
+        self.add_details(&mut chunk);
+        chunk
+    }
+
+    fn add_details(&self, body: &mut Value) {
+        if let Some(fingerprint) = &self.details.system_fingerprint {
+            body["system_fingerprint"] = json!(fingerprint);
+        }
+        if let Some(tier) = known_tier(&self.details, &OPENAI_TIERS) {
+            body["service_tier"] = json!(tier);
+        }
+    }
+
+    /// Returns the text between the text of earlier rounds and that of a new one.
+    fn begin_round(&mut self) -> &'static str {
+        let is_new = std::mem::take(&mut self.is_new_round) && !self.text.is_empty();
+        if is_new { "\n\n" } else { "" }
+    }
+
+    /// Adds a fragment. A new round starts after a separator of this size.
+    fn append(&mut self, fragment: &str, separator_bytes: usize) -> Vec<StreamEvent> {
+        let (separator, text) = fragment.split_at(separator_bytes);
+        if !separator.is_empty() {
+            self.citations.add_text(separator);
+            self.citations.begin_round();
+        }
+        self.citations.add_text(text);
+        self.text.push_str(fragment);
+        self.delta(json!({"content": fragment}))
+    }
+
+    fn media(&mut self, content: &Content) -> Vec<StreamEvent> {
+        let Content::Image { data, mime_type, .. } = content else {
+            return self.append(&media_note(content, "the model generated it; this API cannot return it"), 0);
+        };
+        let mut image =
+            json!({"type": "image_url", "image_url": {"url": format!("data:{mime_type};base64,{data}")}});
+        let mut events = self.append(&media_note(content, "see `images`"), 0);
+        // Clients append the entries of a list only if they have an index.
+        let index = self.images.len();
+        self.images.push(image.clone());
+        image["index"] = json!(index);
+        events.extend(self.delta(json!({"images": [image]})));
+        events
+    }
+
+    /// Returns the event with all citations: some clients only keep the last such list.
+    fn annotations(&mut self) -> Vec<StreamEvent> {
+        let nested = |citation: &Value| {
+            let kind = citation["type"].as_str().unwrap_or_default().to_owned();
+            let mut fields = citation.clone();
+            if let Value::Object(fields) = &mut fields {
+                fields.shift_remove("type");
+            }
+            json!({"type": kind, kind: fields})
+        };
+        self.annotations = self.citations.finish().iter().map(nested).collect();
+        if self.annotations.is_empty() {
+            return Vec::new();
+        }
+        let with_index = |(index, annotation): (usize, &Value)| {
+            let mut annotation = annotation.clone();
+            annotation["index"] = json!(index);
+            annotation
+        };
+        let annotations: Vec<Value> = self.annotations.iter().enumerate().map(with_index).collect();
+        self.delta(json!({"annotations": annotations}))
     }
 
     fn delta(&self, delta: Value) -> Vec<StreamEvent> {
@@ -75,8 +157,9 @@ impl ChatWriter {
             _ => "stop",
         };
         self.usage = usage;
+        let mut events = self.annotations();
         let choice = json!({"index": 0, "delta": {}, "logprobs": null, "finish_reason": self.finish_reason});
-        let mut events = vec![StreamEvent::json(None, self.chunk(json!([choice])))];
+        events.push(StreamEvent::json(None, self.chunk(json!([choice]))));
         if self.head.stream_usage {
             let mut chunk = self.chunk(json!([]));
             chunk["usage"] = usage.map_or(Value::Null, |usage| write_usage(&usage));
@@ -95,10 +178,29 @@ impl ClientWriter for ChatWriter {
     fn event(&mut self, event: &ClientEvent) -> Vec<StreamEvent> {
         match event {
             ClientEvent::Text(fragment) => {
-                let is_new_round = std::mem::take(&mut self.is_new_round) && !self.text.is_empty();
-                let fragment = if is_new_round { format!("\n\n{fragment}") } else { fragment.clone() };
-                self.text.push_str(&fragment);
-                self.delta(json!({"content": fragment}))
+                let separator = self.begin_round();
+                self.append(&format!("{separator}{fragment}"), separator.len())
+            }
+            ClientEvent::TextPart => {
+                self.citations.begin_part();
+                Vec::new()
+            }
+            ClientEvent::Citation(citation) => {
+                if !Annotations::has_url(citation) {
+                    self.has_omitted_citations = true;
+                    return Vec::new();
+                }
+                // A citation may precede its text.
+                let separator = self.begin_round();
+                let events =
+                    if separator.is_empty() { Vec::new() } else { self.append(separator, separator.len()) };
+                self.citations.add(citation);
+                events
+            }
+            ClientEvent::Media(content) => self.media(content),
+            ClientEvent::Details(details) => {
+                self.details.clone_from(details);
+                Vec::new()
             }
             ClientEvent::Thinking(fragment) if self.head.shows_thinking => {
                 self.reasoning.push_str(fragment);
@@ -110,7 +212,11 @@ impl ClientWriter for ChatWriter {
                 self.delta(json!({"refusal": text}))
             }
             ClientEvent::Call { id, name, arguments } if self.head.is_custom(name) => {
-                self.event(&ClientEvent::CustomCall { id: id.clone(), name: name.clone(), input: custom_input(arguments) })
+                self.event(&ClientEvent::CustomCall {
+                    id: id.clone(),
+                    name: name.clone(),
+                    input: custom_input(arguments),
+                })
             }
             ClientEvent::Call { id, name, arguments } => {
                 let arguments = Value::Object(arguments.clone()).to_string();
@@ -135,8 +241,10 @@ impl ClientWriter for ChatWriter {
             ClientEvent::ServerCall(_)
             | ClientEvent::ServerTools { .. }
             | ClientEvent::ServerUnavailable { .. }
+            | ClientEvent::Usage(_)
             | ClientEvent::ApprovalRequest { .. } => Vec::new(),
             ClientEvent::RoundFinished => {
+                self.citations.begin_part();
                 self.is_new_round = true;
                 Vec::new()
             }
@@ -152,7 +260,8 @@ impl ClientWriter for ChatWriter {
         message.set("content", content.map_or(Value::Null, Value::from));
         let refusal = (!self.refusal.is_empty()).then(|| self.refusal.clone());
         message.set("refusal", refusal.map_or(Value::Null, Value::from));
-        message.set("annotations", json!([]));
+        message.set("annotations", self.annotations.clone());
+        message.set_some("images", (!self.images.is_empty()).then(|| self.images.clone()));
         message.set_some("reasoning_content", (!self.reasoning.is_empty()).then(|| self.reasoning.clone()));
         match self.calls.first() {
             Some(call) if self.head.has_functions => message.set("function_call", call["function"].clone()),
@@ -169,6 +278,7 @@ impl ClientWriter for ChatWriter {
             "system_fingerprint": null,
             "choices": [choice],
         });
+        self.add_details(&mut body);
         if let Some(usage) = &self.usage {
             body["usage"] = write_usage(usage);
         }
@@ -176,6 +286,10 @@ impl ClientWriter for ChatWriter {
             body["toolwire"] = json!({"calls": self.server_calls});
         }
         body
+    }
+
+    fn has_omitted_citations(&self) -> bool {
+        self.has_omitted_citations
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use toolwire_contract::{StopReason, Usage};
 
+use crate::Family;
 use crate::families::function_calls::{read_complete_calls, read_fragment};
 use crate::response::{
     CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, UsagePaths,
@@ -142,6 +143,9 @@ impl ChatReader {
             self.refusal.push_str(fragment);
             response.emit_refusal(fragment);
         }
+        for annotation in message.value()["annotations"].as_array().into_iter().flatten() {
+            read_annotation(annotation, response);
+        }
         if let Some(custom) = message.get("custom_content") {
             for (key, value) in custom.object()? {
                 self.read_custom_content(key, value);
@@ -271,12 +275,25 @@ impl ChatReader {
     }
 }
 
+/// Reads a citation. It gets the format of the Responses API, in which the same fields are not nested.
+fn read_annotation(annotation: &Value, response: &mut ResponseParts) {
+    let Some(kind) = annotation["type"].as_str() else { return };
+    let Some(fields) = annotation.get(kind).and_then(Value::as_object) else { return };
+    let mut citation = Map::from_iter([("type".to_owned(), json!(kind))]);
+    citation.extend(fields.clone());
+    response.emit_citation(Family::OpenAiResponses.meta_key(), Value::Object(citation));
+}
+
 fn read_head(event: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
     event.object()?;
     event.reject_error()?;
     response.set_id(event.string("id")?);
     let groq = event.get("x_groq");
     response.merge_usage(event.get("usage").or_else(|| groq.as_ref()?.get("usage")));
+    let known = |key: &str| event.value().get(key).and_then(Value::as_str).map(str::to_owned);
+    let details = &mut response.details;
+    details.service_tier = known("service_tier").or(details.service_tier.take());
+    details.system_fingerprint = known("system_fingerprint").or(details.system_fingerprint.take());
     Ok(())
 }
 

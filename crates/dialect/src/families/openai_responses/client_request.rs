@@ -35,6 +35,8 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     }
     read_tools(&mut client, &mut body, false)?;
     client.request.max_output_tokens = body.count("max_output_tokens")?;
+    let max_tool_calls = body.count("max_tool_calls")?;
+    client.max_tool_calls = max_tool_calls.map(|calls| u32::try_from(calls).unwrap_or(u32::MAX));
     client.request.generation.user = body.text("user")?;
     if let Some(mut reasoning) = body.object("reasoning")? {
         client.request.generation.effort = read_effort(&mut reasoning, "effort")?;

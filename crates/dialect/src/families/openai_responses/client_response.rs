@@ -1,11 +1,14 @@
 //! Writes Responses responses and streams for clients.
 
+mod cited_content;
+
 use serde_json::{Map, Value, json};
-use toolwire_contract::{StopReason, Tool, Usage};
+use toolwire_contract::{ResponseDetails, StopReason, Tool, Usage};
 
 use super::item_names::{CUSTOM, CallForm, FUNCTION, OpenItem};
 use crate::client::{
-    ClientError, ClientEvent, ClientWriter, ResponseHead, ServerCall, StreamEvent, ToolForm, custom_input,
+    Annotations, ClientError, ClientEvent, ClientWriter, OPENAI_TIERS, ResponseHead, ServerCall, StreamEvent,
+    ToolForm, custom_input, known_tier,
 };
 use crate::native_tools::{NativeTool, without_namespace};
 use crate::request::SetFields;
@@ -17,6 +20,10 @@ pub(super) struct ItemWriter {
     head: ResponseHead,
     items: Vec<Value>,
     open: Option<OpenItem>,
+    /// The citations of the last message.
+    citations: Annotations,
+    has_omitted_citations: bool,
+    details: ResponseDetails,
     /// Whether an item is a refusal.
     has_refused: bool,
     /// The number of the next event.
@@ -40,6 +47,9 @@ impl ItemWriter {
             head,
             items: Vec::new(),
             open: None,
+            citations: Annotations::default(),
+            has_omitted_citations: false,
+            details: ResponseDetails::default(),
             has_refused: false,
             sequence: 0,
             status: Status::InProgress,
@@ -101,6 +111,9 @@ impl ItemWriter {
         if let Value::String(text) = &mut self.items[index][kind.keys().0][0][key] {
             text.push_str(fragment);
         }
+        if kind == OpenItem::Text {
+            self.citations.add_text(fragment);
+        }
         events.push(self.part_event(delta, kind, "delta", json!(fragment)));
         events
     }
@@ -110,8 +123,9 @@ impl ItemWriter {
         let Some(kind) = self.open.take() else { return Vec::new() };
         let index = self.items.len() - 1;
         let (_, key, _, done) = kind.names();
+        let mut events = self.annotations(index);
         let part = self.items[index][kind.keys().0][0].clone();
-        let mut events = vec![self.part_event(done, kind, key, part[key].clone())];
+        events.push(self.part_event(done, kind, key, part[key].clone()));
         events.push(self.part_event(kind.part_events().1, kind, "part", part));
         if kind != OpenItem::Reasoning {
             self.items[index]["status"] = json!("completed");
@@ -335,6 +349,9 @@ impl ItemWriter {
         for (key, value) in &self.head.echo {
             response[key] = value.clone();
         }
+        if let Some(tier) = known_tier(&self.details, &OPENAI_TIERS) {
+            response["service_tier"] = json!(tier);
+        }
         response
     }
 }
@@ -348,6 +365,20 @@ impl ClientWriter for ItemWriter {
     fn event(&mut self, event: &ClientEvent) -> Vec<StreamEvent> {
         match event {
             ClientEvent::Text(fragment) => self.append(OpenItem::Text, fragment),
+            ClientEvent::TextPart => {
+                self.citations.begin_part();
+                Vec::new()
+            }
+            ClientEvent::Citation(citation) => self.cite(citation),
+            ClientEvent::Media(content) => self.media(content),
+            ClientEvent::Details(details) => {
+                self.details.clone_from(details);
+                Vec::new()
+            }
+            ClientEvent::Usage(usage) => {
+                self.usage = Some(*usage);
+                Vec::new()
+            }
             ClientEvent::Refusal(text) => {
                 self.has_refused = true;
                 self.append(OpenItem::Refusal, text)
@@ -391,12 +422,16 @@ impl ClientWriter for ItemWriter {
                 };
                 self.finish(status, *usage)
             }
-            ClientEvent::Failed(error) => self.finish(Status::Failed(error.clone()), None),
+            ClientEvent::Failed(error) => self.finish(Status::Failed(error.clone()), self.usage),
         }
     }
 
     fn body(&self) -> Value {
         self.response()
+    }
+
+    fn has_omitted_citations(&self) -> bool {
+        self.has_omitted_citations
     }
 }
 

@@ -3,16 +3,18 @@
 //! A completed item is sent in full, so its fragments only matter before that: for display, and in a stream
 //! that ends early.
 
+mod cited_content;
+
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
 use toolwire_contract::StopReason;
 
-use crate::CallKind;
 use crate::native_tools::NativeTool;
 use crate::response::{
     CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, UsagePaths,
 };
+use crate::{CallKind, Family};
 
 /// The first index assigned to calls that arrive without one. The indexes of the API are smaller.
 const FIRST_ASSIGNED_INDEX: u64 = 1 << 63;
@@ -36,6 +38,8 @@ struct OutputItem {
     refusal: String,
     thinking: String,
     call: Option<usize>,
+    /// The number of citations and images that were emitted.
+    emitted: usize,
 }
 
 impl ResponseReader for ResponsesReader {
@@ -66,6 +70,14 @@ impl ResponseReader for ResponsesReader {
                 let fragment = event.required_string("delta")?;
                 self.item_of(event)?.text.push_str(fragment);
                 response.emit_text(fragment);
+                Ok(())
+            }
+            Some("response.output_text.annotation.added") => {
+                if let Some(annotation) = event.get("annotation") {
+                    self.item_of(event)?.emitted += 1;
+                    let family = Family::OpenAiResponses.meta_key();
+                    response.emit_citation(family, annotation.value().clone());
+                }
                 Ok(())
             }
             Some("response.refusal.delta") => {
@@ -156,7 +168,11 @@ impl ResponsesReader {
         if let Some(id) = id {
             self.index_by_id.insert(id.to_owned(), index);
         }
-        self.read_item(index, &item, is_complete, response)
+        self.read_item(index, &item, is_complete, response)?;
+        if is_complete && let Some(item) = self.items.get_mut(&index) {
+            item.emit_rest(response);
+        }
+        Ok(())
     }
 
     /// Reads an item. If the item contains no arguments, those that arrived before are retained.
@@ -275,6 +291,9 @@ impl ResponsesReader {
         ended.reject_error()?;
         response.set_id(ended.string("id")?);
         response.merge_usage(ended.get("usage"));
+        // Earlier events have the tier of the request.
+        let tier = ended.value().get("service_tier").and_then(Value::as_str);
+        response.details.service_tier = tier.map(str::to_owned);
         if let Some(output) = ended.get("output") {
             self.read_output(&output, response)?;
         }
@@ -294,12 +313,20 @@ impl ResponsesReader {
             }
         }
         if is_first {
-            for block in self.items.values().flat_map(blocks) {
-                match block {
-                    PartialBlock::Text { text, .. } => response.emit_text(&text),
-                    PartialBlock::Thinking { text, .. } => response.emit_thinking(&text),
-                    _ => {}
+            for item in self.items.values_mut() {
+                for block in blocks(item) {
+                    match block {
+                        PartialBlock::Text { text, provider_data: Some(data) }
+                            if data["type"] == "refusal" =>
+                        {
+                            response.emit_refusal(&text);
+                        }
+                        PartialBlock::Text { text, .. } => response.emit_text(&text),
+                        PartialBlock::Thinking { text, .. } => response.emit_thinking(&text),
+                        _ => {}
+                    }
                 }
+                item.emit_rest(response);
             }
         }
         Ok(())

@@ -1,0 +1,26 @@
+//! Parts of a response that only some APIs have.
+
+use serde_json::Value;
+
+/// A source that a part of the text is based on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Citation {
+    /// The key under which messages store data of the provider's family, such as `toolwire/anthropic`.
+    pub family: String,
+    /// The citation in the format of the family.
+    pub value: Value,
+}
+
+/// What a provider reports about a response, apart from its content.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ResponseDetails {
+    /// The service tier that was used, as the provider names it.
+    pub service_tier: Option<String>,
+    /// OpenAI's id of the configuration of its servers.
+    pub system_fingerprint: Option<String>,
+    /// The details of a refusal, in Anthropic's format.
+    pub stop_details: Option<Value>,
+    /// Whether the response was cut off because the context window is full. Otherwise, it reached its own limit.
+    pub is_context_full: bool,
+}
