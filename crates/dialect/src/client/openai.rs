@@ -27,7 +27,7 @@ pub(crate) fn read_tools(
     is_nested: bool,
 ) -> ReadRequest<()> {
     let mut tools = ClientTools::default();
-    for (position, (path, tool)) in body.list("tools")?.into_iter().enumerate() {
+    for (position, (path, tool)) in body.list("tools")?.enumerate() {
         let mut fields = RequestFields::new(&*path, tool)?;
         let tool = match fields.text("type")?.as_deref() {
             Some("function") | None => read_function(nested(fields, "function", is_nested)?, "parameters")?,
