@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::future::BoxFuture;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
 use futures::stream::{self, BoxStream, StreamExt};
 use serde_json::Value;
 use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, ToolServer, Toolbox};
@@ -160,6 +161,11 @@ impl Toolbox for CombinedToolbox {
 
     fn missing_servers(&self) -> Vec<MissingServer> {
         self.members.iter().flat_map(|member| member.toolbox.missing_servers()).collect()
+    }
+
+    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
+        let members = self.members.iter().map(|member| member.toolbox.started(servers));
+        Box::pin(join_all(members).map(|_| ()))
     }
 
     fn changes(&self) -> Option<BoxStream<'static, ()>> {

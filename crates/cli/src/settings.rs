@@ -32,7 +32,7 @@ pub(crate) struct GatewayConfig {
     /// The address and the port; `--listen` has precedence.
     pub(crate) listen: Option<String>,
     /// Keys of clients, by name.
-    pub(crate) keys: BTreeMap<String, Secret>,
+    pub(crate) keys: BTreeMap<String, ClientKey>,
     /// Names of this server, besides its address.
     pub(crate) hosts: Vec<String>,
     /// Origins of web pages that may use the gateway.
@@ -50,6 +50,39 @@ pub(crate) struct GatewayConfig {
     /// Whether requests may refer to data that the provider has stored.
     pub(crate) provider_state: Option<bool>,
     pub(crate) limits: toolwire_gateway::GatewayLimits,
+}
+
+/// A key of a client.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a key, or an object with `key` and `providerState`")]
+pub(crate) enum ClientKey {
+    Plain(Secret),
+    WithRights(KeyWithRights),
+}
+
+/// A key and its rights.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct KeyWithRights {
+    pub(crate) key: Secret,
+    /// Whether requests with this key may refer to data that the provider has stored.
+    #[serde(default)]
+    pub(crate) provider_state: Option<bool>,
+}
+
+impl ClientKey {
+    pub(crate) fn secret(&self) -> &Secret {
+        match self {
+            ClientKey::Plain(key) | ClientKey::WithRights(KeyWithRights { key, .. }) => key,
+        }
+    }
+
+    pub(crate) fn provider_state(&self) -> Option<bool> {
+        match self {
+            ClientKey::Plain(_) => None,
+            ClientKey::WithRights(rights) => rights.provider_state,
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]

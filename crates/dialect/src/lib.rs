@@ -38,7 +38,7 @@ pub use check::check_definition;
 pub use client::{
     ApprovalResponse, ClientError, ClientEvent, ClientRequest, ErrorKind, HostedApproval, HostedServer,
     InvalidRequest, Problem, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent, ToolFilter,
-    ToolForm, ToolReference,
+    ToolForm, ToolReference, runs_at_provider,
 };
 pub use convert::{Conversion, ReadError, convert};
 pub use dialect::{Dialect, Family, UnknownDialect};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::HeaderMap;
 use http::header::HeaderValue;
 use toolwire_agent::{Agent, AgentSettings, Run};
@@ -12,16 +12,26 @@ use toolwire_dialect::{ClientRequest, ErrorKind, Family, ResponseWriter, ToolRef
 
 use crate::exchange::{Exchange, ExchangeContext};
 use crate::fixed_tools::FixedTools;
+use crate::forward::Body;
 use crate::gateway::{Caller, Inner};
 use crate::hosted::{self, NamedServers};
 use crate::items::ClientItems;
+use crate::large_bodies::is_large;
 use crate::prepare::Prepared;
-use crate::response::{DROPPED, Failure, HttpResponse};
+use crate::response::{DROPPED, Failure, HttpResponse, UNAVAILABLE};
 use crate::response_in_progress::ResponseInProgress;
 use crate::tools::{ToolSelection, add_rules_of_renamed};
 
 /// The user's message of a request that has only instructions. OpenAI accepts such a request, and other APIs need a message.
 const ONLY_INSTRUCTIONS: &str = "(the conversation begins with your message)";
+
+/// How a request is handled.
+enum Plan {
+    /// The provider gets it.
+    Forward(BoxFuture<'static, Result<HttpResponse, Failure>>),
+    /// The gateway runs it.
+    Run(Box<Prepared>),
+}
 
 impl Inner {
     /// Handles a request to a model.
@@ -30,15 +40,28 @@ impl Inner {
         family: Family,
         caller: Caller,
         headers: &HeaderMap,
-        body: Bytes,
+        body: Body,
     ) -> Result<HttpResponse, Failure> {
-        let body = crate::forward::Body::read(body)?;
-        self.check_provider_state(&caller.principal, &body)?;
-        if let Some(forward) = self.straight_through(family, &caller, headers, &body)? {
-            return forward.await;
-        }
-        let mut prepared = self.prepare(family, &caller.principal, headers, &body)?;
+        let (caller, plan) = match is_large(body.len()) {
+            false => {
+                let plan = self.plan(family, &caller, headers, &body);
+                (caller, plan)
+            }
+            true => {
+                let (inner, headers) = (self.clone(), headers.clone());
+                let read = move || {
+                    let plan = inner.plan(family, &caller, &headers, &body);
+                    (caller, plan)
+                };
+                self.large_bodies.run(read).await?
+            }
+        };
+        let mut prepared = match plan? {
+            Plan::Forward(forward) => return forward.await,
+            Plan::Run(prepared) => *prepared,
+        };
         prepared.head.request_id.clone_from(&caller.request_id);
+        self.wait_for_servers(&caller, &prepared.client, &prepared.options.selection).await;
         prepared.named =
             self.name_servers(family, &caller, &prepared.client, &prepared.options.selection).await?;
         let dropped = bounded_list(&prepared.dropped);
@@ -50,6 +73,7 @@ impl Inner {
             .then(|| ClientItems { items: self.items.clone(), principal: caller.principal.clone() });
         let request_id = caller.request_id.clone();
         let exchange = self.start(family, caller, prepared)?;
+        let unavailable = bounded_list(&exchange.unavailable_servers());
         let heartbeat = self.settings.limits.heartbeat;
         let response =
             ResponseInProgress { exchange, writer, heartbeat, request_id, items, unsent: Vec::new() };
@@ -60,12 +84,29 @@ impl Inner {
         let of_response = response.headers().get(DROPPED).and_then(|names| names.to_str().ok());
         let dropped = [Some(&*dropped).filter(|names| !names.is_empty()), of_response];
         let dropped = dropped.into_iter().flatten().collect::<Vec<_>>().join(", ");
-        if let Ok(value) = HeaderValue::from_str(&dropped)
-            && !value.is_empty()
-        {
-            response.headers_mut().insert(DROPPED, value);
+        for (name, list) in [(DROPPED, dropped), (UNAVAILABLE, unavailable)] {
+            if let Ok(value) = HeaderValue::from_str(&list)
+                && !value.is_empty()
+            {
+                response.headers_mut().insert(name, value);
+            }
         }
         Ok(response)
+    }
+
+    /// Reads a request, and decides how it is handled.
+    fn plan(
+        &self,
+        family: Family,
+        caller: &Caller,
+        headers: &HeaderMap,
+        body: &Body,
+    ) -> Result<Plan, Failure> {
+        self.check_provider_state(&caller.principal, body)?;
+        Ok(match self.straight_through(family, caller, headers, body)? {
+            Some(forward) => Plan::Forward(forward),
+            None => Plan::Run(Box::new(self.prepare(family, &caller.principal, headers, body)?)),
+        })
     }
 
     /// Starts the run of a request.
@@ -213,7 +254,7 @@ fn omit_thinking(settings: &mut AgentSettings, messages: &[Arc<Message>]) {
 }
 
 /// Joins names that a client sent, up to a length that fits into a header. Characters that a header cannot have are replaced.
-fn bounded_list(names: &[String]) -> String {
+pub(crate) fn bounded_list(names: &[String]) -> String {
     const MAX_BYTES: usize = 1024;
     let mut list = String::new();
     let in_header = |character: char| if character.is_ascii_graphic() { character } else { '?' };

@@ -42,6 +42,8 @@ pub(crate) struct Exchange {
     context: ExchangeContext,
     /// The client's labels of servers.
     labels: BTreeMap<String, String>,
+    /// The labels of servers that the request names and that are unavailable.
+    unavailable: Vec<String>,
     /// Whether the tools of the agent are only for this run.
     owns_tools: bool,
     /// The messages before this response.
@@ -62,6 +64,8 @@ pub(crate) struct Exchange {
     earlier_usage: Usage,
     /// Whether a tool of a server was called, so that the request must not be repeated.
     has_called: bool,
+    /// Whether the client has got a part of the response.
+    has_begun: bool,
     /// Whether the model was asked for a final response after a limit was reached.
     is_last_request: bool,
 }
@@ -88,6 +92,7 @@ impl Exchange {
             ready: VecDeque::new(),
             context,
             labels: BTreeMap::new(),
+            unavailable: Vec::new(),
             owns_tools: false,
             history,
             messages: Vec::new(),
@@ -97,6 +102,7 @@ impl Exchange {
             usage: Usage::default(),
             run_usage: Usage::default(),
             has_called: false,
+            has_begun: false,
             is_last_request: false,
         }
     }
@@ -125,14 +131,32 @@ impl Exchange {
             let entries: Vec<Tool> = tools.tools().iter().filter(is_of_server).map(original).collect();
             self.ready.push_back(ClientEvent::ServerTools { server: label, tools: entries.into() });
         }
+        self.unavailable = unavailable.iter().map(|(label, _)| label.clone()).collect();
         let event = |(server, reason)| ClientEvent::ServerUnavailable { server, reason };
         self.ready.extend(unavailable.into_iter().map(event));
         self
     }
 
+    /// Returns the servers whose tools the request may use, and that are unavailable now.
+    pub(crate) fn unavailable_servers(&self) -> Vec<String> {
+        let mut names = self.unavailable.clone();
+        for missing in self.agent.tools().missing_servers() {
+            let name = self.label(missing.server);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// Whether a tool of a server was called.
     pub(crate) fn has_called(&self) -> bool {
         self.has_called
+    }
+
+    /// Records that a part of the response is sent to the client.
+    pub(crate) fn begin(&mut self) {
+        self.has_begun = true;
     }
 
     /// Returns the next event; the last one is `Done` or `Failed`. It is safe to drop the future.
@@ -183,9 +207,10 @@ impl Exchange {
                 self.arguments.insert(id, arguments);
             }
             AgentEvent::CallFinished { id, name, result, .. } => self.show_call(&id, &name, result),
-            // The client would time out before the retry. Once the response has begun, heartbeats prevent that.
+            // The client would time out before the retry. Once a part of the response was sent, heartbeats prevent that, but
+            // before the first message, a late response is still useless.
             AgentEvent::Retrying { after, error, .. }
-                if self.messages.is_empty()
+                if (self.messages.is_empty() || !self.has_begun)
                     && self.context.client_deadline.is_some_and(|end| Instant::now() + after >= end) =>
             {
                 self.fail(model_error(&error));

@@ -64,6 +64,10 @@ impl Toolbox for FixedTools {
         self.tools.missing_servers()
     }
 
+    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
+        self.tools.started(servers)
+    }
+
     fn call<'a>(
         &'a self,
         tool: &'a str,

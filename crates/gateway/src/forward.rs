@@ -6,26 +6,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::timeout_at;
 use toolwire_contract::ModelError;
-use toolwire_dialect::{ApiSupport, ClientError, ErrorKind, Family};
+use toolwire_dialect::{ApiSupport, ClientError, ErrorKind, Family, runs_at_provider};
 
 use crate::body_scan::BodyFacts;
 use crate::catalog::{ForwardedBody, ForwardedRequest, ServedModel, Upstream};
+use crate::complete::bounded_list;
 use crate::forwarded_events::{Events, pass_on, run_timeout_error};
 use crate::gateway::{Caller, Inner};
 use crate::keys::Principal;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
-use crate::top_level::{InvalidBody, TopLevel};
+use crate::top_level::{InvalidBody, MAX_VALUES, TopLevel};
 
 /// Headers of Anthropic's clients that the provider gets.
-const SENT: [&str; 2] = ["anthropic-version", "anthropic-beta"];
+const SENT: [&str; 2] = ["anthropic-version", BETA];
+
+/// The header with the names of Anthropic's features in development that a request uses. It can be there several times.
+pub(crate) const BETA: &str = "anthropic-beta";
 
 /// Response headers of the provider that the client gets, in addition to those for rate limits.
 const RECEIVED: [&str; 6] = [
@@ -38,6 +43,12 @@ const RECEIVED: [&str; 6] = [
 ];
 const RECEIVED_PREFIXES: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimit-"];
 
+/// The response header with the type of the client's tool because of which the servers' tools were not added.
+const SERVERS_OMITTED: &str = "x-toolwire-servers-omitted";
+
+/// Bodies with more values and keys than this count with the memory of the parsed values.
+const MANY_VALUES: usize = 10_000;
+
 /// A body, and the positions of its top-level fields.
 pub(crate) struct Body {
     bytes: Bytes,
@@ -46,8 +57,20 @@ pub(crate) struct Body {
 
 impl Body {
     pub(crate) fn read(bytes: Bytes) -> Result<Body, Failure> {
-        let fields = TopLevel::scan(&bytes).map_err(invalid_body)?;
+        let fields = TopLevel::scan(&bytes, MAX_VALUES).map_err(invalid_body)?;
         Ok(Body { bytes, fields })
+    }
+
+    /// Returns the size in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Estimates the memory for the body and for what is parsed from it.
+    pub(crate) fn estimated_bytes(&self) -> usize {
+        let values = self.fields.values();
+        let parsed = if values > MANY_VALUES { values.saturating_mul(size_of::<Value>()) } else { 0 };
+        self.len().max(parsed)
     }
 
     /// Returns the JSON text.
@@ -149,14 +172,27 @@ impl Inner {
             return Ok(None);
         }
         let selection = RequestOptions::take(headers, &mut Map::new())?.selection;
-        if !selection.is_none() && !self.agent(&served, selection)?.tools().tools().is_empty() {
-            return Ok(None);
+        let mut omitted = None;
+        if !selection.is_none() {
+            // The model and the client are told about unavailable servers, which a forwarded request cannot do. If the server
+            // is starting, the request waits for it.
+            let mut missing = self.tools.missing_servers().into_iter();
+            if missing.any(|missing| selection.includes_server(&missing.server))
+                || !self.agent(&served, selection)?.tools().tools().is_empty()
+            {
+                // A response that the gateway writes cannot contain the calls of tools that the provider runs.
+                omitted = provider_tool(family, body.raw("tools").unwrap_or_default());
+                if omitted.is_none() {
+                    return Ok(None);
+                }
+            }
         }
         let Some(upstream) = served.upstream.clone() else { return Ok(None) };
         // The scan of the top level compares bytes. This one parses the whole body, so it finds escaped and nested keys too.
         let facts = body.facts()?;
         // Clients that share the account could read reasoning of each other; the tool loop does not send it.
-        let has_foreign_reasoning = facts.has_stored_reasoning && !self.settings.allows_provider_state();
+        let has_foreign_reasoning =
+            facts.has_stored_reasoning && !self.settings.allows_provider_state(principal);
         if facts.names_servers || facts.has_options || has_foreign_reasoning {
             return Ok(None);
         }
@@ -173,7 +209,14 @@ impl Inner {
             request_id: caller.request_id.clone(),
             deadline: caller.deadline,
         };
-        Ok(Some(forward.send(upstream, request).boxed()))
+        let forwarded = forward.send(upstream, request);
+        Ok(Some(match omitted {
+            None => forwarded.boxed(),
+            Some(type_name) => {
+                let reason = HeaderValue::from_str(&bounded_list(&[type_name]));
+                forwarded.map_ok(|response| with_header(response, SERVERS_OMITTED, reason.ok())).boxed()
+            }
+        }))
     }
 
     /// Sends a request to a path that the gateway does not implement, such as `embeddings`.
@@ -181,9 +224,8 @@ impl Inner {
         &self,
         path: &'static str,
         caller: &Caller,
-        body: Bytes,
+        body: Body,
     ) -> Result<HttpResponse, Failure> {
-        let body = Body::read(body)?;
         let name = body.model().ok_or_else(|| Failure::invalid("model", "`model` is required"))?;
         let served = self.find_model(&name)?;
         let upstream = served.upstream.clone().filter(|_| is_openai(&served)).ok_or_else(|| {
@@ -206,7 +248,7 @@ impl Inner {
 
     /// Rejects references to data that the provider has stored, if clients with different keys share one account.
     pub(crate) fn check_provider_state(&self, principal: &Principal, body: &Body) -> Result<(), Failure> {
-        if self.settings.allows_provider_state() {
+        if self.settings.allows_provider_state(principal) {
             return Ok(());
         }
         let facts = body.facts()?;
@@ -225,8 +267,29 @@ impl Inner {
 
 /// Returns the client's headers that are sent to a provider with the same API.
 pub(crate) fn sent_headers(family: Family, headers: &HeaderMap) -> Vec<(&'static str, String)> {
-    let sent = |name: &'static str| Some((name, headers.get(name)?.to_str().ok()?.to_owned()));
+    let sent = |name: &'static str| {
+        let values: Vec<&str> =
+            headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+        (!values.is_empty()).then(|| (name, values.join(",")))
+    };
     SENT.into_iter().filter(|_| family == Family::Anthropic).filter_map(sent).collect()
+}
+
+/// Returns the type of the first tool that the provider runs itself.
+fn provider_tool(family: Family, tools: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct ClientTool {
+        #[serde(default, rename = "type")]
+        type_name: Option<String>,
+    }
+    let tools: Vec<ClientTool> = serde_json::from_slice(tools).ok()?;
+    let mut types = tools.into_iter().filter_map(|tool| tool.type_name);
+    types.find(|type_name| runs_at_provider(family, type_name))
+}
+
+fn with_header(mut response: HttpResponse, name: &'static str, value: Option<HeaderValue>) -> HttpResponse {
+    response.headers_mut().extend(value.map(|value| (HeaderName::from_static(name), value)));
+    response
 }
 
 fn is_openai(served: &ServedModel) -> bool {
@@ -333,7 +396,7 @@ impl Forward {
 
 /// Removes the provider's keys from a complete response that is an error, or contains one.
 fn redacted(body: Bytes, upstream: &dyn Upstream) -> Bytes {
-    let fields = TopLevel::scan(&body).ok();
+    let fields = TopLevel::scan(&body, usize::MAX).ok();
     let error = fields.as_ref().and_then(|fields| fields.get("error"));
     if error.is_none_or(|error| body[error.value.clone()] == *b"null") {
         return body;

@@ -20,10 +20,12 @@ use crate::admission::Admission;
 use crate::body;
 use crate::catalog::{ModelCatalog, ServedModel};
 use crate::failed_keys::FailedKeys;
+use crate::forward::Body as RequestBody;
 use crate::hidden_rounds::HiddenRounds;
 use crate::ids::random_id;
 use crate::items::Items;
 use crate::keys::Principal;
+use crate::large_bodies::{LargeBodies, is_large};
 use crate::origin::OriginPolicy;
 use crate::paused_runs::PausedRuns;
 use crate::request_servers::{NoRequestServers, RequestServers};
@@ -45,7 +47,8 @@ const CORS_HEADERS: &str = "authorization, content-type, x-api-key, anthropic-ve
     x-stainless-helper-method";
 
 /// Response headers that web pages may read, in addition to those that browsers always allow.
-const EXPOSED_HEADERS: &str = "x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, x-toolwire-dropped, \
+const EXPOSED_HEADERS: &str = "x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, x-toolwire-dropped, x-toolwire-unavailable, \
+    x-toolwire-servers-omitted, \
     x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, \
     x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
 
@@ -63,6 +66,7 @@ pub(crate) struct Inner {
     pub(crate) items: Arc<Items>,
     pub(crate) checked_tools: CheckedTools,
     pub(crate) origins: OriginPolicy,
+    pub(crate) large_bodies: LargeBodies,
     admission: Admission,
     failed_keys: FailedKeys,
     /// Agents by model and selection of tools, so that their catalogs are computed once.
@@ -92,6 +96,7 @@ impl Gateway {
             items: Arc::new(Items::new(limits, has_several_keys)),
             checked_tools: CheckedTools::default(),
             origins: OriginPolicy::new(&settings.hosts, &settings.origins),
+            large_bodies: LargeBodies::default(),
             admission: Admission::new(limits, has_several_keys),
             failed_keys: FailedKeys::default(),
             agents: Mutex::default(),
@@ -171,6 +176,11 @@ impl Inner {
         let body = body::read(&parts.headers, body, limits, &mut room).await?;
         *has_unread_body = false;
         let admitted = self.admission.enter(&principal)?;
+        let body = match is_large(body.len()) {
+            true => self.large_bodies.run(|| RequestBody::read(body)).await??,
+            false => RequestBody::read(body)?,
+        };
+        room.grow_to(body.estimated_bytes().min(limits.body_bytes))?;
         let caller = Caller {
             principal,
             request_id: request_id.to_owned(),
@@ -179,7 +189,9 @@ impl Inner {
         };
         let response = match route {
             Route::Complete(family) => self.complete(family, caller, &parts.headers, body).await,
-            Route::CountTokens => self.count_tokens(&caller.principal, &parts.headers, &body),
+            Route::CountTokens(family) => {
+                self.count_tokens(family, caller.principal, parts.headers, body).await
+            }
             Route::PassThrough(path) => self.pass_through(path, &caller, body).await,
             Route::Models | Route::Model(_) | Route::Health | Route::Ready => {
                 Err(Failure::new(ErrorKind::NotFound, "unknown path"))

@@ -105,6 +105,39 @@ impl Inner {
         Ok(NamedServers { filters: found.filters, tools, unavailable: found.unavailable })
     }
 
+    /// Waits until the servers that a request may use have started, for a limited time. A server that starts later, or fails to
+    /// start, is unavailable to the request.
+    pub(crate) async fn wait_for_servers(
+        &self,
+        caller: &Caller,
+        client: &ClientRequest,
+        selection: &ToolSelection,
+    ) {
+        let mut missing = self.tools.missing_servers();
+        let urls = &self.settings.server_urls;
+        missing.retain(|missing| {
+            let is_named = |hosted: &HostedServer| match server_source(hosted, urls) {
+                ServerSource::Configured(name) => name == missing.server,
+                ServerSource::Url(_) => false,
+            };
+            missing.is_starting
+                && selection.includes_server(&missing.server)
+                && (client.hosted_servers.is_empty() || client.hosted_servers.iter().any(is_named))
+        });
+        if missing.is_empty() {
+            return;
+        }
+        let starting: Vec<String> = missing.into_iter().map(|missing| missing.server).collect();
+        let now = Instant::now();
+        let deadlines = [Some(caller.deadline), caller.client_deadline].into_iter().flatten();
+        // Half of the time until the deadline is left for the response.
+        let until = deadlines.map(|deadline| deadline.saturating_duration_since(now) / 2).min();
+        let longest = self.settings.limits.server_start_timeout;
+        let longest = until.map_or(longest, |until| until.min(longest));
+        // A server that does not start in time is reported as unavailable.
+        let _ = tokio::time::timeout(longest, self.tools.started(&starting)).await;
+    }
+
     /// Returns the filters of the servers that a request names, without connecting to them.
     pub(crate) fn server_filters(
         &self,

@@ -39,6 +39,9 @@ struct Key {
     name: Arc<str>,
     digest: Digest,
     length: usize,
+    /// Whether requests with this key may refer to data that the provider has stored; `None` if the setting for all keys
+    /// decides.
+    provider_state: Option<bool>,
 }
 
 /// A hash of a key. It does not implement `PartialEq`: the duration of such a comparison would reveal how many bytes match.
@@ -57,9 +60,23 @@ impl Keys {
 
     /// Adds a key with a name for logs. Clients with different keys are isolated from each other, even if the names are the same.
     #[must_use]
-    pub fn with(mut self, name: &str, key: &str) -> Keys {
-        self.0.push(Key { name: name.into(), digest: Digest::of(key.as_bytes()), length: key.len() });
+    pub fn with(self, name: &str, key: &str) -> Keys {
+        self.with_rights(name, key, None)
+    }
+
+    /// Like [`Keys::with`], with a right of the key: whether its requests may refer to data that the provider has stored.
+    /// It replaces [`GatewaySettings::provider_state`](crate::GatewaySettings::provider_state).
+    #[must_use]
+    pub fn with_rights(mut self, name: &str, key: &str, provider_state: Option<bool>) -> Keys {
+        let digest = Digest::of(key.as_bytes());
+        self.0.push(Key { name: name.into(), digest, length: key.len(), provider_state });
         self
+    }
+
+    /// Returns whether requests of a caller may refer to data that the provider has stored, if the key decides it.
+    pub(crate) fn provider_state(&self, principal: &Principal) -> Option<bool> {
+        let (position, _) = principal.key.as_ref()?;
+        self.0.get(*position)?.provider_state
     }
 
     pub fn is_empty(&self) -> bool {
@@ -177,6 +194,29 @@ pub(crate) mod tests {
         ] {
             assert_eq!(verdict(wrong), Err(Unauthenticated), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_key_may_have_its_own_right_to_stored_data() {
+        let keys = Keys::default().with("one", "a").with_rights("two", "b", Some(true)).with_rights(
+            "three",
+            "c",
+            Some(false),
+        );
+        let settings = |provider_state| {
+            let keys = keys.clone();
+            crate::GatewaySettings { keys, provider_state, ..crate::GatewaySettings::default() }
+        };
+        let rights = |setting: Option<bool>| {
+            ["a", "b", "c"].map(|key| {
+                let headers = HeaderMap::from_iter([(API_KEY, HeaderValue::from_static(key))]);
+                let caller = keys.authenticate(&headers).expect("a valid key");
+                settings(setting).allows_provider_state(&caller)
+            })
+        };
+        assert_eq!(rights(None), [false, true, false]);
+        assert_eq!(rights(Some(true)), [true, true, false]);
+        assert_eq!(rights(Some(false)), [false, true, false]);
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! The list of models, and the estimate of a request's tokens.
 
+use std::sync::Arc;
+
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use toolwire_contract::estimate_tokens;
-use toolwire_dialect::Family;
+use toolwire_dialect::{Family, runs_at_provider};
 
 use crate::forward::Body;
 use crate::gateway::Inner;
 use crate::keys::Principal;
+use crate::large_bodies::is_large;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, json as json_response};
 use crate::routes::Route;
@@ -32,27 +35,70 @@ impl Inner {
 
     /// Estimates the tokens of a request, with the tools that the gateway adds. Clients ask often, so nothing is sent to
     /// the provider, and servers that the request names by URL are not connected: their tools do not count.
-    pub(crate) fn count_tokens(
+    pub(crate) async fn count_tokens(
+        self: &Arc<Inner>,
+        family: Family,
+        principal: Principal,
+        headers: HeaderMap,
+        body: Body,
+    ) -> Result<HttpResponse, Failure> {
+        if !is_large(body.len()) {
+            return self.count(family, &principal, &headers, &body);
+        }
+        let inner = self.clone();
+        self.large_bodies.run(move || inner.count(family, &principal, &headers, &body)).await?
+    }
+
+    fn count(
         &self,
+        family: Family,
         principal: &Principal,
         headers: &HeaderMap,
-        body: &[u8],
+        body: &Body,
     ) -> Result<HttpResponse, Failure> {
-        let mut body = Body::read(body.to_vec().into())?.to_object()?;
+        let mut body = body.to_object()?;
         let mut options = RequestOptions::take(headers, &mut body)?;
-        // `read_request` requires `max_tokens`, but requests to count tokens do not have it.
-        body.entry("max_tokens").or_insert(json!(1));
-        let client = self.read_within_limits(Family::Anthropic, body)?;
+        let provider_tools = take_provider_tools(family, &mut body);
+        match family {
+            // `read_request` requires `max_tokens`, but requests to count tokens do not have it.
+            Family::Anthropic => {
+                body.entry("max_tokens").or_insert(json!(1));
+            }
+            _ => self.items.resolve(principal, &mut body)?,
+        }
+        let client = self.read_within_limits(family, body)?;
         let served = self.find_model(&client.model)?;
         options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
         options.selection.hosted = self.server_filters(principal, &client.hosted_servers)?;
         let tools = self.agent(&served, options.selection)?.tools().tools();
         let request = &client.request;
-        let mut tokens = request.instructions.as_deref().map_or(0, estimate_tokens);
+        let tools = if provider_tools.is_empty() { tools } else { Arc::default() };
+        let mut tokens = provider_tools.iter().map(|tool| estimate_tokens(&tool.to_string())).sum::<u64>();
+        tokens += request.instructions.as_deref().map_or(0, estimate_tokens);
         tokens += request.tools.iter().chain(tools.iter()).map(|tool| tool.estimated_tokens()).sum::<u64>();
         tokens += request.messages.iter().map(|message| message.estimated_tokens()).sum::<u64>();
-        Ok(json_response(StatusCode::OK, &json!({"input_tokens": tokens})))
+        let count = match family {
+            Family::Anthropic => json!({"input_tokens": tokens}),
+            _ => json!({"object": "response.input_tokens", "input_tokens": tokens}),
+        };
+        Ok(json_response(StatusCode::OK, &count))
     }
+}
+
+/// Removes the tools that the provider runs itself. The servers' tools are not added to them.
+fn take_provider_tools(family: Family, body: &mut Map<String, Value>) -> Vec<Value> {
+    let Some(Value::Array(tools)) = body.get_mut("tools") else { return Vec::new() };
+    let is_of_provider = |tool: &Value| {
+        tool.get("type").and_then(Value::as_str).is_some_and(|name| runs_at_provider(family, name))
+    };
+    let (removed, kept): (Vec<Value>, Vec<Value>) =
+        std::mem::take(tools).into_iter().partition(is_of_provider);
+    *tools = kept;
+    if !removed.is_empty() {
+        // It may name one of them.
+        body.shift_remove("tool_choice");
+    }
+    removed
 }
 
 /// Returns a list with the fields of both OpenAI's and Anthropic's format.

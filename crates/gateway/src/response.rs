@@ -20,6 +20,9 @@ pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-re
 /// Lists parameters of a request, and parts of its response, that could not be converted.
 pub(crate) const DROPPED: HeaderName = HeaderName::from_static("x-toolwire-dropped");
 
+/// The header that lists the selected servers that are unavailable.
+pub(crate) const UNAVAILABLE: HeaderName = HeaderName::from_static("x-toolwire-unavailable");
+
 /// The body of a response.
 pub(crate) enum ResponseBody {
     Whole(Bytes),

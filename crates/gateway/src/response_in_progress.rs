@@ -72,6 +72,7 @@ impl ResponseInProgress {
                 }
             }
         }
+        self.exchange.begin();
         let ticks = interval_at(Instant::now() + self.heartbeat, self.heartbeat);
         let state = (self, ticks, Some(chunk));
         Ok(events(stream::unfold(state, |(mut response, mut ticks, first)| async move {
@@ -162,7 +163,8 @@ impl ResponseInProgress {
     /// of the Responses API can contain the error. With the other APIs, the connection is closed, and clients repeat the
     /// request. After a tool was called they must not do this: then the body is an error, which clients cannot read as a
     /// response.
-    fn padded(self, family: Family) -> HttpResponse {
+    fn padded(mut self, family: Family) -> HttpResponse {
+        self.exchange.begin();
         let ticks = interval_at(Instant::now(), self.heartbeat);
         let body = stream::unfold(Padded::Waiting(self, ticks), move |state| async move {
             let (mut response, mut ticks) = match state {

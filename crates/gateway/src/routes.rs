@@ -11,7 +11,8 @@ use crate::response::Failure;
 pub(crate) enum Route {
     /// A request to a model.
     Complete(Family),
-    CountTokens,
+    /// An estimate of the tokens of a request.
+    CountTokens(Family),
     Models,
     /// The model with this name.
     Model(String),
@@ -34,11 +35,12 @@ pub struct RouteInfo {
 
 type NewRoute = fn(&str) -> Route;
 
-const ROUTES: [(RouteInfo, NewRoute); 13] = [
+const ROUTES: [(RouteInfo, NewRoute); 14] = [
     post("/v1/chat/completions", |_| Route::Complete(Family::OpenAiChat)),
     post("/v1/responses", |_| Route::Complete(Family::OpenAiResponses)),
     post("/v1/messages", |_| Route::Complete(Family::Anthropic)),
-    post("/v1/messages/count_tokens", |_| Route::CountTokens),
+    post("/v1/messages/count_tokens", |_| Route::CountTokens(Family::Anthropic)),
+    post("/v1/responses/input_tokens", |_| Route::CountTokens(Family::OpenAiResponses)),
     get("/v1/models", false, |_| Route::Models),
     get("/v1/models/{model}", false, |rest| {
         Route::Model(percent_decode_str(rest).decode_utf8_lossy().into_owned())
@@ -52,6 +54,10 @@ const ROUTES: [(RouteInfo, NewRoute); 13] = [
     get("/healthz", true, |_| Route::Health),
     get("/readyz", true, |_| Route::Ready),
 ];
+
+/// Paths of OpenAI's API whose requests are forms with files. The gateway forwards only JSON.
+const WITH_FILES: [&str; 4] =
+    ["/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/edits", "/v1/images/variations"];
 
 const fn post(path: &'static str, route: NewRoute) -> (RouteInfo, NewRoute) {
     (RouteInfo { method: "POST", path, is_public: false }, route)
@@ -104,6 +110,9 @@ fn unknown_path(path: &str) -> String {
     }
     if exists(&format!("/v1{path}")) {
         return format!("unknown path `{path}`: add `/v1` to the base URL");
+    }
+    if WITH_FILES.contains(&path) {
+        return format!("`{path}` is not supported: the gateway forwards only requests with a JSON body");
     }
     format!("unknown path `{path}`")
 }
@@ -162,5 +171,9 @@ mod tests {
         assert!(message(Method::POST, "/v1/messages/").contains("remove the `/`"));
         assert!(message(Method::POST, "/chat/completions").contains("add `/v1` to the base URL"));
         assert_eq!(message(Method::GET, "/x"), "unknown path `/x`");
+        assert_eq!(
+            message(Method::POST, "/v1/audio/transcriptions"),
+            "`/v1/audio/transcriptions` is not supported: the gateway forwards only requests with a JSON body"
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admission::{Counts, client_network};
+use crate::head_timer::HeadTimer;
 use crate::settings::{GatewayLimits, LimitError};
 use crate::{Gateway, OriginError};
 
@@ -97,14 +98,17 @@ impl Gateway {
         // Sends small events without the delay of Nagle's algorithm.
         let _ = stream.set_nodelay(true);
         let limits = &self.0.settings.limits;
-        let io = TokioIo::new(WriteLimited { stream, limit: limits.write_timeout, waiting: None });
+        let timer = HeadTimer::new(limits.header_timeout, limits.keep_alive_timeout);
+        let limit = limits.write_timeout;
+        let io = TokioIo::new(LimitedStream { stream, limit, waiting: None, timer: timer.clone() });
         let service =
             service_fn(
                 |request| async move { Ok::<_, Infallible>(self.handle(request, local, client).await) },
             );
         let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.header_timeout)
+            .timer(timer)
+            // The timer has the limits.
+            .header_read_timeout(limits.keep_alive_timeout)
             .max_header_size(MAX_HEADER_BYTES)
             .max_headers(MAX_HEADERS)
             .serve_connection(io, service);
@@ -146,15 +150,16 @@ async fn accept(
     }
 }
 
-/// A connection that fails if its client does not read for `limit`.
-struct WriteLimited {
+/// A connection that fails if its client does not read for `limit`. It tells the timer when bytes arrive.
+struct LimitedStream {
     stream: TcpStream,
     limit: Duration,
     /// Set while a write waits for the client.
     waiting: Option<Pin<Box<Sleep>>>,
+    timer: HeadTimer,
 }
 
-impl WriteLimited {
+impl LimitedStream {
     /// Returns the result of a write, or an error if the client has not read for too long.
     fn limit<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
@@ -170,17 +175,22 @@ impl WriteLimited {
     }
 }
 
-impl AsyncRead for WriteLimited {
+impl AsyncRead for LimitedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.timer.record_bytes();
+        }
+        read
     }
 }
 
-impl AsyncWrite for WriteLimited {
+impl AsyncWrite for LimitedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

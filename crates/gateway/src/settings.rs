@@ -12,6 +12,7 @@ use toolwire_agent::AgentSettings;
 use toolwire_contract::parse_duration;
 
 use crate::Keys;
+use crate::keys::Principal;
 
 /// The settings of a gateway. The defaults are for clients on the same machine.
 #[derive(Clone, Debug, Default)]
@@ -35,8 +36,9 @@ pub struct GatewaySettings {
 }
 
 impl GatewaySettings {
-    pub(crate) fn allows_provider_state(&self) -> bool {
-        self.provider_state.unwrap_or(self.keys.len() <= 1)
+    pub(crate) fn allows_provider_state(&self, principal: &Principal) -> bool {
+        let of_key = self.keys.provider_state(principal);
+        of_key.or(self.provider_state).unwrap_or(self.keys.len() <= 1)
     }
 }
 
@@ -62,9 +64,12 @@ pub struct GatewayLimits {
     /// The maximum size of what is stored for one key; by default a quarter of all if there are several keys.
     #[serde(deserialize_with = "optional_count")]
     pub state_bytes_per_key: Option<usize>,
-    /// The time to read the headers of a request.
+    /// The time to read the headers of a request, from its first byte.
     #[serde(deserialize_with = "duration")]
     pub header_timeout: Duration,
+    /// The time that a connection may be idle between two requests.
+    #[serde(deserialize_with = "duration")]
+    pub keep_alive_timeout: Duration,
     /// The time to read the first 30 KB of a body. Each further KB adds one second, up to 300 seconds.
     #[serde(deserialize_with = "duration")]
     pub body_timeout: Duration,
@@ -90,6 +95,9 @@ pub struct GatewayLimits {
     /// The time to connect to a server that a request names by URL, and to list its tools.
     #[serde(deserialize_with = "duration")]
     pub request_server_timeout: Duration,
+    /// The time that a request waits for servers that are starting.
+    #[serde(deserialize_with = "duration")]
+    pub server_start_timeout: Duration,
     /// The maximum duration of a run.
     #[serde(deserialize_with = "duration")]
     pub run_timeout: Duration,
@@ -169,6 +177,7 @@ impl Default for GatewayLimits {
             state_bytes: 256 * 1024 * 1024,
             state_bytes_per_key: None,
             header_timeout: Duration::from_secs(10),
+            keep_alive_timeout: Duration::from_secs(75),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
             connections: 16_384,
@@ -178,6 +187,7 @@ impl Default for GatewayLimits {
             tools: 1_024,
             request_servers: 8,
             request_server_timeout: Duration::from_secs(10),
+            server_start_timeout: Duration::from_secs(5),
             run_timeout: Duration::from_secs(600),
             calls_per_step: 32,
             calls: 128,
@@ -217,10 +227,10 @@ mod tests {
     #[test]
     fn limits_are_read() {
         let value = json!({
-            "bodyBytes": 1, "allBodiesBytes": 2, "headerTimeout": "500ms", "bodyTimeout": 2, "writeTimeout": "3s",
+            "bodyBytes": 1, "allBodiesBytes": 2, "headerTimeout": "500ms", "keepAliveTimeout": 12, "bodyTimeout": 2, "writeTimeout": "3s",
             "allBodiesBytesPerClient": 10, "stateBytes": 11, "stateBytesPerKey": 12,
             "connections": 4, "connectionsPerAddress": 5, "requests": 6, "requestsPerKey": 7, "tools": 0,
-            "requestServers": 10, "requestServerTimeout": 11,
+            "requestServers": 10, "requestServerTimeout": 11, "serverStartTimeout": 13,
             "callsPerStep": 12, "calls": 13,
             "runTimeout": "1h", "heartbeat": 8, "drain": 9,
         });
@@ -231,6 +241,7 @@ mod tests {
             state_bytes: 11,
             state_bytes_per_key: Some(12),
             header_timeout: Duration::from_millis(500),
+            keep_alive_timeout: Duration::from_secs(12),
             body_timeout: Duration::from_secs(2),
             write_timeout: Duration::from_secs(3),
             connections: 4,
@@ -240,6 +251,7 @@ mod tests {
             tools: 0,
             request_servers: 10,
             request_server_timeout: Duration::from_secs(11),
+            server_start_timeout: Duration::from_secs(13),
             run_timeout: Duration::from_secs(3_600),
             calls_per_step: 12,
             calls: 13,

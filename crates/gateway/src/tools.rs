@@ -84,6 +84,14 @@ impl ToolSelection {
         label.or(name).is_some_and(|name| matches_any(patterns, name))
     }
 
+    /// Whether tools of a server may be selected.
+    pub(crate) fn includes_server(&self, name: &str) -> bool {
+        let is_named = |filter: &HostedFilter| filter.server == name;
+        !self.is_none()
+            && self.selects_server(Some(name))
+            && (self.hosted.is_empty() || self.hosted.iter().any(is_named))
+    }
+
     fn selects_tool(&self, name: &str) -> bool {
         self.tools.as_ref().is_none_or(|patterns| matches_any(patterns, name))
     }
@@ -301,10 +309,12 @@ impl Toolbox for SelectedTools {
 
     fn missing_servers(&self) -> Vec<MissingServer> {
         let mut missing = self.tools.missing_servers();
-        missing.retain(|missing| {
-            !self.selection.is_none() && self.selection.selects_server(Some(&missing.server))
-        });
+        missing.retain(|missing| self.selection.includes_server(&missing.server));
         missing
+    }
+
+    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
+        self.tools.started(servers)
     }
 
     fn changes(&self) -> Option<BoxStream<'static, ()>> {

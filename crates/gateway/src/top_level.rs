@@ -12,6 +12,9 @@ use memchr::memchr2;
 /// The maximum nesting, which is also that of `serde_json`.
 const MAX_DEPTH: usize = 127;
 
+/// The maximum number of values and keys of a request. A parsed value takes up to a hundred times the memory of its text.
+pub(crate) const MAX_VALUES: usize = 1_000_000;
+
 /// Keys with a meaning in one of the APIs. Some parsers ignore case, so other spellings of these keys are refused.
 const KEYS: [&str; 34] = [
     "audio",
@@ -52,7 +55,11 @@ const KEYS: [&str; 34] = [
 
 /// The fields of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TopLevel(Vec<Field>);
+pub(crate) struct TopLevel {
+    fields: Vec<Field>,
+    /// The number of values and keys, including nested ones.
+    values: usize,
+}
 
 /// The positions of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +79,8 @@ pub(crate) enum InvalidBody {
     NotAnObject,
     #[error("the body is nested more than {MAX_DEPTH} levels deep")]
     TooDeep,
+    #[error("the body has more than {0} values and keys")]
+    TooManyValues(usize),
     #[error("the body has the key `{0}` more than once")]
     DuplicateKey(String),
     #[error("the body has the key `{0}`; write it as `{1}`")]
@@ -81,16 +90,18 @@ pub(crate) enum InvalidBody {
 }
 
 impl TopLevel {
-    /// Finds the fields of an object. The values are skipped without a check of their syntax.
-    pub(crate) fn scan(body: &[u8]) -> Result<TopLevel, InvalidBody> {
+    /// Finds the fields of an object with at most `max_values` values and keys. The values are skipped without a check of
+    /// their syntax.
+    pub(crate) fn scan(body: &[u8], max_values: usize) -> Result<TopLevel, InvalidBody> {
         let text = std::str::from_utf8(body).map_err(|_| syntax("it is not UTF-8"))?;
-        let mut scanner = Scanner { text, position: 0 };
+        let mut scanner = Scanner { text, position: 0, values: 0, max_values };
         if scanner.next_token() != Some(b'{') {
             return Err(match serde_json::from_str::<serde::de::IgnoredAny>(text) {
                 Ok(_) => InvalidBody::NotAnObject,
                 Err(error) => syntax(error),
             });
         }
+        scanner.count()?;
         let mut fields: Vec<Field> = Vec::new();
         let mut known = HashSet::new();
         scanner.position += 1;
@@ -117,13 +128,18 @@ impl TopLevel {
             }
         }
         match scanner.next_token() {
-            None => Ok(TopLevel(fields)),
+            None => Ok(TopLevel { fields, values: scanner.values }),
             Some(_) => Err(scanner.unexpected()),
         }
     }
 
+    /// Returns the number of values and keys, including nested ones.
+    pub(crate) fn values(&self) -> usize {
+        self.values
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&Field> {
-        self.0.iter().find(|field| field.name == name)
+        self.fields.iter().find(|field| field.name == name)
     }
 }
 
@@ -147,6 +163,9 @@ fn syntax(problem: impl ToString) -> InvalidBody {
 struct Scanner<'b> {
     text: &'b str,
     position: usize,
+    /// The number of values and keys so far.
+    values: usize,
+    max_values: usize,
 }
 
 impl<'b> Scanner<'b> {
@@ -164,6 +183,15 @@ impl<'b> Scanner<'b> {
                 syntax(format!("unexpected `{}` at byte {}", found.escape_default(), self.position))
             }
             None => syntax("unexpected end"),
+        }
+    }
+
+    /// Counts a value or a key.
+    fn count(&mut self) -> Result<(), InvalidBody> {
+        self.values += 1;
+        match self.values > self.max_values {
+            true => Err(InvalidBody::TooManyValues(self.max_values)),
+            false => Ok(()),
         }
     }
 
@@ -185,8 +213,9 @@ impl<'b> Scanner<'b> {
         Ok(key)
     }
 
-    /// Skips a string. The position must be that of its first quotation mark.
+    /// Skips a string, which is a value or a key. The position must be that of its first quotation mark.
     fn string(&mut self) -> Result<(), InvalidBody> {
+        self.count()?;
         let bytes = self.text.as_bytes();
         let mut position = self.position + 1;
         loop {
@@ -215,8 +244,15 @@ impl<'b> Scanner<'b> {
                         self.string()?;
                         continue;
                     }
-                    Some(b'{' | b'[') => depth += 1,
+                    Some(b'{' | b'[') => {
+                        self.count()?;
+                        depth += 1;
+                    }
                     Some(b'}' | b']') => depth -= 1,
+                    Some(byte) if is_part_of_word(byte) => {
+                        self.word()?;
+                        continue;
+                    }
                     Some(_) => {}
                     None => return Err(self.unexpected()),
                 }
@@ -228,18 +264,23 @@ impl<'b> Scanner<'b> {
                     return Err(InvalidBody::TooDeep);
                 }
             },
-            _ => {
-                let rest = &self.text.as_bytes()[start..];
-                let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-                let length = rest.iter().take_while(is_part).count();
-                if length == 0 {
-                    return Err(self.unexpected());
-                }
-                self.position += length;
-            }
+            byte if is_part_of_word(&byte) => self.word()?,
+            _ => return Err(self.unexpected()),
         }
         Ok(start..self.position)
     }
+
+    /// Skips a number, `true`, `false` or `null`.
+    fn word(&mut self) -> Result<(), InvalidBody> {
+        self.count()?;
+        let rest = &self.text.as_bytes()[self.position..];
+        self.position += rest.iter().take_while(|byte| is_part_of_word(byte)).count();
+        Ok(())
+    }
+}
+
+fn is_part_of_word(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
 }
 
 #[cfg(test)]
@@ -249,12 +290,12 @@ mod tests {
     use super::*;
 
     fn fields(body: &str) -> Result<Vec<(String, String)>, InvalidBody> {
-        let scanned = TopLevel::scan(body.as_bytes())?;
+        let scanned = TopLevel::scan(body.as_bytes(), usize::MAX)?;
         let field = |field: &Field| {
             assert_eq!(body[field.key.clone()], field.name);
             (field.name.clone(), body[field.value.clone()].to_owned())
         };
-        Ok(scanned.0.iter().map(field).collect())
+        Ok(scanned.fields.iter().map(field).collect())
     }
 
     #[test]
@@ -310,7 +351,42 @@ mod tests {
         assert!(fields(&nested(126)).is_ok());
         assert_eq!(fields(&nested(127)), Err(InvalidBody::TooDeep));
         assert!(serde_json::from_str::<serde_json::Value>(&nested(126)).is_ok());
-        assert!(matches!(TopLevel::scan(b"{\"a\":\"\xff\"}"), Err(InvalidBody::Syntax(_))));
+        assert!(matches!(TopLevel::scan(b"{\"a\":\"\xff\"}", MAX_VALUES), Err(InvalidBody::Syntax(_))));
+    }
+
+    /// Returns the number of values and keys.
+    fn count(value: &serde_json::Value) -> usize {
+        match value {
+            serde_json::Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
+            serde_json::Value::Object(map) => 1 + map.values().map(|value| 1 + count(value)).sum::<usize>(),
+            _ => 1,
+        }
+    }
+
+    #[test]
+    fn values_and_keys_are_counted() {
+        for (body, values) in [
+            ("{}", 1),
+            (r#"{"a":1}"#, 3),
+            (r#"{"a":"b", "c": [ ] , "d":{}}"#, 7),
+            (r#" {"a" :[0,-1.5e+3, true ,null,"x\"y"],"b":[[],{"c":{"d":[1]}}]} "#, 17),
+        ] {
+            let found = |max: usize| TopLevel::scan(body.as_bytes(), max).map(|scanned| scanned.values());
+            assert_eq!(found(values), Ok(values), "{body}");
+            assert_eq!(count(&serde_json::from_str(body).expect("JSON")), values, "{body}");
+            assert_eq!(found(values - 1), Err(InvalidBody::TooManyValues(values - 1)), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_request_has_at_most_a_million_values() {
+        // The body, its key and the array are counted too.
+        let scan = |elements: usize| {
+            let body = format!("{{\"a\":[{}]}}", vec!["0"; elements].join(","));
+            TopLevel::scan(body.as_bytes(), MAX_VALUES).map(|scanned| scanned.values())
+        };
+        assert_eq!(scan(999_997), Ok(1_000_000));
+        assert_eq!(scan(999_998), Err(InvalidBody::TooManyValues(1_000_000)));
     }
 
     proptest! {
@@ -325,6 +401,9 @@ mod tests {
                     let value: serde_json::Value = serde_json::from_str(value).expect("valid JSON");
                     prop_assert_eq!(&map[key], &value);
                 }
+                // The parser keeps one of several equal keys.
+                let scanned = TopLevel::scan(text.as_bytes(), usize::MAX).map_or(0, |scanned| scanned.values());
+                prop_assert!(scanned >= count(&serde_json::Value::Object(map)));
             }
         }
     }

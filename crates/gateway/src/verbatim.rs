@@ -8,8 +8,11 @@ use toolwire_contract::VerbatimRequest;
 use toolwire_dialect::{ClientError, ClientRequest, Family};
 
 use crate::catalog::ServedModel;
-use crate::forward::{Body, sent_headers};
+use crate::forward::{BETA, Body, sent_headers};
 use crate::response::Failure;
+
+/// The start of the names of Anthropic's versions of MCP servers in requests.
+const OWN_FEATURES: &str = "mcp-client-";
 
 /// Attaches the client's JSON text to a request if the provider has the client's API. Otherwise, a request with tools
 /// that only this API has is rejected.
@@ -34,10 +37,22 @@ pub(crate) fn attach(
     if let Some(verbatim) = &mut verbatim {
         remove_options(verbatim);
         verbatim.headers = sent_headers(family, headers);
+        remove_own_features(&mut verbatim.headers);
         verbatim.preceding_instructions = own_instructions.map(str::to_owned);
     }
     client.request.verbatim = verbatim.map(Arc::new);
     Ok(())
+}
+
+/// Removes the names of features that the gateway implements itself: the provider does not get the fields that need them.
+fn remove_own_features(headers: &mut Vec<(&'static str, String)>) {
+    for (_, value) in headers.iter_mut().filter(|(name, _)| *name == BETA) {
+        let names = value.split(',').map(str::trim);
+        let others: Vec<&str> =
+            names.filter(|name| !name.is_empty() && !name.starts_with(OWN_FEATURES)).collect();
+        *value = others.join(",");
+    }
+    headers.retain(|(_, value)| !value.is_empty());
 }
 
 /// Removes the options for the gateway itself.
@@ -52,4 +67,28 @@ fn remove_options(verbatim: &mut VerbatimRequest) {
         }
         _ => true,
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn features_of_the_gateway_itself_are_not_sent() {
+        let sent = |values: &[&'static str]| {
+            let values = values.iter().map(|value| ("anthropic-beta", HeaderValue::from_static(value)));
+            let headers: HeaderMap =
+                values.map(|(name, value)| (http::HeaderName::from_static(name), value)).collect();
+            let mut sent = sent_headers(Family::Anthropic, &headers);
+            remove_own_features(&mut sent);
+            sent
+        };
+        assert_eq!(sent(&["mcp-client-2025-11-20"]), []);
+        assert_eq!(
+            sent(&["a-2025-01-01, mcp-client-2025-04-04,b-2", "mcp-client-2026-09-15, c"]),
+            [(BETA, "a-2025-01-01,b-2,c".to_owned())]
+        );
+    }
 }

@@ -275,6 +275,49 @@ async fn slow_clients_end_and_others_are_served() {
     assert!(ended.is_ok(), "the connection is closed");
 }
 
+/// A connection may be idle for longer than a head may take, and is closed after its own time.
+#[tokio::test]
+async fn idle_connections_have_their_own_limit() {
+    let request =
+        |gateway: &TestGateway| format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", gateway.address);
+    let ask = async |stream: &mut TcpStream, request: &str| {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut received = Vec::new();
+        while !received.ends_with(b"}") {
+            assert_ne!(stream.read_buf(&mut received).await.unwrap(), 0, "the connection is open");
+        }
+        assert_eq!(status(&String::from_utf8(received).unwrap()), 200);
+    };
+    let mut settings = GatewaySettings::default();
+    settings.limits.header_timeout = Duration::from_secs(2);
+    settings.limits.keep_alive_timeout = Duration::from_secs(3_600);
+    let gateway = TestGateway::with(settings).await;
+    let request_line = request(&gateway);
+    let mut idle = TcpStream::connect(gateway.address).await.unwrap();
+    ask(&mut idle, &request_line).await;
+    // A connection that begins its second head and never ends it, and one that never begins its first head.
+    let mut slow = TcpStream::connect(gateway.address).await.unwrap();
+    ask(&mut slow, &request_line).await;
+    slow.write_all(b"GET /hea").await.unwrap();
+    let mut silent = TcpStream::connect(gateway.address).await.unwrap();
+    let mut received = Vec::new();
+    for stream in [&mut slow, &mut silent] {
+        let ended = tokio::time::timeout(TEST_TIMEOUT, stream.read_to_end(&mut received)).await;
+        assert!(ended.is_ok(), "the connection is closed");
+    }
+    // Meanwhile, the idle connection stays open.
+    ask(&mut idle, &request_line).await;
+
+    let mut settings = GatewaySettings::default();
+    settings.limits.header_timeout = Duration::from_secs(3_600);
+    settings.limits.keep_alive_timeout = Duration::from_millis(100);
+    let gateway = TestGateway::with(settings).await;
+    let mut idle = TcpStream::connect(gateway.address).await.unwrap();
+    ask(&mut idle, &request(&gateway)).await;
+    let ended = tokio::time::timeout(TEST_TIMEOUT, idle.read_to_end(&mut received)).await;
+    assert!(ended.is_ok(), "an idle connection is closed");
+}
+
 /// 51 and 52: requests whose end different servers could determine differently, and other protocols, are rejected.
 #[tokio::test]
 async fn ambiguous_requests_and_other_protocols_are_refused() {

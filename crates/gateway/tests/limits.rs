@@ -250,6 +250,14 @@ async fn a_retry_is_within_the_timeout_of_the_client() {
     }
     let response = ask(&gateway, &question("retry-in-an-hour"), &[("x-stainless-timeout", "7200")]).await;
     assert_eq!(response.status, 200, "the scripted model does not really wait");
+
+    // A client that waits for a whole response gets nothing before its timeout, in later rounds too.
+    let timeout = [("x-stainless-timeout", "600")];
+    let response = ask(&gateway, &question("late-retry"), &timeout).await;
+    assert_eq!((response.status, &response.headers["x-should-retry"]), (429, &"false".parse().unwrap()));
+    let mut streamed = question("late-retry");
+    streamed["stream"] = json!(true);
+    assert_eq!(ask(&gateway, &streamed, &timeout).await.status, 200, "a stream has heartbeats");
 }
 
 /// An error in a stream has the id of the request.

@@ -148,12 +148,18 @@ impl Hub {
 
     /// Waits until every server is ready or has failed at least once.
     pub async fn settled(&self) {
-        let waiting = self.state.servers.iter().map(|server| async {
+        self.wait_for(|_| true).await;
+        self.state.has_settled.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until each of these servers is ready or has failed at least once, and lists their tools.
+    async fn wait_for(&self, is_awaited: impl Fn(&Server) -> bool) {
+        let awaited = self.state.servers.iter().filter(|server| is_awaited(server));
+        let waiting = awaited.map(|server| async {
             let _ = server.watch().wait_for(|snapshot| snapshot.phase != Phase::Connecting).await;
         });
         join_all(waiting).await;
         self.state.refresh_tools();
-        self.state.has_settled.store(true, Ordering::Relaxed);
     }
 
     /// Returns the status of each server, in the order of the configuration.
@@ -356,7 +362,16 @@ impl Toolbox for Hub {
     }
 
     fn missing_servers(&self) -> Vec<MissingServer> {
-        self.missing(|server| server.snapshot().phase.unavailable_reason())
+        let missing = self.missing(|server| server.snapshot().phase.unavailable_reason());
+        if !self.state.has_settled.load(Ordering::Relaxed) {
+            // The tools of a server that has just become ready are listed, because the server is no longer missing.
+            self.state.refresh_tools();
+        }
+        missing
+    }
+
+    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
+        Box::pin(self.wait_for(|server| servers.iter().any(|name| server.config.name.as_str() == name)))
     }
 
     fn changes(&self) -> Option<BoxStream<'static, ()>> {

@@ -27,6 +27,14 @@ impl Toolbox for Server {
         self.toolboxes.iter().flat_map(|toolbox| toolbox.missing_servers()).collect()
     }
 
+    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            for toolbox in &self.toolboxes {
+                toolbox.started(servers).await;
+            }
+        })
+    }
+
     fn call<'a>(
         &'a self,
         tool: &'a str,

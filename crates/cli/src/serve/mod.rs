@@ -177,17 +177,19 @@ fn address(text: &str) -> Result<SocketAddr, CommandError> {
 
 /// Returns the keys from the configuration and the environment.
 fn keys(settings: &Settings) -> Result<Keys, CommandError> {
-    let variable = std::env::var(KEY_VARIABLE).ok().map(|key| (KEY_VARIABLE, key));
-    let configured = settings.gateway.keys.iter().map(|(name, key)| (name.as_str(), key.expose().to_owned()));
+    let variable = std::env::var(KEY_VARIABLE).ok().map(|key| (KEY_VARIABLE, key, None));
+    let configured = settings.gateway.keys.iter();
+    let configured =
+        configured.map(|(name, key)| (name.as_str(), key.secret().expose().to_owned(), key.provider_state()));
     let mut keys = Keys::default();
-    for (name, key) in configured.chain(variable) {
+    for (name, key, provider_state) in configured.chain(variable) {
         let key = key.trim();
         if key.is_empty() {
             return Err(
                 CommandError::usage(format!("the key `{name}` is empty")).with_hint("set it, or remove it")
             );
         }
-        keys = keys.with(name, key);
+        keys = keys.with_rights(name, key, provider_state);
     }
     Ok(keys)
 }

@@ -315,6 +315,16 @@ async fn references_to_stored_data_need_an_account_of_ones_own() {
     let body = json!({"model": "up", "input": [{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}]});
     let _ = request.json(&body).send().await.unwrap();
     assert_eq!(provider.requests().len() + provider.rejections().len(), 2, "the configuration allows it");
+
+    // A key may have the right that the others do not have.
+    config["toolwire"]["gateway"] =
+        json!({"keys": {"one": "key-1", "two": {"key": "key-2", "providerState": true}}});
+    let served = serve_with(&mut command(&folder("state", Some(&config)), &["--listen", "127.0.0.1:0"]));
+    for (key, expected) in [("key-1", 2), ("key-2", 3)] {
+        let request = http_client().post(format!("{}/v1/responses", served.url)).header("x-api-key", key);
+        let _ = request.json(&body).send().await.unwrap();
+        assert_eq!(provider.requests().len() + provider.rejections().len(), expected, "{key}");
+    }
 }
 
 /// Several endpoints: a request that fails before its response begins is sent to another one.

@@ -64,6 +64,11 @@ fn serve(folder: &PathBuf, arguments: &[&str]) -> Served {
 }
 
 fn serve_with(command: &mut Command) -> Served {
+    serve_until(command, "ready")
+}
+
+/// Starts a gateway, and waits until it has printed a line that begins with this text.
+fn serve_until(command: &mut Command, start: &str) -> Served {
     let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut lines = Vec::new();
@@ -71,7 +76,7 @@ fn serve_with(command: &mut Command) -> Served {
         let mut line = String::new();
         assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "it ended: {lines:?}");
         lines.push(line.trim_end().to_owned());
-        if line.starts_with("ready") {
+        if line.starts_with(start) {
             let listening = lines.iter().find_map(|line| line.strip_prefix("listening on "));
             break listening.unwrap().to_owned();
         }

@@ -8,7 +8,7 @@ use toolwire_testkit::provider::{
 };
 use toolwire_testkit::{http_client, misbehaving_server};
 
-use crate::{Served, command, folder, fs, serve_with, with_provider};
+use crate::{Served, command, folder, fs, serve_until, serve_with, with_provider};
 
 const GATEWAY_KEY: &str = "planted-gateway-key-0123456789abcdef";
 
@@ -112,6 +112,43 @@ async fn a_server_that_hangs_does_not_delay_others() {
         request.abort();
     }
     lines(8).await.expect("each call is cancelled when its client is gone");
+}
+
+/// A request that arrives before a server has started gets its tools, even if the gateway could forward it.
+#[tokio::test]
+async fn a_request_waits_for_a_server_that_is_starting() {
+    let provider = FakeProvider::start(Api::OpenAiChat, Script::from_fn(calling)).await;
+    let mut config = with_provider(&provider, "openai");
+    let program = misbehaving_server().display().to_string();
+    // The shell stands for a server that needs time to start.
+    let start = format!("while [ ! -e go ]; do sleep 0.01; done; exec '{program}'");
+    config["mcpServers"] = json!({"slow": {"command": "sh", "args": ["-c", start], "timeout": "2m"}});
+    config["toolwire"]["gateway"] =
+        json!({"keys": {"test": GATEWAY_KEY}, "limits": {"serverStartTimeout": "10m"}});
+    let folder = folder("server-starting", Some(&config));
+    let served = serve_until(&mut command(&folder, &["--listen", "127.0.0.1:0"]), "listening on ");
+    let started = async { fs::write(folder.join("go"), "").unwrap() };
+    let ((status, body), ()) = tokio::join!(ask(&served, "echo"), started);
+    assert_eq!(status, 200, "{body}");
+    assert!(text(&body).starts_with("result: "), "{body}");
+    assert_eq!(provider.requests().len(), 2, "the tool was called");
+}
+
+/// If the only server has failed, the model still responds, and the client is told.
+#[tokio::test]
+async fn a_server_that_failed_is_reported() {
+    let provider = FakeProvider::start(Api::OpenAiChat, Script::from_fn(calling)).await;
+    let mut config = with_provider(&provider, "openai");
+    config["mcpServers"] = json!({"broken": {"command": "sh", "args": ["-c", "exit 3"]}});
+    let folder = folder("server-failed", Some(&config));
+    let served = serve_with(&mut command(&folder, &["--listen", "127.0.0.1:0"]));
+    let body = json!({"model": "up", "messages": [{"role": "user", "content": "echo"}]});
+    let request = http_client().post(format!("{}/v1/chat/completions", served.url)).json(&body);
+    let response = request.send().await.unwrap();
+    assert_eq!(response.headers()["x-toolwire-unavailable"], "broken");
+    assert_eq!(text(&response.json().await.unwrap()), "no such tool");
+    let sent = provider.requests().pop().unwrap().body["messages"][0]["content"].to_string();
+    assert!(sent.contains("`broken`"), "the model is told: {sent}");
 }
 
 /// 55: the environment of a server process contains no keys of the gateway or of providers.

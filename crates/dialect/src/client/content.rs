@@ -70,7 +70,7 @@ impl ConversationReader {
     }
 
     /// Adds the definitions of tools that an item contains.
-    pub(crate) fn add_tools(&mut self, tools: Vec<(String, Value)>) {
+    pub(crate) fn add_tools(&mut self, tools: impl IntoIterator<Item = (String, Value)>) {
         self.sources.item_tools.extend(tools);
     }
 

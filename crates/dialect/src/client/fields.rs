@@ -1,5 +1,8 @@
 //! Typed access to the fields of a request.
 
+use std::iter::Enumerate;
+use std::vec;
+
 use serde_json::{Map, Value};
 use toolwire_contract::json_kind;
 
@@ -13,6 +16,23 @@ pub(crate) type ReadRequest<T> = Result<T, InvalidRequest>;
 pub(crate) struct RequestFields {
     path: String,
     fields: Map<String, Value>,
+}
+
+/// The elements of an array. The path of an element is created when it is read, so that an array with an invalid element
+/// costs nothing for the elements after it.
+#[derive(Debug, Default)]
+pub(crate) struct Elements {
+    path: String,
+    items: Enumerate<vec::IntoIter<Value>>,
+}
+
+impl Iterator for Elements {
+    type Item = (String, Value);
+
+    fn next(&mut self) -> Option<(String, Value)> {
+        let (index, item) = self.items.next()?;
+        Some((format!("{}[{index}]", self.path), item))
+    }
 }
 
 impl RequestFields {
@@ -98,20 +118,17 @@ impl RequestFields {
     }
 
     /// Reads an array, each element with its path. An absent array is treated as empty.
-    pub(crate) fn list(&mut self, key: &str) -> ReadRequest<Vec<(String, Value)>> {
+    pub(crate) fn list(&mut self, key: &str) -> ReadRequest<Elements> {
         let path = self.path(key);
         match self.take(key) {
-            None => Ok(Vec::new()),
-            Some(Value::Array(items)) => {
-                let with_path = |(index, item)| (format!("{path}[{index}]"), item);
-                Ok(items.into_iter().enumerate().map(with_path).collect())
-            }
+            None => Ok(Elements::default()),
+            Some(Value::Array(items)) => Ok(Elements { path, items: items.into_iter().enumerate() }),
             Some(other) => Err(expected(path, "an array", &other)),
         }
     }
 
     /// Returns an array that must be present; see [`RequestFields::list`].
-    pub(crate) fn required_list(&mut self, key: &str) -> ReadRequest<Vec<(String, Value)>> {
+    pub(crate) fn required_list(&mut self, key: &str) -> ReadRequest<Elements> {
         if self.has(key) { self.list(key) } else { Err(self.missing(key)) }
     }
 

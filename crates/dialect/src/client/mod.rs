@@ -8,6 +8,7 @@ mod content;
 mod fields;
 mod hosted;
 mod openai;
+mod provider_tools;
 mod response;
 mod tool_forms;
 mod unread;
@@ -30,6 +31,7 @@ pub(crate) use fields::{ReadRequest, RequestFields, expected};
 pub use hosted::{HostedApproval, HostedServer, ToolFilter};
 pub(crate) use hosted::{read_hosted_server, read_hosted_toolsets};
 pub(crate) use openai::{read_audio, read_file, read_output_format, read_tools};
+pub use provider_tools::runs_at_provider;
 pub use response::{
     ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent,
 };

@@ -322,7 +322,8 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
             body: Value::Null,
         }),
         ("refused", _) => ScriptedTurn::error(refused(&rest)),
-        ("retry-in-an-hour", _) => {
+        ("late-retry", 0) => ScriptedTurn::calls([lookup("1", "a")]),
+        ("retry-in-an-hour" | "late-retry", _) => {
             let mut turn = ScriptedTurn::text("Late.");
             let after = Duration::from_secs(3_600);
             let mut error = refused(&["429", "slow_down"]);

@@ -19,7 +19,7 @@ pub(crate) fn read_tools(
     is_nested: bool,
 ) -> ReadRequest<()> {
     let mut reader = ToolReader { tools: ClientTools::default(), client, is_nested };
-    for (position, (path, tool)) in body.list("tools")?.into_iter().enumerate() {
+    for (position, (path, tool)) in body.list("tools")?.enumerate() {
         reader.read(path, tool, Some(position))?;
     }
     for (path, tool) in std::mem::take(&mut reader.client.sources.item_tools) {

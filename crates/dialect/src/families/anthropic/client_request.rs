@@ -20,14 +20,14 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     let mut client = ClientRequest::begin(Family::Anthropic, &mut body)?;
     let mut conversation = ConversationReader::new(DIALECT);
     conversation.add_instructions(joined_text(read_parts(&mut body, "system", read_part)?));
-    for (position, (path, message)) in body.required_list("messages")?.into_iter().enumerate() {
+    for (position, (path, message)) in body.required_list("messages")?.enumerate() {
         conversation.begin_item(Some(position).filter(|_| !is_rewritten(&message)));
         read_message(&mut conversation, &path, message)?;
     }
     conversation.finish(&mut client);
     let mut tools = ClientTools::default();
     let mut toolsets = Vec::new();
-    for (position, (path, tool)) in body.list("tools")?.into_iter().enumerate() {
+    for (position, (path, tool)) in body.list("tools")?.enumerate() {
         let mut fields = RequestFields::new(&*path, tool)?;
         let is_native = match fields.text("type")?.as_deref() {
             None | Some("custom") => false,

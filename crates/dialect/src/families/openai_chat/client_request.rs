@@ -26,7 +26,7 @@ fn read_converted(body: Value, converted: &ConvertedFunctions) -> ReadRequest<Cl
         client.stream_usage = options.flag("include_usage")?.unwrap_or(false);
     }
     let mut conversation = ConversationReader::new(DIALECT);
-    for (position, (path, message)) in body.required_list("messages")?.into_iter().enumerate() {
+    for (position, (path, message)) in body.required_list("messages")?.enumerate() {
         let is_rewritten = has_reasoning(&message) || converted.messages.contains(&position);
         conversation.begin_item(Some(position).filter(|_| !is_rewritten));
         read_message(&mut conversation, &path, message)?;
