@@ -3,11 +3,13 @@
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
+use toolwire_agent::Run;
 use toolwire_contract::estimate_tokens;
 use toolwire_dialect::Family;
 
 use crate::forward::Body;
 use crate::gateway::Inner;
+use crate::hosted;
 use crate::keys::Principal;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, json as json_response};
@@ -45,11 +47,20 @@ impl Inner {
         let client = self.read_within_limits(Family::Anthropic, body)?;
         let served = self.find_model(&client.model)?;
         options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
-        options.selection.hosted = self.server_filters(principal, &client.hosted_servers)?;
-        let tools = self.agent(&served, options.selection)?.tools().tools();
+        let filters = self.server_filters(principal, &client.hosted_servers)?;
+        options.selection.hosted.clone_from(&filters);
+        let agent = self.agent(&served, options.selection)?;
+        let tools = agent.tools();
         let request = &client.request;
-        let mut tokens = request.instructions.as_deref().map_or(0, estimate_tokens);
-        tokens += request.tools.iter().chain(tools.iter()).map(|tool| tool.estimated_tokens()).sum::<u64>();
+        let mut settings = self.settings.agent.clone();
+        settings.client_tools = request.tools.clone();
+        settings.search.deferred = hosted::deferred_tools(&client.hosted_servers, &filters, &**tools);
+        // With a search, only a part of the tools is sent.
+        let mut run =
+            Run::resume(settings, request.messages.iter().cloned(), tools.tools(), agent.model().limits());
+        let instructions = [&self.settings.agent.instructions, &request.instructions].into_iter().flatten();
+        let mut tokens: u64 = instructions.map(|text| estimate_tokens(text)).sum();
+        tokens += run.tools().iter().map(|tool| tool.estimated_tokens()).sum::<u64>();
         tokens += request.messages.iter().map(|message| message.estimated_tokens()).sum::<u64>();
         Ok(json_response(StatusCode::OK, &json!({"input_tokens": tokens})))
     }
