@@ -1,8 +1,8 @@
-//! Reads the bodies of requests, within limits of size and time.
+//! Reads the bodies of requests, within limits of size and time, and checks their headers.
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::BodyExt as _;
 use tokio::time::{Duration, Instant, timeout_at};
@@ -12,11 +12,32 @@ use crate::admission::BodyRoom;
 use crate::response::Failure;
 use crate::settings::GatewayLimits;
 
+/// The maximum size of the path and the headers of a request.
+pub(crate) const MAX_HEADER_BYTES: usize = 16 * 1024;
+/// The maximum number of headers of a request.
+pub(crate) const MAX_HEADERS: usize = 64;
+
 /// The minimum rate of a body after `body_timeout`. A slower request is rejected.
 const MIN_BYTES_PER_SECOND: usize = 1_024;
 
 /// The maximum time for a body in addition to `body_timeout`, so that a slow client does not occupy memory for long.
 const MAX_EXTRA_SECONDS: usize = 300;
+
+/// Checks the size and the number of headers.
+pub(crate) fn check_headers(uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
+    let length = |text: Option<&str>| text.map_or(0, str::len);
+    let target = uri.path().len() + length(uri.query());
+    // Each header has a colon, a space and a line break.
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    if headers.len() <= MAX_HEADERS && target + bytes <= MAX_HEADER_BYTES {
+        return Ok(());
+    }
+    let message = format!(
+        "the request has more than {MAX_HEADERS} headers, or more than {MAX_HEADER_BYTES} bytes of them"
+    );
+    let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    Err(Failure::new(ErrorKind::InvalidRequest, message).with_status(status))
+}
 
 /// Checks that the body is JSON without compression. Browsers send other content types without a CORS preflight, so
 /// they are rejected.

@@ -27,6 +27,9 @@ pub(crate) struct BodyFacts {
     pub(crate) has_item_references: bool,
     /// Whether it has reasoning that only the provider's store contains. The gateway leaves it out of requests that it writes.
     pub(crate) has_stored_reasoning: bool,
+    /// Whether it has blocks that only a gateway writes: thinking without a signature, and calls of servers. Anthropic's API rejects
+    /// them.
+    pub(crate) has_gateway_blocks: bool,
     /// Whether it names MCP servers.
     pub(crate) names_servers: bool,
     /// Whether its `metadata` has options of the gateway.
@@ -65,6 +68,9 @@ enum ObjectType {
     ItemReference,
     Reasoning,
     ImageGenerationCall,
+    Thinking,
+    /// A call of a server's tool, or its result.
+    ServerCall,
     /// The type of skills that Anthropic provides, which belong to no user.
     PublicSkill,
     Other,
@@ -76,6 +82,8 @@ impl ObjectType {
             "item_reference" => ObjectType::ItemReference,
             "reasoning" => ObjectType::Reasoning,
             "image_generation_call" => ObjectType::ImageGenerationCall,
+            "thinking" => ObjectType::Thinking,
+            "mcp_tool_use" | "mcp_tool_result" => ObjectType::ServerCall,
             "anthropic" => ObjectType::PublicSkill,
             _ => ObjectType::Other,
         }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
+use tokio::time::Instant;
 use toolwire_contract::{Model, ModelError};
 use toolwire_dialect::{ApiSupport, Dialect, Family};
 
@@ -71,6 +72,8 @@ pub struct ForwardedRequest {
     pub body: Bytes,
     /// Headers of the client that the provider understands.
     pub headers: Vec<(&'static str, String)>,
+    /// The time after which no retry starts, because the client would no longer wait for its response.
+    pub retry_until: Option<Instant>,
 }
 
 /// A response of a provider.

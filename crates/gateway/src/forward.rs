@@ -193,11 +193,13 @@ impl Inner {
         // Clients that share the account could read reasoning of each other; the tool loop does not send it.
         let has_foreign_reasoning =
             facts.has_stored_reasoning && !self.settings.allows_provider_state(principal);
-        if facts.names_servers || facts.has_options || has_foreign_reasoning {
+        let has_gateway_blocks = family == Family::Anthropic && facts.has_gateway_blocks;
+        if facts.names_servers || facts.has_options || has_foreign_reasoning || has_gateway_blocks {
             return Ok(None);
         }
         let mut request = ForwardedRequest {
             body: body.for_provider(upstream.model_id(), served.api_support),
+            retry_until: Some(caller.end()),
             ..ForwardedRequest::default()
         };
         request.headers = sent_headers(family, headers);
@@ -234,6 +236,7 @@ impl Inner {
         let request = ForwardedRequest {
             path: Some(path),
             body: body.for_provider(upstream.model_id(), ApiSupport::Complete),
+            retry_until: Some(caller.end()),
             ..ForwardedRequest::default()
         };
         let forward = Forward {

@@ -154,6 +154,7 @@ impl Inner {
         B: Body<Data = Bytes> + Unpin,
     {
         let (parts, body) = request.into_parts();
+        body::check_headers(&parts.uri, &parts.headers)?;
         let (route, is_public) = match routes::find(&parts.method, parts.uri.path()) {
             Ok(found) => found,
             // Clients without a key get the same error for unknown paths, so they cannot find out which paths exist.
@@ -283,6 +284,13 @@ pub(crate) struct Caller {
     pub(crate) deadline: Instant,
     /// The end of the client's timeout, if the request states one.
     pub(crate) client_deadline: Option<Instant>,
+}
+
+impl Caller {
+    /// Returns the time after which nobody waits for the response any more.
+    pub(crate) fn end(&self) -> Instant {
+        self.client_deadline.map_or(self.deadline, |end| end.min(self.deadline))
+    }
 }
 
 /// Returns the client's timeout. The SDKs of OpenAI and Anthropic send it, in seconds.

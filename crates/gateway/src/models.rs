@@ -5,11 +5,13 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
+use toolwire_agent::Run;
 use toolwire_contract::estimate_tokens;
 use toolwire_dialect::{Family, runs_at_provider};
 
 use crate::forward::Body;
 use crate::gateway::Inner;
+use crate::hosted;
 use crate::keys::Principal;
 use crate::large_bodies::is_large;
 use crate::request_options::RequestOptions;
@@ -69,13 +71,22 @@ impl Inner {
         let client = self.read_within_limits(family, body)?;
         let served = self.find_model(&client.model)?;
         options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
-        options.selection.hosted = self.server_filters(principal, &client.hosted_servers)?;
-        let tools = self.agent(&served, options.selection)?.tools().tools();
+        let filters = self.server_filters(principal, &client.hosted_servers)?;
+        options.selection.hosted.clone_from(&filters);
+        let agent = self.agent(&served, options.selection)?;
+        let tools = agent.tools();
         let request = &client.request;
-        let tools = if provider_tools.is_empty() { tools } else { Arc::default() };
-        let mut tokens = provider_tools.iter().map(|tool| estimate_tokens(&tool.to_string())).sum::<u64>();
-        tokens += request.instructions.as_deref().map_or(0, estimate_tokens);
-        tokens += request.tools.iter().chain(tools.iter()).map(|tool| tool.estimated_tokens()).sum::<u64>();
+        let offered = if provider_tools.is_empty() { tools.tools() } else { Arc::default() };
+        let mut settings = self.settings.agent.clone();
+        settings.client_tools = request.tools.clone();
+        settings.search.deferred = hosted::deferred_tools(&client.hosted_servers, &filters, &**tools);
+        // With a search, only a part of the tools is sent.
+        let mut run =
+            Run::resume(settings, request.messages.iter().cloned(), offered, agent.model().limits());
+        let instructions = [&self.settings.agent.instructions, &request.instructions].into_iter().flatten();
+        let mut tokens: u64 = instructions.map(|text| estimate_tokens(text)).sum();
+        tokens += provider_tools.iter().map(|tool| estimate_tokens(&tool.to_string())).sum::<u64>();
+        tokens += run.tools().iter().map(|tool| tool.estimated_tokens()).sum::<u64>();
         tokens += request.messages.iter().map(|message| message.estimated_tokens()).sum::<u64>();
         let count = match family {
             Family::Anthropic => json!({"input_tokens": tokens}),

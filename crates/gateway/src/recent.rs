@@ -19,6 +19,7 @@ const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) struct StateLimits {
     all: Size,
     per_key: Size,
+    lifetime: Duration,
 }
 
 /// A number of values and their estimated size.
@@ -41,7 +42,7 @@ impl StateLimits {
         let bytes = limits.state_bytes_of_key(has_several_keys).min(all.bytes);
         let part = bytes as f64 / all.bytes.max(1) as f64;
         let values = ((values as f64 * part) as usize).max(1);
-        StateLimits { all, per_key: Size { values, bytes } }
+        StateLimits { all, per_key: Size { values, bytes }, lifetime: LIFETIME }
     }
 }
 
@@ -115,14 +116,16 @@ impl<T> Recent<T> {
         let (principal, value, stored_at) = (principal.clone(), Arc::new(value), Instant::now());
         let mut entries = self.lock();
         let number = entries.add(Entry { principal: principal.clone(), ids, value, stored_at, bytes });
-        entries.remove_old();
+        entries.remove_older_than(self.limits.lifetime);
         entries.remove_more_than(&self.limits, &principal);
         entries.by_number.contains_key(&number).then_some(()).ok_or(NotStored::NoRoom { bytes })
     }
 
     pub(crate) fn find(&self, principal: &Principal, id: &str) -> Option<Arc<T>> {
         let entries = self.lock();
-        entries.find(principal, id).map(|number| entries.by_number[&number].value.clone())
+        entries
+            .find(principal, id, self.limits.lifetime)
+            .map(|number| entries.by_number[&number].value.clone())
     }
 
     /// Removes the value that has one of the ids, unless `check` fails.
@@ -133,7 +136,8 @@ impl<T> Recent<T> {
         check: impl FnOnce(&T) -> Result<(), E>,
     ) -> Result<Option<Arc<T>>, E> {
         let mut entries = self.lock();
-        let Some(number) = ids.into_iter().find_map(|id| entries.find(principal, id)) else {
+        let Some(number) = ids.into_iter().find_map(|id| entries.find(principal, id, self.limits.lifetime))
+        else {
             return Ok(None);
         };
         check(&entries.by_number[&number].value)?;
@@ -153,16 +157,16 @@ impl<T> Recent<T> {
         });
         strings.any(|string| {
             prefixes.iter().any(|prefix| string.starts_with(prefix.as_bytes()))
-                && str::from_utf8(string).is_ok_and(|id| self.lock().find(principal, id).is_some())
+                && str::from_utf8(string).is_ok_and(|id| self.find(principal, id).is_some())
         })
     }
 }
 
 impl<T> Entries<T> {
-    fn find(&self, principal: &Principal, id: &str) -> Option<u64> {
+    fn find(&self, principal: &Principal, id: &str, lifetime: Duration) -> Option<u64> {
         let number = *self.by_id.get(id)?;
         let entry = self.by_number.get(&number)?;
-        (entry.principal == *principal && entry.stored_at.elapsed() < LIFETIME).then_some(number)
+        (entry.principal == *principal && entry.stored_at.elapsed() < lifetime).then_some(number)
     }
 
     /// Returns the number of the entry.
@@ -199,9 +203,9 @@ impl<T> Entries<T> {
         Some(entry)
     }
 
-    fn remove_old(&mut self) {
+    fn remove_older_than(&mut self, lifetime: Duration) {
         while let Some((number, oldest)) = self.by_number.first_key_value() {
-            if oldest.stored_at.elapsed() < LIFETIME {
+            if oldest.stored_at.elapsed() < lifetime {
                 return;
             }
             let number = *number;
@@ -296,6 +300,21 @@ mod tests {
         let stored = try_store(&recent, &one, "large", 51);
         assert_eq!(stored, Err(NotStored::TooLarge { bytes: 51, maximum: 50 }));
         assert!(recent.find(&one, "small").is_some() && recent.find(&one, "large").is_none());
+    }
+
+    /// 24: an approval of a call that was requested too long ago finds nothing to run.
+    #[test]
+    fn an_old_value_is_not_found_and_not_kept() {
+        let [one, ..] = principals();
+        let mut recent = recent(10, 100, 50);
+        store(&recent, &one, "mcpr_1", 10);
+        let free = |_: &u32| Ok::<_, ()>(());
+        recent.limits.lifetime = Duration::ZERO;
+        assert!(recent.find(&one, "mcpr_1").is_none());
+        assert!(!recent.is_mentioned(&one, br#"{"id":"mcpr_1"}"#, &["mcpr_"]));
+        assert_eq!(recent.take(&one, ["mcpr_1"], free), Ok(None));
+        assert_eq!(try_store(&recent, &one, "mcpr_2", 10), Err(NotStored::NoRoom { bytes: 10 }));
+        assert!(recent.lock().by_number.is_empty() && recent.lock().by_id.is_empty());
     }
 
     /// The largest key loses its oldest value, which may be the one that it stores.

@@ -127,11 +127,21 @@ pub(crate) fn family_of(path: &str, headers: &HeaderMap) -> Family {
         Family::OpenAiChat
     } else if is_below("/v1/responses") {
         Family::OpenAiResponses
+    } else if is_passed_through(path) {
+        Family::OpenAiChat
     } else if headers.contains_key("anthropic-version") || headers.contains_key("x-api-key") {
         Family::Anthropic
     } else {
         Family::OpenAiChat
     }
+}
+
+/// Whether a path exists only in OpenAI's API.
+fn is_passed_through(path: &str) -> bool {
+    let is_route = |(info, route): &(RouteInfo, NewRoute)| {
+        info.path == path && matches!(route(""), Route::PassThrough(_))
+    };
+    ROUTES.iter().any(is_route)
 }
 
 #[cfg(test)]

@@ -19,12 +19,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admission::{Counts, client_network};
+use crate::body::{MAX_HEADER_BYTES, MAX_HEADERS};
 use crate::head_timer::HeadTimer;
 use crate::settings::{GatewayLimits, LimitError};
 use crate::{Gateway, OriginError};
 
-const MAX_HEADER_BYTES: usize = 16 * 1024;
-const MAX_HEADERS: usize = 64;
+/// The HTTP library reads headers that exceed the limits by up to this factor, so that the client gets an error in the format of
+/// its API. It rejects larger ones without a body.
+const READ_FACTOR: usize = 2;
 
 /// The delay after a connection could not be accepted, for example because too many files are open.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
@@ -109,8 +111,8 @@ impl Gateway {
             .timer(timer)
             // The timer has the limits.
             .header_read_timeout(limits.keep_alive_timeout)
-            .max_header_size(MAX_HEADER_BYTES)
-            .max_headers(MAX_HEADERS)
+            .max_header_size(READ_FACTOR * MAX_HEADER_BYTES)
+            .max_headers(READ_FACTOR * MAX_HEADERS)
             .serve_connection(io, service);
         let mut connection = std::pin::pin!(connection);
         let result = tokio::select! {

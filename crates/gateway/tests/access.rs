@@ -76,28 +76,55 @@ async fn every_path_needs_a_key_in_either_header() {
     assert_eq!(unknown, 401, "without a key, all paths have the same response");
 }
 
-/// 2: other machines need a key that is not weak.
+/// 2: addresses that other machines can reach need keys that are all strong. Loopback addresses need none, in any form.
 #[tokio::test]
 async fn a_gateway_for_other_machines_needs_a_strong_key() {
-    for address in ["0.0.0.0:0", "[::]:0"] {
-        let Ok(listener) = TcpListener::bind(address).await else { continue };
-        let start = |keys: Keys| {
-            let mut settings = GatewaySettings::default();
-            settings.keys = keys;
-            let model = std::sync::Arc::new(support::tools(&support::Running::default()));
-            Gateway::new(std::sync::Arc::new(NoModels), (*model).clone(), settings)
-        };
-        let refused = start(Keys::default()).serve(listener, CancellationToken::new()).await;
-        assert!(matches!(refused, Err(StartError::NoKey)), "{address}: {refused:?}");
-        let listener = TcpListener::bind(address).await.unwrap();
-        let refused =
-            start(Keys::default().with("k", "short")).serve(listener, CancellationToken::new()).await;
-        assert!(matches!(refused, Err(StartError::WeakKey { .. })), "{address}: {refused:?}");
-        let listener = TcpListener::bind(address).await.unwrap();
+    let start = async |address: &str, keys: Keys| {
+        // Some machines have no IPv6.
+        let listener = TcpListener::bind(address).await.ok()?;
+        let mut settings = GatewaySettings::default();
+        settings.keys = keys;
+        let tools = support::tools(&support::Running::default());
         let stop = CancellationToken::new();
         stop.cancel();
-        assert!(start(Keys::default().with("k", KEY)).serve(listener, stop).await.is_ok());
+        Some(Gateway::new(std::sync::Arc::new(NoModels), tools, settings).serve(listener, stop).await)
+    };
+    let (short, strong) = (&KEY[..Keys::MIN_LENGTH - 1], &KEY[..Keys::MIN_LENGTH]);
+    let keys = [
+        Keys::default(),
+        Keys::default().with("weak", short),
+        Keys::default().with("k", strong).with("weak", short),
+        Keys::default().with("k", strong),
+    ];
+    let mut others = vec!["0.0.0.0:0".to_owned(), "[::]:0".to_owned(), "[::ffff:0.0.0.0]:0".to_owned()];
+    others.extend(lan_address().map(|address| format!("{address}:0")));
+    let mut started = 0;
+    for address in &others {
+        for (number, keys) in keys.iter().enumerate() {
+            let Some(result) = start(address, keys.clone()).await else { continue };
+            let is_expected = match (number, &result) {
+                (0, Err(StartError::NoKey)) | (3, Ok(())) => true,
+                (1 | 2, Err(StartError::WeakKey { name })) => name == "weak",
+                _ => false,
+            };
+            assert!(is_expected, "{address}, keys {number}: {result:?}");
+            started += 1;
+        }
     }
+    assert!(started >= 4, "at least IPv4 exists");
+    for address in ["127.0.0.1:0", "127.1.2.3:0", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
+        for keys in &keys {
+            let Some(result) = start(address, keys.clone()).await else { continue };
+            assert!(result.is_ok(), "{address}: {result:?}");
+        }
+    }
+}
+
+/// Returns an address of this machine in its network, if it has one. Nothing is sent.
+fn lan_address() -> Option<std::net::IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|address| !address.is_loopback() && !address.is_unspecified())
 }
 
 struct NoModels;

@@ -4,7 +4,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
@@ -16,7 +15,7 @@ use toolwire_contract::{
 };
 use toolwire_dialect::{ApiSupport, Dialect};
 
-use crate::{Endpoint, RawBody, RawResponse};
+use crate::{Endpoint, RawBody, RawRequest, RawResponse};
 
 /// The number of consecutive failures after which an endpoint is paused: for some time, it is tried last.
 const MAX_FAILURES: u32 = 3;
@@ -128,18 +127,16 @@ impl Balanced {
     }
 
     /// Like [`Endpoint::forward`]. A request that fails before its response begins is sent to another endpoint.
-    pub async fn forward(
-        &self,
-        path: Option<&str>,
-        body: Bytes,
-        headers: &[(&'static str, String)],
-    ) -> Result<RawResponse, ModelError> {
+    pub async fn forward(&self, request: RawRequest) -> Result<RawResponse, ModelError> {
+        // Trying another endpoint is faster than waiting for a retry.
+        let without_retry = RawRequest { retry_until: Some(Instant::now()), ..request.clone() };
         let order = self.0.order(fastrand::f64());
         let last = order.len() - 1;
         for (position, index) in order.into_iter().enumerate() {
             let member = &self.0.members[index];
             let Some(permit) = member.enter(position == last).await else { continue };
-            let response = member.endpoint.forward(path, body.clone(), headers).await;
+            let response =
+                member.endpoint.forward(if position == last { &request } else { &without_retry }).await;
             let has_failed = match &response {
                 Ok(response) => is_status_worth_another(response.status),
                 Err(error) => is_worth_another(error),
@@ -343,8 +340,11 @@ impl Asking<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::SystemTime;
+
     use super::*;
-    use crate::EndpointConfig;
+    use crate::{Clock, EndpointConfig};
 
     fn balanced(weights: &[u32]) -> Balanced {
         let endpoint = |weight: &u32| {
@@ -355,6 +355,47 @@ mod tests {
             (Endpoint::new("vllm/m", &config, |_| None).expect("an endpoint"), *weight, None)
         };
         Balanced::new("m", weights.iter().map(endpoint))
+    }
+
+    /// Counts how often it is waited for.
+    #[derive(Default)]
+    struct CountingClock(AtomicUsize);
+
+    impl Clock for CountingClock {
+        fn now(&self) -> SystemTime {
+            SystemTime::now()
+        }
+
+        fn jitter(&self) -> f64 {
+            1.0
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    /// Only the last endpoint is worth waiting for, and only until the client would no longer wait.
+    #[tokio::test]
+    async fn a_connection_is_retried_only_if_no_other_endpoint_is_left() {
+        let clock = Arc::new(CountingClock::default());
+        let endpoint = |_: u32| {
+            let config = EndpointConfig {
+                base_url: Some("http://127.0.0.1:1".to_owned()),
+                retries: Some(2),
+                ..EndpointConfig::default()
+            };
+            let endpoint = Endpoint::new("vllm/m", &config, |_| None).expect("an endpoint");
+            (endpoint.with_clock(clock.clone()), 1, None)
+        };
+        let model = Balanced::new("m", (0..3).map(endpoint));
+        let later = |seconds: u64| Some(Instant::now() + Duration::from_secs(seconds));
+        for (retry_until, delays) in [(None, 2), (later(3_600), 2), (later(0), 0)] {
+            let response = model.forward(RawRequest { retry_until, ..RawRequest::default() }).await;
+            assert!(matches!(response, Err(ModelError::Unreachable { .. })));
+            assert_eq!(clock.0.swap(0, Ordering::SeqCst), delays, "{retry_until:?}");
+        }
     }
 
     #[tokio::test]

@@ -23,6 +23,17 @@ use crate::stream::{AttemptError, WEB_PAGE, read_error_body, send_to};
 /// The maximum number of chunks that are passed on as one part.
 const MAX_JOINED_CHUNKS: usize = 64;
 
+/// A request in the format of the provider.
+#[derive(Clone, Debug, Default)]
+pub struct RawRequest {
+    /// A path of OpenAI's API such as `embeddings`; `None` for the path of the model's own API.
+    pub path: Option<&'static str>,
+    pub body: Bytes,
+    pub headers: Vec<(&'static str, String)>,
+    /// The time after which no retry starts; `None` if only the number of retries is limited.
+    pub retry_until: Option<Instant>,
+}
+
 /// A response of a provider, whose first part has arrived.
 #[non_exhaustive]
 pub struct RawResponse {
@@ -50,7 +61,7 @@ impl Endpoint {
         self.settings.options.extra.is_empty()
     }
 
-    /// Sends a request unchanged to the API of the model, or to another path of the provider such as `embeddings`.
+    /// Sends a request unchanged.
     ///
     /// It is retried only if the connection could not be established. After that, the provider may have processed the request,
     /// and would charge for it twice. (If the provider has closed a pooled connection before anything was written to it, the HTTP
@@ -59,18 +70,13 @@ impl Endpoint {
     /// # Errors
     ///
     /// If there is no response, or if the response cannot be one of this API, such as a web page or an empty body.
-    pub async fn forward(
-        &self,
-        path: Option<&str>,
-        body: Bytes,
-        headers: &[(&'static str, String)],
-    ) -> Result<RawResponse, ModelError> {
-        let response = self.send_raw(path, body, headers).await?;
+    pub async fn forward(&self, request: &RawRequest) -> Result<RawResponse, ModelError> {
+        let response = self.send_raw(request).await?;
         let headers =
             response.headers().iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
         let (status, headers) = (response.status(), headers.collect());
         let body = match status.is_success() {
-            true => read_success(&self.settings, response, path.is_none()).await?,
+            true => read_success(&self.settings, response, request.path.is_none()).await?,
             false => {
                 let body = self.redact(read_error_body(response).await);
                 RawBody::Complete(Bytes::from(match body {
@@ -87,22 +93,21 @@ impl Endpoint {
         redact_secrets(body, &self.settings)
     }
 
-    async fn send_raw(
-        &self,
-        path: Option<&str>,
-        body: Bytes,
-        headers: &[(&'static str, String)],
-    ) -> Result<Response, ModelError> {
-        let url = self.raw_url(path)?;
+    async fn send_raw(&self, request: &RawRequest) -> Result<Response, ModelError> {
+        let url = self.raw_url(request.path)?;
         let mut attempts = Attempts::new(self.settings.retries);
         loop {
             let deadline = Instant::now() + self.settings.first_token_timeout;
-            match send_to(self, url.clone(), body.clone(), headers, deadline).await {
+            match send_to(self, url.clone(), request.body.clone(), &request.headers, deadline).await {
                 Ok(response) => return Ok(response),
                 Err(AttemptError { error, failure: Some(failure @ AttemptFailure::Connection) }) => {
                     match attempts.after_failure(failure, self.clock.jitter()) {
-                        RetryDecision::RetryAfter(delay) => self.clock.sleep(delay).await,
-                        RetryDecision::GiveUp => return Err(error),
+                        RetryDecision::RetryAfter(delay)
+                            if request.retry_until.is_none_or(|end| Instant::now() + delay < end) =>
+                        {
+                            self.clock.sleep(delay).await;
+                        }
+                        RetryDecision::RetryAfter(_) | RetryDecision::GiveUp => return Err(error),
                     }
                 }
                 Err(failed) => return Err(failed.error),

@@ -39,7 +39,7 @@ pub use config::{Api, ConfigError, EndpointConfig, EndpointConfigs, Price, Timeo
 pub use demo::Demo;
 pub use endpoint::Endpoint;
 pub use endpoint_error::EndpointError;
-pub use forward::{RawBody, RawResponse};
+pub use forward::{RawBody, RawRequest, RawResponse};
 pub use model_name::InvalidModelName;
 pub use models::Models;
 pub use providers::{PROVIDERS, Provider};

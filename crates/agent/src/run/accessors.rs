@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 
 use toolwire_contract::{
-    Block, Content, ConversationId, Message, Role, ToolCall, ToolResult, Usage, truncate,
+    Block, Content, ConversationId, Message, Role, Tool, ToolCall, ToolResult, Usage, truncate,
 };
 
 use super::{Catalog, Run, RunState, UnsavedMessage, history};
@@ -74,6 +74,11 @@ impl Run {
     /// Whether there is nothing to do until the user writes another message.
     pub fn is_done(&self) -> bool {
         self.state != RunState::Working
+    }
+
+    /// Returns the tools of the next request: all of them, or the search tool and those that were found or called before.
+    pub fn tools(&mut self) -> Arc<[Tool]> {
+        self.offered_tools.list(&self.catalog, &self.settings)
     }
 
     /// Returns the catalog if the model searches in it.

@@ -4,11 +4,11 @@
 //! a search tool and the tools that were found or called before. New tools are added at the end, so that
 //! prompt caches stay valid.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use toolwire_contract::{Block, Message, Tool, ToolCall, ToolResult};
 
 use super::catalog::Catalog;
@@ -17,6 +17,9 @@ use crate::settings::{AgentSettings, ContextSettings, SearchSettings};
 
 /// Names of the search tool. The first name that no other tool has is used.
 const SEARCH_NAMES: [&str; 3] = ["search_tools", "search_all_tools", "toolwire_search_tools"];
+
+/// The key in the `_meta` of a search result with the names of the tools found.
+const FOUND_TOOLS: &str = "toolwire/found";
 
 /// Selects the tools of each request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -157,11 +160,16 @@ impl OfferedTools {
             text.push_str(&format!("- {}{server}: {}\n", hit.tool.name, first_sentence(hit.tool)));
         }
         text.push_str("If none of them is suitable, search again with other words.");
-        // The best hit comes first in the list, and is the most recent one.
-        for hit in hits.iter().chain(hits.iter().rev()) {
-            self.mark(&hit.tool.name);
-        }
-        ToolResult::text(text)
+        let names: Vec<&str> = hits.iter().map(|hit| hit.tool.name.as_str()).collect();
+        self.mark_found(&names);
+        let mut result = ToolResult::text(text);
+        result.extra.insert("_meta".to_owned(), json!({FOUND_TOOLS: names}));
+        result
+    }
+
+    /// Marks the tools that a search found, the best one first. It becomes the first one in the list, and the most recent one.
+    fn mark_found(&mut self, names: &[&str]) {
+        names.iter().chain(names.iter().rev()).for_each(|name| self.mark(name));
     }
 
     /// Marks a listed tool as used.
@@ -171,16 +179,20 @@ impl OfferedTools {
         }
     }
 
-    /// Marks the tools that a history calls as used, so that the requests of a resumed conversation contain
-    /// them.
-    pub(super) fn mark_called(&mut self, history: &[Arc<Message>]) {
+    /// Marks the tools that a history calls, or that its searches found, so that the requests of a resumed conversation
+    /// contain them.
+    pub(super) fn mark_history(&mut self, history: &[Arc<Message>]) {
+        let mut searches = HashSet::new();
         for block in history.iter().flat_map(|message| &message.content) {
-            if let Block::Call { call, .. } = block {
-                if SEARCH_NAMES.contains(&&*call.name) {
+            match block {
+                Block::Call { id, call } if SEARCH_NAMES.contains(&&*call.name) => {
                     self.search_name = Some(call.name.clone());
-                } else {
-                    self.mark(&call.name);
+                    searches.insert(id);
                 }
+                Block::Call { call, .. } => self.mark(&call.name),
+                // Providers may use an id again for a later call.
+                Block::Result { id, result } if searches.remove(id) => self.mark_found(&found_tools(result)),
+                _ => {}
             }
         }
     }
@@ -207,6 +219,12 @@ impl OfferedTools {
         last_use.retain(|_, used| oldest_remaining.is_some_and(|oldest| *used >= oldest));
         self.in_use.retain(|name| last_use.contains_key(name));
     }
+}
+
+/// Returns the names of the tools that a search found, from its result.
+fn found_tools(result: &ToolResult) -> Vec<&str> {
+    let found = result.extra.get("_meta").and_then(|meta| meta.get(FOUND_TOOLS)?.as_array());
+    found.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 fn query_of(call: &ToolCall) -> Option<&str> {

@@ -46,7 +46,7 @@ impl Run {
         let mut run = Run { history: history::assemble(messages), ..Run::new(settings) };
         run.restore_summary(summary);
         run.set_tools(tools, limits);
-        run.offered_tools.mark_called(&run.history);
+        run.offered_tools.mark_history(&run.history);
         run.reopen_calls(is_started);
         if !run.calls.is_empty() || run.history.last().is_some_and(|message| message.role == Role::User) {
             run.state = RunState::Working;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use toolwire_contract::ModelError;
 use toolwire_gateway::{ForwardedBody, ForwardedRequest, ForwardedResponse};
 use toolwire_gateway::{ModelCatalog, ServedModel, UnknownModel, Upstream};
-use toolwire_llm::{Balanced, Demo, EndpointError, Models, PROVIDERS, RawBody};
+use toolwire_llm::{Balanced, Demo, EndpointError, Models, PROVIDERS, RawBody, RawRequest};
 
 use crate::command_error::CommandError;
 use crate::settings::Settings;
@@ -178,7 +178,8 @@ impl Upstream for ModelUpstream {
 
     fn forward(&self, request: ForwardedRequest) -> BoxFuture<'_, Result<ForwardedResponse, ModelError>> {
         Box::pin(async move {
-            let response = self.0.forward(request.path, request.body, &request.headers).await?;
+            let ForwardedRequest { path, body, headers, retry_until, .. } = request;
+            let response = self.0.forward(RawRequest { path, body, headers, retry_until }).await?;
             let body = match response.body {
                 RawBody::Complete(bytes) => ForwardedBody::Complete(bytes),
                 RawBody::Parts(parts) => ForwardedBody::Parts(parts),

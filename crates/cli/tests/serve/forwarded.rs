@@ -327,6 +327,28 @@ async fn references_to_stored_data_need_an_account_of_ones_own() {
     }
 }
 
+/// Thinking of a model without signatures, and calls of servers, are in responses of the gateway. Anthropic's API rejects them, so
+/// such a history is converted.
+#[tokio::test]
+async fn blocks_of_the_gateway_are_not_forwarded() {
+    let provider = FakeProvider::start(Api::Anthropic, text_script()).await;
+    let served = serve(&folder("blocks", Some(&with_provider(&provider, "anthropic"))), &[]);
+    let call = json!({"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "lookup", "server_name": "demo", "input": {}});
+    let result = json!({"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": false, "content": [{"type": "text", "text": "found"}]});
+    for blocks in [
+        json!([{"type": "thinking", "thinking": "Hm.", "signature": ""}, {"type": "text", "text": "Hello."}]),
+        json!([call, result, {"type": "text", "text": "Hello."}]),
+    ] {
+        let messages = json!([
+            {"role": "user", "content": "hi"}, {"role": "assistant", "content": blocks}, {"role": "user", "content": "again"},
+        ]);
+        let body = json!({"model": "up", "max_tokens": 9, "messages": messages});
+        let (status, text) = send(&served.url, "/v1/messages", &body, false).await;
+        assert_eq!(status, 200, "{blocks}: {text}");
+    }
+    assert_eq!(provider.rejections(), []);
+}
+
 /// Several endpoints: a request that fails before its response begins is sent to another one.
 #[tokio::test]
 async fn a_failing_endpoint_is_replaced_by_another() {

@@ -7,9 +7,12 @@ mod coding_agents;
 mod endpoints;
 mod forwarded;
 mod mcp_servers;
+mod pass_through;
+mod provider_choice;
 mod request_servers;
 mod secrets;
 mod start;
+mod upstreams;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

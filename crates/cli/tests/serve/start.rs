@@ -34,14 +34,26 @@ async fn the_first_request_needs_no_configuration() {
 #[test]
 fn other_machines_need_a_key() {
     let folder = folder("keys", None);
-    let refused = |key: Option<&str>| {
-        let mut command = command(&folder, &["--listen", "0.0.0.0:0"]);
+    let refused_at = |address: &str, key: Option<&str>| {
+        let mut command = command(&folder, &["--listen", address]);
         if let Some(key) = key {
             command.env("TOOLWIRE_KEY", key);
         }
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
+    let refused = |key: Option<&str>| refused_at("0.0.0.0:0", key);
+    for address in ["0.0.0.0:0", "[::]:0", "[::ffff:0.0.0.0]:0"] {
+        let (code, text) = refused_at(address, None);
+        // Some machines have no IPv6.
+        if !text.contains("cannot listen on") {
+            assert_eq!(code, Some(2), "{address}: {text}");
+            assert!(text.contains("no key is configured"), "{address}: {text}");
+        }
+    }
+    let (code, text) = refused(Some(&" ".repeat(40)));
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("the key `TOOLWIRE_KEY` is empty"), "{text}");
     let (code, text) = refused(None);
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("no key is configured") && text.contains("hint: set TOOLWIRE_KEY"), "{text}");

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolwire_agent::Functions;
@@ -69,13 +69,21 @@ pub(crate) async fn serve(api: Api, outputs: Vec<ScriptedResponse>) -> Served {
 }
 
 pub(crate) async fn serve_script(api: Api, script: Script) -> Served {
+    serve_with(api, script, json!({}), GatewaySettings::default()).await
+}
+
+/// Serves with further keys in the configuration of the provider, and with these settings.
+pub(crate) async fn serve_with(api: Api, script: Script, extra: Value, settings: GatewaySettings) -> Served {
     let provider = FakeProvider::start(api, script).await;
-    let config = json!({
+    let mut config = json!({
         "baseUrl": provider.base_url(), "apiKey": API_KEY, "region": "us-east-1", "retries": 0, "contextTokens": 100_000,
     });
+    for (key, value) in extra.as_object().unwrap() {
+        config[key] = value.clone();
+    }
     let config: EndpointConfig = serde_json::from_value(config).unwrap();
     let endpoint = Endpoint::new(&format!("{}/m", api.provider_name()), &config, |_| None).unwrap();
-    let gateway = Gateway::new(Arc::new(OneModel(endpoint)), Arc::new(tools()), GatewaySettings::default());
+    let gateway = Gateway::new(Arc::new(OneModel(endpoint)), Arc::new(tools()), settings);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let stop = CancellationToken::new();

@@ -11,11 +11,14 @@ pub(super) struct ObjectFields {
     content: Occurrences,
     encrypted_content: Occurrences,
     result: Occurrences,
+    signature: Occurrences,
     skill_id: Occurrences,
     type_name: Occurrences,
     is_item_reference: bool,
     is_reasoning: bool,
     is_image_generation_call: bool,
+    is_thinking: bool,
+    is_server_call: bool,
     /// Whether one of the types is not that of a public skill.
     has_other_type: bool,
 }
@@ -59,6 +62,7 @@ impl ObjectFields {
             "content" => self.content.add(is_exact, found != Found::Null),
             "encrypted_content" => self.encrypted_content.add(is_exact, is_set),
             "result" => self.result.add(is_exact, is_set),
+            "signature" => self.signature.add(is_exact, is_set),
             "skill_id" => self.skill_id.add(is_exact, is_set),
             "type" => {
                 self.type_name.add(is_exact, matches!(found, Found::Type(_)));
@@ -66,6 +70,8 @@ impl ObjectFields {
                 self.is_item_reference |= found == ObjectType::ItemReference;
                 self.is_reasoning |= found == ObjectType::Reasoning;
                 self.is_image_generation_call |= found == ObjectType::ImageGenerationCall;
+                self.is_thinking |= found == ObjectType::Thinking;
+                self.is_server_call |= found == ObjectType::ServerCall;
                 self.has_other_type |= found != ObjectType::PublicSkill;
             }
             _ => {}
@@ -78,6 +84,7 @@ impl ObjectFields {
         if self.skill_id.has_value && !is_public_skill {
             facts.add_provider_state("skill_id");
         }
+        facts.has_gateway_blocks |= self.is_server_call || (self.is_thinking && !self.signature.has_value);
         match place {
             Place::Reference(name) if self.id.has_value => facts.add_provider_state(name),
             Place::Item if self.id.has_value => self.report_item(facts),

@@ -39,7 +39,7 @@ use Parent::{Any, One};
 use Place::{Content, Item, Items, Metadata, Other, Reference, Root, Stored, Tool, ToolType, Tools, Type};
 
 /// The keys, sorted by name.
-static KEYS: [Key; 34] = [
+static KEYS: [Key; 35] = [
     // The output of a model, in which the provider looks nothing up.
     key("annotations", &[(Any, Other)]),
     key("arguments", &[(Any, Other)]),
@@ -70,6 +70,7 @@ static KEYS: [Key; 34] = [
     key("results", &[(One(Item), Other)]),
     key("role", &[]),
     key("schema", &[(Any, Other)]),
+    key("signature", &[]),
     key("skill_id", &[]),
     key("structured_outputs", &[(One(Root), Other)]),
     // Items and tools may contain tools.

@@ -8,6 +8,33 @@ fn facts(body: &str) -> BodyFacts {
     BodyFacts::of(body.as_bytes()).expect("a body")
 }
 
+/// A response of the gateway has such blocks if the model has no signatures, or if a server's tool was called.
+#[test]
+fn blocks_of_the_gateway_are_found() {
+    let found = |block: &str| {
+        let body = format!(
+            r#"{{"messages":[{{"role":"assistant","content":[{block},{{"type":"text","text":"thinking"}}]}}]}}"#
+        );
+        facts(&body).has_gateway_blocks
+    };
+    for block in [
+        r#"{"type":"thinking","thinking":"hm","signature":""}"#,
+        r#"{"type":"thinking","thinking":"hm"}"#,
+        r#"{"signature":null,"type":"thin\u006bing","thinking":"hm"}"#,
+        r#"{"type":"mcp_tool_use","id":"mcptoolu_1","name":"a","server_name":"s","input":{}}"#,
+        r#"{"type":"mcp_tool_result","tool_use_id":"mcptoolu_1","content":[]}"#,
+    ] {
+        assert!(found(block), "{block}");
+    }
+    for block in [
+        r#"{"type":"thinking","thinking":"hm","signature":"c2ln"}"#,
+        r#"{"type":"redacted_thinking","data":"YQ"}"#,
+        r#"{"type":"tool_use","id":"toolu_1","name":"a","input":{"type":"thinking"}}"#,
+    ] {
+        assert!(!found(block), "{block}");
+    }
+}
+
 #[test]
 fn references_to_stored_data_are_found_in_every_spelling() {
     for (body, key) in [

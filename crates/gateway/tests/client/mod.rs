@@ -27,6 +27,7 @@ pub(crate) struct Client {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) text: String,
+    pub(crate) thinking: String,
     pub(crate) calls: Vec<(String, String)>,
     pub(crate) stop: String,
     pub(crate) input_tokens: u64,
@@ -106,6 +107,7 @@ impl Client {
             CHAT => {
                 let choice = &response["choices"][0];
                 reply.text = text(&choice["message"]["content"]) + &text(&choice["message"]["refusal"]);
+                reply.thinking = text(&choice["message"]["reasoning_content"]);
                 for call in choice["message"]["tool_calls"].as_array().into_iter().flatten() {
                     reply.calls.push((text(&call["id"]), text(&call["function"]["name"])));
                 }
@@ -120,6 +122,11 @@ impl Client {
                             let part = &item["content"][0];
                             reply.text.push_str(part["text"].as_str().or(part["refusal"].as_str()).unwrap());
                         }
+                        "reasoning" => item["summary"]
+                            .as_array()
+                            .unwrap()
+                            .iter()
+                            .for_each(|part| reply.thinking.push_str(part["text"].as_str().unwrap())),
                         "function_call" => reply.calls.push((text(&item["call_id"]), text(&item["name"]))),
                         other => panic!("unexpected item {other}"),
                     }
@@ -131,6 +138,7 @@ impl Client {
             _ => {
                 for block in response["content"].as_array().unwrap() {
                     match block["type"].as_str().unwrap() {
+                        "thinking" => reply.thinking.push_str(block["thinking"].as_str().unwrap()),
                         "text" => reply.text.push_str(block["text"].as_str().unwrap()),
                         "tool_use" => reply.calls.push((text(&block["id"]), text(&block["name"]))),
                         other => panic!("unexpected block {other}"),
@@ -188,6 +196,7 @@ pub(crate) fn text(value: &Value) -> String {
 fn assemble_chat(events: &[Value]) -> Value {
     let mut message = json!({"role": "assistant", "content": null});
     let (mut content, mut refusal, mut calls) = (String::new(), String::new(), Vec::new());
+    let mut reasoning = String::new();
     let mut response = json!({"choices": [{"index": 0}]});
     for event in events {
         if event["usage"].is_object() {
@@ -196,6 +205,7 @@ fn assemble_chat(events: &[Value]) -> Value {
         let Some(choice) = event["choices"].get(0) else { continue };
         content.push_str(choice["delta"]["content"].as_str().unwrap_or_default());
         refusal.push_str(choice["delta"]["refusal"].as_str().unwrap_or_default());
+        reasoning.push_str(choice["delta"]["reasoning_content"].as_str().unwrap_or_default());
         calls.extend(choice["delta"]["tool_calls"].as_array().into_iter().flatten().cloned());
         if choice["finish_reason"].is_string() {
             response["choices"][0]["finish_reason"] = choice["finish_reason"].clone();
@@ -206,6 +216,9 @@ fn assemble_chat(events: &[Value]) -> Value {
     }
     if !refusal.is_empty() {
         message["refusal"] = json!(refusal);
+    }
+    if !reasoning.is_empty() {
+        message["reasoning_content"] = json!(reasoning);
     }
     if !calls.is_empty() {
         calls.iter_mut().for_each(|call| drop(call.as_object_mut().unwrap().remove("index")));
@@ -227,7 +240,7 @@ fn assemble_message(events: &[Value]) -> Value {
             }
             "content_block_delta" => {
                 let (block, delta) = (blocks.last_mut().unwrap(), &event["delta"]);
-                for key in ["text", "thinking"] {
+                for key in ["text", "thinking", "signature"] {
                     if let Some(fragment) = delta[key].as_str() {
                         block[key] = json!(format!("{}{fragment}", block[key].as_str().unwrap()));
                     }

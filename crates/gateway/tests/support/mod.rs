@@ -244,6 +244,9 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
     let rest: Vec<&str> = words.collect();
     let lookup = |id: &'static str, key: &str| (id, "lookup", json!({"key": key}));
     let weather = |id: &'static str, city: &str| (id, "get_weather", json!({"city": city}));
+    let search_tool =
+        request.tools.iter().map(|tool| tool.name.as_str()).find(|name| name.contains("search"));
+    let search = |id: &'static str| (id, search_tool.unwrap_or_default(), json!({"query": "lookup fail"}));
     let told = || ScriptedTurn::text_in_chunks(&format!("Results: {}.", results.join(" | ")), 5);
     match (scenario, results.len()) {
         (name, results) if content::is_known(name) => content::play(name, results, request),
@@ -251,6 +254,10 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
         ("call", 0) => ScriptedTurn::calls([("1", rest[0], json!({"key": "a"}))]),
         ("call-then", done @ (0 | 1)) => ScriptedTurn::calls([("1", rest[done], json!({"key": "a"}))]),
         ("ours", 0) => ScriptedTurn::calls([lookup("1", "a")]),
+        ("find" | "find-client", 0) => ScriptedTurn::calls([search("1")]),
+        ("find", 1) | ("find-client" | "find-mixed", 2) => ScriptedTurn::calls([lookup("2", "a")]),
+        ("find-client", 1) => ScriptedTurn::calls([weather("2", "Paris")]),
+        ("find-mixed", 0) => ScriptedTurn::calls([search("1"), weather("2", "Paris")]),
         ("rounds", 0) => with_text("First.", ScriptedTurn::calls([lookup("1", "a")])),
         ("rounds", 1) => with_text("Second.", ScriptedTurn::calls([lookup("1", "b")])),
         ("parallel", 0) => ScriptedTurn::calls([lookup("1", "a"), ("2", "fail", json!({}))]),
