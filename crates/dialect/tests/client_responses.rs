@@ -355,6 +355,28 @@ fn an_error_in_a_stream_has_the_form_of_each_api() {
     assert_eq!((name, &data["error"]["type"]), (Some("error"), &json!("overloaded_error")));
 }
 
+/// SDKs with strict types reject other codes than those of OpenAI. Its own codes are preserved.
+#[test]
+fn a_failed_response_has_a_code_of_openai() {
+    let with_code = |code: &str| {
+        let mut error = ClientError::new(ErrorKind::InvalidRequest, "no");
+        error.code = Some(code.to_owned());
+        error
+    };
+    for (error, code) in [
+        (ClientError::new(ErrorKind::RateLimited, "no"), "rate_limit_exceeded"),
+        (ClientError::new(ErrorKind::QuotaExceeded, "no"), "rate_limit_exceeded"),
+        (ClientError::new(ErrorKind::ContextExceeded, "no"), "invalid_prompt"),
+        (ClientError::new(ErrorKind::Unreachable, "no"), "server_error"),
+        (ClientError::new(ErrorKind::ProviderKey, "no"), "server_error"),
+        (with_code("image_too_large"), "image_too_large"),
+        (with_code("unsupported_value"), "invalid_prompt"),
+    ] {
+        let (_, body) = write(Family::OpenAiResponses, head(false, false), &[ClientEvent::Failed(error)]);
+        assert_eq!(body["error"], json!({"code": code, "message": "no"}));
+    }
+}
+
 #[test]
 fn errors_have_the_status_and_the_type_of_each_api() {
     let invalid = toolwire_dialect::read_client_request(Family::OpenAiChat, json!({"model": "m"})).unwrap();

@@ -56,7 +56,8 @@ pub(crate) fn pass_on(
             };
             let Some(events) = &events else { return Some((Err(Interrupted), None)) };
             let start = if events.partial.is_inside { "\n\n" } else { "" };
-            let event = format!("{start}{}", error.event(events.family, &events.request_id));
+            let event =
+                format!("{start}{}", error.event(events.family, &events.request_id, events.next_number()));
             return Some((Ok(Bytes::from(event)), None));
         }
     })
@@ -168,6 +169,13 @@ impl Events {
         }
         let problem = "the stream ended before the response was complete".to_owned();
         Err(model_error(&ModelError::Broken { model: self.model.clone(), problem }))
+    }
+
+    /// Returns the number of the next event, in APIs that number their events.
+    fn next_number(&self) -> u64 {
+        let (_, data) = read_event(&self.last);
+        let last: Option<Value> = serde_json::from_slice(&data).ok();
+        last.and_then(|event| event["sequence_number"].as_u64()).map_or(0, |number| number + 1)
     }
 
     /// Removes the provider's keys from errors. All other events stay as they are.

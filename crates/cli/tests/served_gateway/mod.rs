@@ -4,13 +4,18 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolwire_agent::Functions;
-use toolwire_contract::{Content, Tool, ToolResult};
-use toolwire_gateway::{Gateway, GatewaySettings, ModelCatalog, ServedModel, UnknownModel};
-use toolwire_llm::{Endpoint, EndpointConfig};
+use toolwire_contract::{Content, ModelError, Tool, ToolResult};
+use toolwire_gateway::{
+    ForwardedBody, ForwardedRequest, ForwardedResponse, Gateway, GatewaySettings, ModelCatalog, ServedModel,
+    UnknownModel, Upstream,
+};
+use toolwire_llm::{Endpoint, EndpointConfig, RawBody, RawRequest};
 use toolwire_testkit::provider::{
     API_KEY, Api, FakeProvider, ModelOutput, Script, ScriptedResponse, TokenCounts,
 };
@@ -18,7 +23,32 @@ use toolwire_testkit::provider::{
 const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
 
-struct OneModel(Endpoint);
+struct OneModel(Arc<ForwardingEndpoint>);
+
+/// An endpoint that also gets requests that are already in its format.
+struct ForwardingEndpoint(Arc<Endpoint>);
+
+impl Upstream for ForwardingEndpoint {
+    fn model_id(&self) -> &str {
+        self.0.model_id()
+    }
+
+    fn forward(&self, request: ForwardedRequest) -> BoxFuture<'_, Result<ForwardedResponse, ModelError>> {
+        Box::pin(async move {
+            let ForwardedRequest { path, body, headers, retry_until, .. } = request;
+            let response = self.0.forward(&RawRequest { path, body, headers, retry_until }).await?;
+            let body = match response.body {
+                RawBody::Complete(bytes) => ForwardedBody::Complete(bytes),
+                RawBody::Parts(parts) => ForwardedBody::Parts(parts),
+            };
+            Ok(ForwardedResponse::new(response.status, response.headers, body))
+        })
+    }
+
+    fn redact(&self, error: Value) -> Value {
+        self.0.redact(error)
+    }
+}
 
 impl ModelCatalog for OneModel {
     fn names(&self) -> Vec<String> {
@@ -26,14 +56,51 @@ impl ModelCatalog for OneModel {
     }
 
     fn find(&self, _name: &str) -> Result<ServedModel, UnknownModel> {
-        let mut served = ServedModel::new(Arc::new(self.0.clone()));
-        served.dialect = Some(self.0.dialect());
-        served.api_support = self.0.api_support();
-        Ok(served)
+        let endpoint = &self.0.0;
+        let mut served = ServedModel::new(endpoint.clone());
+        served.api_support = endpoint.api_support();
+        Ok(served.with_upstream(endpoint.dialect(), self.0.clone()))
     }
 }
 
-fn tools() -> Functions {
+/// Counts the calls of the servers' tools.
+#[derive(Clone, Default)]
+pub(crate) struct Calls(Arc<watch::Sender<CallCounts>>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CallCounts {
+    pub(crate) started: usize,
+    pub(crate) running: usize,
+}
+
+impl Calls {
+    pub(crate) fn started(&self) -> usize {
+        self.0.borrow().started
+    }
+
+    /// Waits until this many calls are running.
+    pub(crate) async fn running(&self, count: usize) {
+        self.0.subscribe().wait_for(|counts| counts.running == count).await.unwrap();
+    }
+
+    fn start(&self) -> RunningCall {
+        self.0.send_modify(|counts| {
+            *counts = CallCounts { started: counts.started + 1, running: counts.running + 1 }
+        });
+        RunningCall(self.clone())
+    }
+}
+
+struct RunningCall(Calls);
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|counts| counts.running -= 1);
+    }
+}
+
+/// The tools `lookup`, `picture`, and `wait`, which does not end.
+fn tools(calls: &Calls) -> Functions {
     let tool = |name: &str| {
         let mut tool = Tool::new(name, json!({"type": "object", "properties": {"key": {"type": "string"}}}));
         tool.description = Some(format!("The tool {name}"));
@@ -42,19 +109,34 @@ fn tools() -> Functions {
     };
     let image = Content::image(PNG.to_owned(), "image/png");
     let picture = ToolResult { content: Some(vec![Content::text("a dot"), image]), ..ToolResult::default() };
-    Functions::new().with(tool("lookup"), |_| async { Ok::<_, String>("found") }).with(
-        tool("picture"),
-        move |_| {
+    let (lookups, waits) = (calls.clone(), calls.clone());
+    Functions::new()
+        .with(tool("lookup"), move |_| {
+            let call = lookups.start();
+            async move {
+                drop(call);
+                Ok::<_, String>("found")
+            }
+        })
+        .with(tool("picture"), move |_| {
             let picture = picture.clone();
             async move { Ok::<_, String>(picture) }
-        },
-    )
+        })
+        .with(tool("wait"), move |_| {
+            let call = waits.start();
+            async move {
+                std::future::pending::<()>().await;
+                drop(call);
+                Ok::<_, String>("waited")
+            }
+        })
 }
 
 /// A gateway in front of a fake provider with scripted outputs.
 pub(crate) struct Served {
     pub(crate) provider: FakeProvider,
     pub(crate) url: String,
+    pub(crate) calls: Calls,
     stop: CancellationToken,
 }
 
@@ -83,13 +165,15 @@ pub(crate) async fn serve_with(api: Api, script: Script, extra: Value, settings:
     }
     let config: EndpointConfig = serde_json::from_value(config).unwrap();
     let endpoint = Endpoint::new(&format!("{}/m", api.provider_name()), &config, |_| None).unwrap();
-    let gateway = Gateway::new(Arc::new(OneModel(endpoint)), Arc::new(tools()), settings);
+    let model = OneModel(Arc::new(ForwardingEndpoint(Arc::new(endpoint))));
+    let calls = Calls::default();
+    let gateway = Gateway::new(Arc::new(model), Arc::new(tools(&calls)), settings);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     tokio::spawn(async move { gateway.serve(listener, stopped).await.unwrap() });
-    Served { provider, url, stop }
+    Served { provider, url, calls, stop }
 }
 
 pub(crate) fn call(name: &str) -> ModelOutput {

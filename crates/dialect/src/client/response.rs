@@ -196,6 +196,31 @@ pub(crate) fn media_note(content: &Content, note: &str) -> String {
     format!("[{mime_type}: {note}]")
 }
 
+/// The codes of failed responses in OpenAI's types that a provider may send.
+const FAILED_RESPONSE_CODES: [&str; 21] = [
+    "server_error",
+    "rate_limit_exceeded",
+    "invalid_prompt",
+    "data_residency_mismatch",
+    "bio_policy",
+    "misalignment_policy_violation",
+    "vector_store_timeout",
+    "invalid_image",
+    "invalid_image_format",
+    "invalid_base64_image",
+    "invalid_image_url",
+    "image_too_large",
+    "image_too_small",
+    "image_parse_error",
+    "image_content_policy_violation",
+    "invalid_image_mode",
+    "image_file_too_large",
+    "unsupported_image_media_type",
+    "empty_image_file",
+    "failed_to_download_image",
+    "image_file_not_found",
+];
+
 /// One server-sent event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamEvent {
@@ -324,6 +349,27 @@ impl ErrorKind {
         }
     }
 
+    /// Returns the `code` of a failed response of the Responses API, which has fewer codes than its error bodies.
+    const fn failed_response(self) -> &'static str {
+        match self {
+            ErrorKind::RateLimited | ErrorKind::QuotaExceeded => "rate_limit_exceeded",
+            ErrorKind::InvalidRequest
+            | ErrorKind::UnsupportedParameter
+            | ErrorKind::TooLarge
+            | ErrorKind::ContextExceeded => "invalid_prompt",
+            ErrorKind::Unauthenticated
+            | ErrorKind::Forbidden
+            | ErrorKind::NotFound
+            | ErrorKind::ModelNotFound
+            | ErrorKind::Overloaded
+            | ErrorKind::Unreachable
+            | ErrorKind::TimedOut
+            | ErrorKind::ProviderKey
+            | ErrorKind::InvalidOutput
+            | ErrorKind::Internal => "server_error",
+        }
+    }
+
     /// Returns Anthropic's `type`.
     const fn anthropic(self) -> &'static str {
         match self {
@@ -363,8 +409,9 @@ impl ClientError {
         }
     }
 
-    /// Returns the event for an error in a stream that this writer did not begin, such as a forwarded one.
-    pub fn event(&self, family: crate::Family, request_id: &str) -> StreamEvent {
+    /// Returns the event for an error in a stream that no [`ResponseWriter`] writes, such as a forwarded one.
+    /// `sequence_number` is the number of the event, in APIs that number them.
+    pub fn event(&self, family: crate::Family, request_id: &str, sequence_number: u64) -> StreamEvent {
         let mut body = self.body(family, request_id);
         match family {
             crate::Family::Anthropic => StreamEvent::json(Some("error"), body),
@@ -372,6 +419,7 @@ impl ClientError {
                 // Some clients read the fields beside `type`, others those of `error`.
                 let error = self.openai_error();
                 body["type"] = "error".into();
+                body["sequence_number"] = sequence_number.into();
                 for key in ["code", "message", "param"] {
                     body[key] = error[key].clone();
                 }
@@ -379,6 +427,13 @@ impl ClientError {
             }
             _ => StreamEvent::json(None, body),
         }
+    }
+
+    /// Returns the `error` of a failed response of the Responses API. SDKs reject other codes than those of OpenAI.
+    pub(crate) fn failed_response(&self) -> Value {
+        let code = self.code.as_deref().filter(|code| FAILED_RESPONSE_CODES.contains(code));
+        let code = code.unwrap_or(self.kind.failed_response());
+        serde_json::json!({"code": code, "message": self.message})
     }
 
     pub(crate) fn openai_error(&self) -> Value {

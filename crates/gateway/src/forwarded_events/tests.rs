@@ -180,3 +180,16 @@ async fn the_end_of_a_response_stays_known() {
     let sent: &'static str = format!("{unfinished}\n\n").leak();
     assert!(passed(vec![Ok(sent)], Some(Family::OpenAiChat)).await.0.contains("interrupted"));
 }
+
+/// The error is the next event of a stream with numbers.
+#[tokio::test]
+async fn an_error_has_the_number_of_its_event() {
+    let events = "data: {\"type\":\"response.created\",\"sequence_number\":0}\n\n\
+                  data: {\"type\":\"response.in_progress\",\"sequence_number\":1}\n\n: comment\n\ndata: {";
+    for (parts, number) in [(vec![Ok(events), Err(broken())], 2), (vec![Err(broken())], 0)] {
+        let (text, _) = passed(parts, Some(Family::OpenAiResponses)).await;
+        let (_, data) = text.rsplit_once("data: ").expect("an error");
+        let error: Value = serde_json::from_str(data).expect("JSON");
+        assert_eq!((&error["type"], &error["sequence_number"]), (&"error".into(), &number.into()), "{text}");
+    }
+}

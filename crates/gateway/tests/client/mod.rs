@@ -12,7 +12,7 @@ pub(crate) const MESSAGES: &str = "/v1/messages";
 /// A conversation of a client with one of the APIs.
 pub(crate) struct Client {
     url: String,
-    path: &'static str,
+    pub(crate) path: &'static str,
     pub(crate) model: &'static str,
     pub(crate) stream: bool,
     /// The history, in the format of the API.
@@ -21,9 +21,19 @@ pub(crate) struct Client {
     pub(crate) tools: Vec<&'static str>,
     /// Further fields of every request.
     pub(crate) extra: Value,
+    /// Called with each response.
+    pub(crate) on_response: Option<Box<dyn Fn(&Received<'_>) + Send + Sync>>,
 }
 
-/// The visible part of a response: its text, and the ids and names of its calls.
+/// A response as the client received it.
+pub(crate) struct Received<'r> {
+    pub(crate) path: &'static str,
+    pub(crate) status: u16,
+    pub(crate) is_stream: bool,
+    pub(crate) body: &'r str,
+}
+
+/// The visible part of a response: its text, its reasoning, and the ids and names of its calls.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) text: String,
@@ -46,6 +56,7 @@ impl Client {
             headers: Vec::new(),
             tools,
             extra: json!({}),
+            on_response: None,
         }
     }
 
@@ -87,6 +98,9 @@ impl Client {
         let status = response.status().as_u16();
         let is_stream = response.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream");
         let text = response.text().await.unwrap();
+        if let Some(on_response) = &self.on_response {
+            on_response(&Received { path: self.path, status, is_stream, body: &text });
+        }
         match is_stream {
             true => (status, self.assemble(&text)),
             false => (status, serde_json::from_str(&text).unwrap()),
@@ -138,8 +152,8 @@ impl Client {
             _ => {
                 for block in response["content"].as_array().unwrap() {
                     match block["type"].as_str().unwrap() {
-                        "thinking" => reply.thinking.push_str(block["thinking"].as_str().unwrap()),
                         "text" => reply.text.push_str(block["text"].as_str().unwrap()),
+                        "thinking" => reply.thinking.push_str(block["thinking"].as_str().unwrap()),
                         "tool_use" => reply.calls.push((text(&block["id"]), text(&block["name"]))),
                         other => panic!("unexpected block {other}"),
                     }
@@ -195,8 +209,8 @@ pub(crate) fn text(value: &Value) -> String {
 
 fn assemble_chat(events: &[Value]) -> Value {
     let mut message = json!({"role": "assistant", "content": null});
-    let (mut content, mut refusal, mut calls) = (String::new(), String::new(), Vec::new());
-    let mut reasoning = String::new();
+    let (mut content, mut refusal, mut reasoning) = (String::new(), String::new(), String::new());
+    let mut calls: Vec<Value> = Vec::new();
     let mut response = json!({"choices": [{"index": 0}]});
     for event in events {
         if event["usage"].is_object() {
@@ -206,7 +220,16 @@ fn assemble_chat(events: &[Value]) -> Value {
         content.push_str(choice["delta"]["content"].as_str().unwrap_or_default());
         refusal.push_str(choice["delta"]["refusal"].as_str().unwrap_or_default());
         reasoning.push_str(choice["delta"]["reasoning_content"].as_str().unwrap_or_default());
-        calls.extend(choice["delta"]["tool_calls"].as_array().into_iter().flatten().cloned());
+        for delta in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
+            match calls.iter_mut().find(|call| call["index"] == delta["index"]) {
+                Some(call) => {
+                    let arguments = text(&call["function"]["arguments"]);
+                    let fragment = text(&delta["function"]["arguments"]);
+                    call["function"]["arguments"] = json!(arguments + &fragment);
+                }
+                None => calls.push(delta.clone()),
+            }
+        }
         if choice["finish_reason"].is_string() {
             response["choices"][0]["finish_reason"] = choice["finish_reason"].clone();
         }
@@ -244,6 +267,9 @@ fn assemble_message(events: &[Value]) -> Value {
                     if let Some(fragment) = delta[key].as_str() {
                         block[key] = json!(format!("{}{fragment}", block[key].as_str().unwrap()));
                     }
+                }
+                if delta["signature"].is_string() {
+                    block["signature"] = delta["signature"].clone();
                 }
                 input.push_str(delta["partial_json"].as_str().unwrap_or_default());
             }

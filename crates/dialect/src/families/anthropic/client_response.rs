@@ -250,7 +250,7 @@ impl ClientWriter for MessageWriter {
             }
             ClientEvent::Done { stop, usage } => self.finish(stop, *usage),
             ClientEvent::Failed(error) => {
-                vec![error.event(Family::Anthropic, &self.head.request_id)]
+                vec![error.event(Family::Anthropic, &self.head.request_id, 0)]
             }
         }
     }

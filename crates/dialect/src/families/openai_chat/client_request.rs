@@ -27,7 +27,8 @@ fn read_converted(body: Value, converted: &ConvertedFunctions) -> ReadRequest<Cl
     }
     let mut conversation = ConversationReader::new(DIALECT);
     for (position, (path, message)) in body.required_list("messages")?.enumerate() {
-        let is_rewritten = has_reasoning(&message) || converted.messages.contains(&position);
+        let is_rewritten =
+            has_reasoning(&message) || lacks_content(&message) || converted.messages.contains(&position);
         conversation.begin_item(Some(position).filter(|_| !is_rewritten));
         read_message(&mut conversation, &path, message)?;
     }
@@ -77,6 +78,14 @@ fn read_generation(body: &mut RequestFields, generation: &mut Generation) -> Rea
 /// for the provider instead of sent unchanged.
 fn has_reasoning(message: &Value) -> bool {
     ["reasoning_content", "reasoning", "reasoning_details"].iter().any(|key| message.get(key).is_some())
+}
+
+/// Whether a message of the assistant has neither content nor calls, such as a refusal. OpenAI's API rejects it, although its
+/// own responses contain such messages.
+fn lacks_content(message: &Value) -> bool {
+    const CONTENTS: [&str; 4] = ["content", "tool_calls", "function_call", "audio"];
+    let is_absent = |key: &str| message.get(key).is_none_or(Value::is_null);
+    message["role"] == "assistant" && CONTENTS.into_iter().all(is_absent)
 }
 
 fn read_message(conversation: &mut ConversationReader, path: &str, message: Value) -> ReadRequest<()> {

@@ -249,14 +249,16 @@ impl ClientWriter for ChatWriter {
                 Vec::new()
             }
             ClientEvent::Done { stop, usage } => self.finish(stop, *usage),
-            ClientEvent::Failed(error) => vec![error.event(Family::OpenAiChat, "")],
+            ClientEvent::Failed(error) => vec![error.event(Family::OpenAiChat, "", 0)],
         }
     }
 
     fn body(&self) -> Value {
         let mut message = Map::new();
         message.set("role", "assistant");
-        let content = (!self.text.is_empty()).then(|| self.text.clone());
+        // OpenAI's API requires content in a message of the history that has no calls.
+        let has_content = !self.text.is_empty() || (self.calls.is_empty() && self.refusal.is_empty());
+        let content = has_content.then(|| self.text.clone());
         message.set("content", content.map_or(Value::Null, Value::from));
         let refusal = (!self.refusal.is_empty()).then(|| self.refusal.clone());
         message.set("refusal", refusal.map_or(Value::Null, Value::from));

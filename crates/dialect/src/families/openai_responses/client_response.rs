@@ -317,10 +317,7 @@ impl ItemWriter {
             Status::Incomplete(reason) => ("incomplete", None, Some(*reason)),
             Status::Failed(error) => ("failed", Some(error), None),
         };
-        let error = error.map(|error| {
-            let code = error.openai_error()["code"].as_str().unwrap_or("server_error").to_owned();
-            json!({"code": code, "message": error.message})
-        });
+        let error = error.map(ClientError::failed_response);
         let mut response = json!({
             "id": self.head.id,
             "object": "response",

@@ -2,7 +2,7 @@
 //!
 //! Rules in `docs/providers.md`: `openai-chat/roles`, `openai-chat/call-pairing`, `openai-chat/call-ids`,
 //! `openai-chat/arguments`, `openai-chat/tool-results`, `openai-chat/images`, `dial/attachments`,
-//! `mistral/call-ids`, `mistral/call-pairing`, `mistral/arguments`, `deepseek/thinking`, `xai/arguments`.
+//! `mistral/call-ids`, `mistral/call-pairing`, `mistral/arguments`, `mistral/thinking`, `deepseek/thinking`, `xai/arguments`.
 
 use serde_json::Value;
 
@@ -103,7 +103,9 @@ fn check_assistant(flavour: &ChatFlavour, path: &str, message: &Value) -> Result
     check_attachments(flavour, path, message)?;
     let calls = present(message, "tool_calls");
     if present(message, "content").is_some() {
-        check_content(flavour, path, "assistant", message, &["text", "refusal"])?;
+        let parts: &[&str] =
+            if flavour.api == Api::Mistral { &["text", "thinking"] } else { &["text", "refusal"] };
+        check_content(flavour, path, "assistant", message, parts)?;
     } else if calls.is_none() && present(message, "audio").is_none() {
         let message = "Invalid value for 'content': expected a string, got null.";
         return Err(flavour.reject(message, Some(&format!("{path}.content")), None));

@@ -107,10 +107,15 @@ impl NumberedEvents {
         let mut started = part.clone();
         started[key] = "".into();
         self.push(&format!("{part_event}.added"), with(json!({"part": started})));
+        // Only the text of a message has probabilities.
+        let with_logprobs = |fields: Value| match text_event {
+            "response.output_text" => with(extended(fields, json!({"logprobs": []}))),
+            _ => with(fields),
+        };
         for piece in pieces(text) {
-            self.push(&format!("{text_event}.delta"), with(json!({"delta": piece})));
+            self.push(&format!("{text_event}.delta"), with_logprobs(json!({"delta": piece})));
         }
-        self.push(&format!("{text_event}.done"), with(json!({key: text})));
+        self.push(&format!("{text_event}.done"), with_logprobs(json!({key: text})));
         self.push(&format!("{part_event}.done"), with(json!({"part": part})));
     }
 }
