@@ -1,5 +1,6 @@
 //! `toolwire ask`: one question to a model with tools, for scripts.
 
+mod best_effort;
 mod report;
 mod schema;
 mod stdin;
@@ -20,16 +21,18 @@ use toolwire_hub::Hub;
 use crate::assembly;
 use crate::attachment;
 use crate::chat::results_of;
-use crate::command_error::{CommandError, REFUSED, print_stderr};
+use crate::command_error::{CommandError, HINT, NOTE, REFUSED, print_stderr};
 use crate::conversation_args::ConversationArgs;
 use crate::conversations::find;
 use crate::display::view::SPINNER_INTERVAL;
 use crate::interrupt;
 use crate::output;
 use crate::servers;
+use crate::settings::Settings;
 use crate::storage;
 use crate::terminal_text::sanitize;
 use crate::tools::print_problems;
+use best_effort::BestEffort;
 use report::Progress;
 
 /// Ask a model one question, with the tools of the configured servers
@@ -69,27 +72,52 @@ pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, Com
     assembly::print_notes(&loaded, &model, reason);
     servers::run(async {
         let mut agent = assembly::agent(model, &settings)?.output(output.unwrap_or_default());
+        let store = open_store(args, &settings).await?;
         let mut resumed = None;
-        if args.keep || args.conversation.resume.is_some() || args.conversation.continue_last {
-            let store = storage::open(&settings.store).await?;
-            resumed = resumed_conversation(&args.conversation, &*store).await?;
-            agent = agent.conversations(store);
+        if let Some(store) = &store {
+            resumed = resumed_conversation(&args.conversation, &**store).await?;
+            agent = agent.conversations(store.clone());
         }
         let hub = Arc::new(assembly::hub(&loaded));
         let agent = agent.tools(hub.clone()).build().map_err(|error| {
             CommandError::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint())
         })?;
         let interrupted = pin!(interrupt::wait());
-        let outcome = ask(args, &agent, &hub, resumed.as_ref(), message, interrupted).await;
+        let outcome = ask(args, &agent, &hub, store.as_deref(), resumed.as_ref(), message, interrupted).await;
         servers::close(&hub).await;
         outcome
     })
+}
+
+/// Opens the store if the command line needs it. Without it, no conversation can be resumed, but a question can be
+/// answered.
+async fn open_store(args: &AskArgs, settings: &Settings) -> Result<Option<Arc<BestEffort>>, CommandError> {
+    let resumes = args.conversation.resume.is_some() || args.conversation.continue_last;
+    if !args.keep && !resumes {
+        return Ok(None);
+    }
+    match storage::open(&settings.store).await {
+        Ok(store) => Ok(Some(Arc::new(BestEffort::new(store)))),
+        Err(error) if resumes => Err(error),
+        Err(error) => {
+            let (problem, hint) = error.into_parts();
+            warn_not_stored(&problem, hint.as_deref());
+            Ok(None)
+        }
+    }
+}
+
+fn warn_not_stored(problem: &str, hint: Option<&str>) {
+    let hint = hint.map(|hint| format!("{HINT}hint:{HINT:#} {}\n", sanitize(hint))).unwrap_or_default();
+    let problem = sanitize(problem);
+    print_stderr(&format!("{NOTE}warning:{NOTE:#} the conversation is not stored: {problem}\n{hint}"));
 }
 
 async fn ask(
     args: &AskArgs,
     agent: &Agent,
     hub: &Hub,
+    store: Option<&BestEffort>,
     resumed: Option<&ConversationId>,
     message: Message,
     mut interrupted: Pin<&mut impl Future<Output = ()>>,
@@ -109,7 +137,11 @@ async fn ask(
     hub.offer_read_result(results_of(&run));
     run.say_message(message);
     let (finished, progress) = drive(args, agent, run, interrupted).await?;
-    conclude(args, agent, &finished, &progress)
+    let problem = store.and_then(BestEffort::problem);
+    if let Some(problem) = problem {
+        warn_not_stored(&problem.to_string(), problem.hint());
+    }
+    conclude(args, agent, &finished, problem.is_none(), &progress)
 }
 
 /// Finds the conversation that the command line names.
@@ -192,14 +224,16 @@ fn conclude(
     args: &AskArgs,
     agent: &Agent,
     finished: &FinishedRun,
+    is_stored: bool,
     progress: &Progress,
 ) -> Result<ExitCode, CommandError> {
     let outcome = &finished.outcome;
-    if let Some((id, _)) = finished.run.stored_in() {
+    let conversation = finished.run.stored_in().filter(|_| is_stored).map(|(id, _)| id);
+    if let Some(id) = conversation {
         print_stderr(&format!("conversation {id}\n"));
     }
     if args.json {
-        output::print_untrusted(&report::as_json(agent.model().name(), finished, progress))?;
+        output::print_untrusted(&report::as_json(agent.model().name(), finished, conversation, progress))?;
     } else if args.schema.is_some() && outcome.output.is_none() {
         // Standard output has nothing that does not match the schema.
     } else if !outcome.text.is_empty() && !progress.has_streamed() {

@@ -339,6 +339,50 @@ fn a_kept_conversation_can_be_resumed() {
 }
 
 #[test]
+fn a_question_is_answered_if_the_store_cannot_be_opened() {
+    let script = Script::from_fn(|_| ScriptedResponse::Output(ModelOutput::text("Hello.")));
+    let setup = Setup::new("unopenable", json!({}), script);
+    let config = json!({"mcpServers": {}, "toolwire": {"store": "notes.txt"}});
+    fs::write(setup.folder.join("mcp.json"), config.to_string()).unwrap();
+    fs::write(setup.folder.join("notes.txt"), "This is not a database.").unwrap();
+    let outcome = setup.ask(&["Hello?", "--keep"], b"");
+    assert_eq!((outcome.code, &*outcome.stdout), (0, "Hello.\n"), "{}", outcome.stderr);
+    assert!(outcome.stderr.starts_with("warning: the conversation is not stored: "), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("\nconversation "), "{}", outcome.stderr);
+    // A conversation that cannot be read cannot be continued.
+    let outcome = setup.ask(&["And now?", "--continue"], b"");
+    assert_eq!((outcome.code, &*outcome.stdout), (1, ""), "{}", outcome.stderr);
+    assert_eq!(setup.provider.requests().len(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_question_is_answered_if_the_store_is_full() {
+    let redis = toolwire_testkit::RedisServer::start();
+    let script = Script::from_fn(|_| ScriptedResponse::Output(ModelOutput::text("Hello.")));
+    let setup = Setup::new("full", json!({}), script);
+    let config = json!({"mcpServers": {}, "toolwire": {"store": redis.url()}});
+    fs::write(setup.folder.join("mcp.json"), config.to_string()).unwrap();
+    let (run, _) = setup.transcript(&["I am Ada.", "--keep"], 0);
+    let id = run["conversation"].as_str().unwrap();
+    redis.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    for (option, value, messages) in [("--keep", None, 1), ("--resume", Some(id), 3)] {
+        let arguments: Vec<&str> = ["Hello?", option].into_iter().chain(value).collect();
+        let outcome = setup.ask(&[&arguments[..], &["--json"]].concat(), b"");
+        let run: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!((outcome.code, &run["answer"]), (0, &json!("Hello.")), "{}", outcome.stderr);
+        assert_eq!(run.get("conversation"), None, "{run}");
+        assert!(
+            outcome.stderr.starts_with("warning: the conversation is not stored: "),
+            "{}",
+            outcome.stderr
+        );
+        let sent = setup.provider.requests().last().unwrap().body["messages"].clone();
+        assert_eq!(sent.as_array().unwrap().len(), messages, "{sent}");
+    }
+}
+
+#[test]
 fn the_last_conversation_or_one_with_these_words_is_continued() {
     let script = ["Noted.", "Noted too.", "Ada.", "Grace."].map(ModelOutput::text);
     let setup = Setup::new("continued", json!({}), script);

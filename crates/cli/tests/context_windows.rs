@@ -12,17 +12,23 @@ use serde_json::{Value, json};
 use toolwire_agent::{Agent, AgentEvent, ContextReduction, Functions, Run};
 use toolwire_contract::{Tool, ToolResult};
 use toolwire_llm::{Endpoint, EndpointConfig};
+use toolwire_store::InMemory;
 use toolwire_testkit::provider::{
     API_KEY, Api, FakeProvider, ModelOutput, Script, ScriptedResponse, TokenCounts,
 };
 
 const WINDOW: u64 = 16_000;
 const TURNS: usize = 50;
+const SUMMARY: &str = "The files zero to forty-nine were read.";
 
-/// A provider that calls the tool in response to each user message, and then responds to the result.
+/// A provider that calls the tool in response to each user message, and then responds to the result. It writes the same
+/// summary each time.
 fn script() -> Script {
     let count = AtomicUsize::new(0);
-    Script::from_fn(move |_| {
+    Script::from_fn(move |request| {
+        if String::from_utf8_lossy(&request.bytes).contains("You write summaries of conversations") {
+            return ScriptedResponse::Output(ModelOutput::text(SUMMARY));
+        }
         let number = count.fetch_add(1, Ordering::Relaxed);
         let output = match number % 2 {
             0 => ModelOutput::text("Let me look.").call(
@@ -53,9 +59,33 @@ fn tools() -> Functions {
 }
 
 struct Conversation {
+    agent: Agent,
     provider: FakeProvider,
     run: Run,
     reductions: Vec<ContextReduction>,
+}
+
+impl Conversation {
+    /// Summarizes the conversation, loads it from the store and says one more message.
+    async fn continue_with_a_summary(mut self, api: Api) {
+        let rejections = self.provider.rejections().len();
+        let summarized = self.agent.compact(&mut self.run, Some("the file numbers")).await.unwrap();
+        assert_eq!(summarized, Some(4 * TURNS), "{api:?}");
+        let (id, position) = self.run.stored_in().unwrap();
+        assert_eq!(position as usize, 4 * TURNS + 1, "{api:?}: the summary is stored after the messages");
+        let mut resumed = self.agent.load(id).await.unwrap();
+        resumed.say("Which files were read?");
+        let finished = self.agent.drive(resumed).finish().await;
+        assert!(finished.outcome.is_finished(), "{api:?}: {:?}", finished.outcome);
+        assert_eq!(self.provider.rejections().len(), rejections, "{api:?}");
+        let requests = self.provider.requests();
+        let first = requests.iter().rposition(|request| {
+            let text = String::from_utf8_lossy(&request.bytes);
+            text.contains("Which files were read?") && !text.contains("Read file number")
+        });
+        let sent = String::from_utf8_lossy(&requests[first.unwrap()].bytes).into_owned();
+        assert!(sent.contains(SUMMARY), "{api:?}: {sent}");
+    }
 }
 
 /// Holds a conversation of two hundred messages.
@@ -71,6 +101,7 @@ async fn converse(api: Api, script: Script, config: Value) -> Conversation {
     let agent = Agent::builder()
         .model(Arc::new(endpoint))
         .tools(Arc::new(tools()))
+        .conversations(Arc::new(InMemory::new()))
         .instructions("Be brief.")
         .build()
         .unwrap();
@@ -97,7 +128,7 @@ async fn converse(api: Api, script: Script, config: Value) -> Conversation {
     assert!(reductions.iter().any(|reduction| reduction.messages_omitted > 0), "{api:?}: {reductions:?}");
     let last = String::from_utf8_lossy(&provider.requests().last().unwrap().bytes).into_owned();
     assert!(last.contains(&format!("Read file number {}, please.", TURNS - 1)), "{api:?}: {last}");
-    Conversation { provider, run, reductions }
+    Conversation { agent, provider, run, reductions }
 }
 
 #[tokio::test]
@@ -124,6 +155,7 @@ async fn no_request_exceeds_a_known_window() {
         let largest = requests.iter().map(|request| request.bytes.len() as u64 / 3).max().unwrap();
         assert!((WINDOW / 3..WINDOW).contains(&largest), "{api:?}: {largest} tokens");
         assert!(held.reductions.len() < TURNS, "{api:?}: {} reductions", held.reductions.len());
+        held.continue_with_a_summary(api).await;
     }
 }
 
@@ -134,5 +166,6 @@ async fn a_conversation_goes_on_after_it_exceeded_an_unknown_window() {
         let refused = held.provider.rejections().len();
         assert!((1..=6).contains(&refused), "{api:?}: {refused} requests were refused");
         assert!(held.run.context().size.is_some(), "{api:?}");
+        held.continue_with_a_summary(api).await;
     }
 }

@@ -105,6 +105,32 @@ fn tool_names_get_the_prefix_from_the_environment() {
     assert_eq!(names(&stdout), ["try_calculate", "try_get_weather"]);
 }
 
+#[test]
+fn an_invalid_prefix_is_reported_by_the_server_and_by_its_client() {
+    let folder = empty_folder("invalid-prefix");
+    let error = "error: invalid prefix `a b` from the variable `MCP_TOOL_PREFIX`";
+    let hint = "hint: use letters, digits, `_` and `-` in the variable `MCP_TOOL_PREFIX`, or an empty string for no \
+                prefix";
+    let (code, stdout, stderr) =
+        run(toolwire(&folder, &["demo-server"]).env("MCP_TOOL_PREFIX", "a b").stdin(Stdio::null()));
+    assert_eq!((code, stdout, stderr), (2, String::new(), format!("{error}\n{hint}\n")));
+
+    let environment = json!({"MCP_TOOL_PREFIX": "a b"});
+    let server =
+        json!({"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"], "env": environment});
+    fs::write(folder.join("mcp.json"), json!({"mcpServers": {"demo": server}}).to_string()).unwrap();
+    let (code, stdout, stderr) = run(&mut toolwire(&folder, &["tools"]));
+    assert_eq!((code, &*stdout), (1, "0 of 1 server ready, 0 tools\n"));
+    assert_eq!(
+        stderr,
+        format!(
+            "error: server `demo` failed: the process exited with code 2 before the session started\n  \
+             {error}\n  {hint}\n\
+             hint: run its command in a terminal: stderr usually shows the reason\n"
+        )
+    );
+}
+
 #[cfg(unix)]
 #[test]
 fn the_demo_server_serves_http_until_it_gets_a_signal() {

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,7 +23,12 @@ fn public_apis_match_their_snapshots() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let version = output(Command::new("rustc").arg("--version"));
     if !version.starts_with(SNAPSHOT_RUSTC) {
-        eprintln!("skipped: the snapshots were written with {SNAPSHOT_RUSTC}x, this is {version}");
+        // Not captured, unlike `eprintln!`.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: the snapshots of the public API were written with {SNAPSHOT_RUSTC}x, this is {}",
+            version.trim()
+        );
         return;
     }
     let is_update = std::env::var_os("TOOLWIRE_BLESS").is_some();

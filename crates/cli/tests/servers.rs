@@ -636,6 +636,29 @@ fn an_ambiguous_name_is_rejected_in_any_start_order() {
 }
 
 #[test]
+fn defaults_can_be_kept_described_or_dropped() {
+    let folder = Folder::new("defaults", json!({"odd": listing_server("tools.json")}));
+    let units = json!({"type": "string", "default": "celsius"});
+    let schema = json!({"type": "object", "properties": {"units": units}});
+    folder.list("tools.json", &[json!({"name": "weather", "description": "Weather", "inputSchema": schema})]);
+    let units = |arguments: &[&str]| {
+        let outcome = folder.run(&[&["tools", "--as", "openai"], arguments].concat(), "");
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let tools: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        tools[0]["function"]["parameters"]["properties"]["units"].clone()
+    };
+    let dropped = json!({"type": "string"});
+    assert_eq!(units(&["--defaults", "drop"]), dropped);
+    assert_eq!(units(&[]), dropped);
+    assert_eq!(units(&["--defaults", "keep"]), json!({"type": "string", "default": "celsius"}));
+    let described = units(&["--defaults", "describe"]);
+    assert_eq!(described.get("default"), None);
+    assert!(described["description"].as_str().unwrap().contains("celsius"), "{described}");
+    let outcome = folder.run(&["tools", "--defaults", "keep"], "");
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+}
+
+#[test]
 fn a_skipped_tool_is_reported_and_sets_the_exit_code() {
     let folder = Folder::new("skipped", json!({"odd": listing_server("tools.json")}));
     let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}});

@@ -10,6 +10,8 @@
 //! Times are milliseconds since 1970-01-01 UTC. `message` is MCP's JSON. `title`, `model`, `parent` and
 //! `usage` are optional. The message count and the total usage are computed when the file is read.
 
+use std::fmt::Write as _;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -64,7 +66,8 @@ struct ConversationHeader {
 }
 
 impl Transcript {
-    /// Returns the export as JSON text.
+    /// Returns the export as JSON text without raw control characters, so that a terminal that displays it does not
+    /// interpret it.
     pub fn to_json(&self) -> String {
         let Conversation { id, title, model, created, changed, parent, .. } = self.conversation.clone();
         let file = TranscriptFile {
@@ -73,7 +76,9 @@ impl Transcript {
             conversation: ConversationHeader { id, title, model, created, changed, parent },
             entries: self.entries.clone(),
         };
-        serde_json::to_string(&file).expect("text, numbers and messages are always valid JSON")
+        escape_controls(
+            &serde_json::to_string(&file).expect("text, numbers and messages are always valid JSON"),
+        )
     }
 
     /// Reads an export; a damaged file is rejected as a whole.
@@ -140,6 +145,20 @@ impl Transcript {
     }
 }
 
+/// Escapes DEL and the controls from U+0080 to U+009F in JSON text. `serde_json` escapes only those below U+0020.
+fn escape_controls(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character.is_control() {
+            // Writing to a string cannot fail.
+            let _ = write!(escaped, "\\u{:04x}", u32::from(character));
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
+}
+
 fn counts(usage: Usage) -> [u64; 6] {
     [
         usage.input_tokens,
@@ -171,6 +190,15 @@ mod tests {
         assert_eq!(transcript.to_json(), TEXT);
         assert_eq!(transcript.conversation.messages, 2);
         assert_eq!(transcript.conversation.usage.cost_nanodollars, Some(9));
+    }
+
+    #[test]
+    fn an_export_has_no_raw_control_characters() {
+        let raw = TEXT.replace("\"hi\"", "\"\u{7f}a\u{9b}2J\u{85}\\u001b[2J\\nä\"");
+        let escaped = TEXT.replace("\"hi\"", "\"\\u007fa\\u009b2J\\u0085\\u001b[2J\\nä\"");
+        let transcript = Transcript::from_json(&raw).expect("a valid export");
+        assert_eq!(transcript.to_json(), escaped);
+        assert_eq!(Transcript::from_json(&escaped).expect("a valid export"), transcript);
     }
 
     #[track_caller]

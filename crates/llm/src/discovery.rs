@@ -1,7 +1,11 @@
-//! Asks a provider for the limits of its model, once per endpoint and only if nothing else states them.
+//! Asks a provider for the limits of its model, once per endpoint and only if they are not configured.
+//!
+//! If the table of models does not have the model, this happens before the first request. Otherwise it happens while
+//! the model responds: the table may be outdated, but that is not worth a delay.
 
 use std::time::Duration;
 
+use futures::stream::{BoxStream, Stream, StreamExt, poll_fn};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, HeaderValue};
 use serde_json::{Value, json};
@@ -37,6 +41,34 @@ pub(crate) async fn discover(endpoint: &Endpoint) {
         reply.map_or((None, None), |reply| read_limits(&reply, &settings.options.model));
     tracing::debug!(model = settings.name, context_tokens, output_tokens, "limits of the model");
     endpoint.learned.record(context_tokens, output_tokens);
+}
+
+/// Runs the query while a response streams, if the limits are those of the table. If the response ends first, the query
+/// is dropped, and the next request repeats it.
+pub(crate) fn discover_during<'e, T: 'e>(
+    endpoint: &'e Endpoint,
+    events: BoxStream<'e, T>,
+) -> BoxStream<'e, T> {
+    let settings = &endpoint.settings;
+    let is_in_table = settings.limits.context_tokens.is_some() && settings.limits_url.is_some();
+    if !is_in_table || endpoint.learned.asked.initialized() {
+        return events;
+    }
+    with_background(events, endpoint.learned.asked.get_or_init(move || discover(endpoint))).boxed()
+}
+
+/// Polls a future together with a stream. The stream does not wait for it.
+fn with_background<'e, T: 'e>(
+    mut events: BoxStream<'e, T>,
+    background: impl Future + Send + 'e,
+) -> impl Stream<Item = T> + Send + 'e {
+    let mut background = Some(Box::pin(background));
+    poll_fn(move |context| {
+        if background.as_mut().is_some_and(|future| future.as_mut().poll(context).is_ready()) {
+            background = None;
+        }
+        events.poll_next_unpin(context)
+    })
 }
 
 async fn ask(endpoint: &Endpoint, url: Url) -> Option<Value> {
@@ -96,7 +128,23 @@ fn ollama_window(description: &Value) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use futures::stream;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_stream_does_not_wait_for_its_background_future() {
+        let events = || stream::iter([1, 2]).boxed();
+        let received: Vec<i32> = with_background(events(), std::future::pending::<()>()).collect().await;
+        assert_eq!(received, [1, 2]);
+        let mut is_done = false;
+        let background = async {
+            tokio::task::yield_now().await;
+            is_done = true;
+        };
+        let received: Vec<i32> = with_background(events(), background).collect().await;
+        assert_eq!((received, is_done), (vec![1, 2], true));
+    }
 
     #[track_caller]
     fn check(reply: Value, expected: (Option<u64>, Option<u64>)) {

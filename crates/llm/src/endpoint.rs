@@ -12,7 +12,7 @@ use toolwire_contract::{
 use toolwire_dialect::{ApiSupport, Dialect, check_content, verbatim_request};
 
 use crate::clock::SystemClock;
-use crate::discovery::discover;
+use crate::discovery::{discover, discover_during};
 use crate::http_clients::HttpClients;
 use crate::limits::LearnedLimits;
 use crate::settings::EndpointSettings;
@@ -91,7 +91,9 @@ impl Model for Endpoint {
 
     fn prepare(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            self.learned.asked.get_or_init(|| discover(self)).await;
+            if self.settings.limits.context_tokens.is_none() {
+                self.learned.asked.get_or_init(|| discover(self)).await;
+            }
         })
     }
 
@@ -105,11 +107,11 @@ impl Model for Endpoint {
 
     fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
         let events = EventStream::new(self, request);
-        stream::unfold(events, |mut events| async move {
+        let events = stream::unfold(events, |mut events| async move {
             let event = events.next().await?;
             Some((event, events))
-        })
-        .boxed()
+        });
+        discover_during(self, events.boxed())
     }
 }
 

@@ -22,8 +22,12 @@ const MIN_OUTPUT_TOKENS: u64 = 1_024;
 /// The limits of a model that were discovered at run time. Zero means unknown.
 #[derive(Debug, Default)]
 pub(crate) struct LearnedLimits {
+    /// The window that the provider states.
     context_tokens: AtomicU64,
+    /// The output limit that the provider states.
     output_tokens: AtomicU64,
+    /// The smallest window in an error for a request that was too long.
+    exceeded_window: AtomicU64,
     /// The largest window that was requested from Ollama.
     ollama_window: AtomicU64,
     /// Whether the provider was queried.
@@ -40,15 +44,15 @@ impl LearnedLimits {
     /// Records the window in the error for a request that was too long. It may be smaller than documented.
     pub(crate) fn record_window(&self, tokens: u64) {
         let smaller = |known: u64| (known == 0 || tokens < known).then_some(tokens);
-        let _ = self.context_tokens.fetch_update(Ordering::Relaxed, Ordering::Relaxed, smaller);
+        let _ = self.exceeded_window.fetch_update(Ordering::Relaxed, Ordering::Relaxed, smaller);
     }
 
+    /// Returns the limits: as configured, else as the provider states them, else as in the table. No window is larger
+    /// than the one in an error.
     pub(crate) fn limits(&self, settings: &EndpointSettings) -> ModelLimits {
-        let (known, learned) = (settings.limits.context_tokens, known(&self.context_tokens));
-        let context_tokens = match (known, learned) {
-            (Some(known), Some(learned)) => Some(known.min(learned)),
-            (known, learned) => known.or(learned),
-        };
+        let stated = known(&self.context_tokens).filter(|_| !settings.is_window_configured);
+        let window = stated.or(settings.limits.context_tokens);
+        let context_tokens = window.into_iter().chain(known(&self.exceeded_window)).min();
         ModelLimits { context_tokens, ..settings.limits }
     }
 
@@ -65,7 +69,7 @@ impl LearnedLimits {
                 options.context_tokens = window.map(|window| self.ollama_window(settings, request, window))
             }
             Family::Anthropic => {
-                let output = settings.model_output_tokens.or_else(|| known(&self.output_tokens));
+                let output = known(&self.output_tokens).or(settings.model_output_tokens);
                 let mut output = output.unwrap_or(DEFAULT_OUTPUT_TOKENS);
                 if !options.stream {
                     output = output.min(MAX_UNSTREAMED_TOKENS);
@@ -85,7 +89,7 @@ impl LearnedLimits {
     /// Returns the window that Ollama allocates for a request. Another size makes Ollama load the model again, so it grows
     /// in powers of two and never shrinks. A configured size is used as it is.
     fn ollama_window(&self, settings: &EndpointSettings, request: &ModelRequest, max: u64) -> u64 {
-        if settings.limits.context_tokens.is_some() {
+        if settings.is_window_configured {
             return max;
         }
         let response = request.max_output_tokens.unwrap_or(OLLAMA_RESPONSE_TOKENS);
@@ -174,6 +178,24 @@ mod tests {
             learned.record_window(stated);
             assert_eq!(window(), Some(expected));
         }
+    }
+
+    #[test]
+    fn a_stated_limit_replaces_that_of_the_table_and_not_a_configured_one() {
+        for (config, expected) in [(json!({}), 1_000_000), (json!({"contextTokens": 50_000}), 50_000)] {
+            let settings = settings("anthropic/claude-sonnet-4-5", config);
+            let learned = LearnedLimits::default();
+            learned.record(Some(1_000_000), Some(128_000));
+            assert_eq!(learned.limits(&settings).context_tokens, Some(expected));
+        }
+        let (settings, learned) =
+            (settings("anthropic/claude-sonnet-4-5", json!({})), LearnedLimits::default());
+        learned.record_window(100_000);
+        learned.record(Some(1_000_000), Some(60_000));
+        assert_eq!(learned.limits(&settings).context_tokens, Some(100_000));
+        assert_eq!(learned.request_options(&settings, &request(100)).default_output_tokens, 60_000);
+        learned.record(None, None);
+        assert_eq!(learned.request_options(&settings, &request(100)).default_output_tokens, 64_000);
     }
 
     #[test]

@@ -48,8 +48,11 @@ pub(crate) struct EndpointSettings {
     pub(crate) idle_timeout: Duration,
     pub(crate) retries: RetryPolicy,
     pub(crate) price: Option<Price>,
+    /// As configured, or as in the table of models.
     pub(crate) limits: ModelLimits,
-    /// The URL that states the limits of the model, if they are unknown.
+    /// Whether the context window is configured. The provider is not asked then.
+    pub(crate) is_window_configured: bool,
+    /// The URL that states the limits of the model.
     pub(crate) limits_url: Option<Url>,
     pub(crate) max_output_tokens: Option<u64>,
     /// The output limit of the model itself, if it is known.
@@ -175,13 +178,14 @@ impl EndpointSettings {
         let requested_window =
             config.request.get("options").and_then(|options| options.get("num_ctx")?.as_u64());
         let requested_window = requested_window.filter(|_| dialect == Dialect::Ollama);
-        let context_tokens = config.context_tokens.or(requested_window).or(facts.context_tokens);
+        let configured_window = config.context_tokens.or(requested_window);
+        let context_tokens = configured_window.or(facts.context_tokens);
         let limits_query = match provider.name {
             // Another server that implements OpenAI's API may state them.
             "openai" if has_custom_base_url => LimitsQuery::Get("/models"),
             _ => provider.limits_query,
         };
-        let limits_url = match (context_tokens, limits_query) {
+        let limits_url = match (configured_window, limits_query) {
             (Some(_), _) | (None, LimitsQuery::None) => None,
             (None, LimitsQuery::Get(path)) => Some((base_url.as_str(), path)),
             (None, LimitsQuery::OllamaShow) => Some((base_url.as_str(), "/api/show")),
@@ -241,6 +245,7 @@ impl EndpointSettings {
                 tools: config.max_tools.or(provider.max_tools),
                 separate_output: separates_output(dialect, &options),
             },
+            is_window_configured: configured_window.is_some(),
             limits_url,
             model_output_tokens: facts.output_tokens,
             max_output_tokens: config.max_output_tokens,

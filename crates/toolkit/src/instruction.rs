@@ -145,20 +145,21 @@ pub enum Mode {
     Check,
     Review,
     Debugging,
-    /// The name of another mode, which is used as it is.
+    /// The name of another mode.
     Other(String),
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
+        let name = match self {
             Mode::Discussion => "DISCUSSION",
             Mode::Planning => "PLANNING",
             Mode::Implementation => "IMPLEMENTATION",
             Mode::Check => "CHECK",
             Mode::Review => "REVIEW",
             Mode::Debugging => "DEBUGGING",
-            Mode::Other(name) => name,
-        })
+            Mode::Other(name) => return formatter.write_str(&name.to_uppercase()),
+        };
+        formatter.write_str(name)
     }
 }

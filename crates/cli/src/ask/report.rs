@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
 use toolwire_agent::{AgentEvent, ContextReduction, Ending, FinishedRun, PendingCall};
-use toolwire_contract::{Content, ToolResult};
+use toolwire_contract::{Content, ConversationId, ToolResult};
 
 use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
 use crate::display::images::image_notes;
@@ -191,7 +191,12 @@ fn first_line(result: &ToolResult) -> String {
 }
 
 /// Returns the complete run as JSON text.
-pub(super) fn as_json(model: &str, finished: &FinishedRun, progress: &Progress) -> String {
+pub(super) fn as_json(
+    model: &str,
+    finished: &FinishedRun,
+    conversation: Option<&ConversationId>,
+    progress: &Progress,
+) -> String {
     let outcome = &finished.outcome;
     let (ending, detail) = match &outcome.ending {
         Ending::Finished => ("finished", None),
@@ -230,7 +235,7 @@ pub(super) fn as_json(model: &str, finished: &FinishedRun, progress: &Progress) 
         }
     }
     report.insert("context".into(), context);
-    if let Some((id, _)) = finished.run.stored_in() {
+    if let Some(id) = conversation {
         report.insert("conversation".into(), json!(id));
     }
     report.insert("messages".into(), json!(finished.run.messages()));

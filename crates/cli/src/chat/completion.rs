@@ -166,6 +166,9 @@ mod tests {
         check("/model o", 7, &["openai/x"]);
         check("/approve get_", 9, &["get_weather", "get_time"]);
         check("/undo x", 6, &[]);
+        // Ids of conversations are long and say nothing; the commands list titles with numbers.
+        check("/resume ", 8, &[]);
+        check("/delete ", 8, &[]);
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! Conversations: storing, resuming, undoing, changing the model, exporting.
 
 use serde_json::json;
-use toolwire_contract::Transcript;
 use toolwire_testkit::provider::{API_KEY, Api, ModelOutput, ScriptedResponse};
 use toolwire_testkit::{RedisServer, misbehaving_server};
 
 use crate::scripted_model::ScriptedModel;
 use crate::terminal::{CTRL_C, CTRL_D, Home, Terminal};
-use crate::{allow_all, count, demo, demo_server};
+use crate::{allow_all, count, demo_server};
 
 #[test]
 fn two_chats_on_one_conversation_lose_nothing() {
@@ -109,6 +108,7 @@ fn a_summary_replaces_the_conversation_and_survives_the_chat() {
     terminal.wait_for_prompt();
     terminal.enter("which word?");
     terminal.wait_for("\nthree");
+    terminal.wait_for_prompt();
     terminal.send(CTRL_D);
     terminal.wait_for_end();
     let again = model.chat(&home);
@@ -237,49 +237,6 @@ fn the_model_can_be_changed_and_a_conversation_cleared() {
     terminal.wait_for("Begun anew.");
     assert_eq!(first.user_messages(), ["hello again"]);
     assert_eq!((first.provider.rejections(), second.provider.rejections()), (vec![], vec![]));
-}
-
-#[test]
-fn a_conversation_is_saved_as_markdown() {
-    let home = Home::new();
-    let terminal = demo(&home);
-    terminal.enter("What is 20 + 22?");
-    terminal.wait_for("✓ calculate");
-    terminal.wait_for_prompt();
-    terminal.enter("/save notes.md");
-    terminal.wait_for("saved as notes.md");
-    terminal.wait_for_prompt();
-    terminal.enter("/save notes.md");
-    terminal.wait_for("`notes.md` already exists");
-    let text = std::fs::read_to_string(home.path().join("notes.md")).unwrap();
-    assert!(text.starts_with("# What is 20 + 22?\n\n## You\n\nWhat is 20 + 22?\n"), "{text}");
-    assert!(text.contains("> called `calculate` (") && text.contains("42"), "{text}");
-}
-
-#[test]
-fn a_conversation_that_is_not_stored_can_be_saved() {
-    let home = Home::new();
-    home.write("notes.txt", "This is not a database.");
-    home.write("config.json", r#"{"toolwire": {"store": "notes.txt"}}"#);
-    let terminal = Terminal::start(&home, &["config.json"], &[]);
-    terminal.wait_for("the conversation is not stored");
-    terminal.wait_for_prompt();
-    terminal.enter("/save");
-    terminal.wait_for("the conversation is empty");
-    terminal.wait_for_prompt();
-    terminal.enter("hello there");
-    terminal.wait_for("not a language model");
-    terminal.wait_for_prompt();
-    terminal.enter("/save saved.md");
-    terminal.wait_for("saved as saved.md");
-    terminal.wait_for_prompt();
-    terminal.enter("/save saved.json");
-    terminal.wait_for("saved as saved.json");
-    let read = |name: &str| std::fs::read_to_string(home.path().join(name)).unwrap();
-    assert!(read("saved.md").starts_with("# hello there\n\n## You\n\nhello there\n\n## demo\n"));
-    assert!(read("notes.txt").starts_with("This is not a database"));
-    let saved = Transcript::from_json(&read("saved.json")).unwrap();
-    assert_eq!((saved.conversation.title.as_deref(), saved.entries.len()), (Some("hello there"), 2));
 }
 
 #[test]

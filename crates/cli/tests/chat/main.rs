@@ -3,13 +3,17 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+mod approvals;
 mod attachments;
 mod connection_status;
 mod conversations;
 mod history;
 mod images;
 mod non_interactive;
+mod notes;
+mod options;
 mod responses;
+mod saving;
 mod scripted_model;
 mod terminal;
 mod tool_calls;
@@ -77,6 +81,24 @@ fn without_configuration_the_demo_model_responds_and_is_announced() {
     terminal.wait_for_prompt();
     terminal.send(CTRL_D);
     assert_eq!(terminal.wait_for_end(), Some(0));
+}
+
+#[test]
+fn a_newcomer_sees_two_lines_before_the_greeting() {
+    let home = Home::new();
+    let terminal = Terminal::run_in_columns(120, &home, &["chat"], &[]);
+    let screen = terminal.wait_for_prompt();
+    let lines: Vec<&str> = screen.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(
+        lines[..3],
+        [
+            "note: using the demo server and `demo`, which is not a language model",
+            "hint: add servers with `toolwire import`, and set a key such as ANTHROPIC_API_KEY",
+            "toolwire · demo · server demo · /help lists the commands",
+        ]
+    );
+    // The server may be ready before or after the first prompt.
+    assert!(lines[3..].iter().all(|line| [">", "demo is ready: 2 tools"].contains(line)), "{screen}");
 }
 
 #[test]

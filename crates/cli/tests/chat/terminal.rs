@@ -226,6 +226,12 @@ impl Terminal {
         self.wait_until(&format!("`{text}`"), |screen| screen.contains(text))
     }
 
+    /// Waits for a text that may be wrapped at its spaces, but not inside a word.
+    #[track_caller]
+    pub(crate) fn wait_for_words(&self, text: &str) -> String {
+        self.wait_until(&format!("`{text}`"), |screen| words(screen).contains(text))
+    }
+
     /// Waits until the last line is an empty prompt.
     #[track_caller]
     pub(crate) fn wait_for_prompt(&self) -> String {
@@ -286,6 +292,11 @@ fn read(pty: &Pty, screen: &(Mutex<ScreenState>, Condvar)) {
             return;
         }
     }
+}
+
+/// Joins the words of a screen with single spaces.
+pub(crate) fn words(screen: &str) -> String {
+    screen.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the scrollback and the screen as text.

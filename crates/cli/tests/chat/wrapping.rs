@@ -9,37 +9,29 @@ use crate::{approve_all, demo_server};
 
 const COLUMNS: u16 = 32;
 
-/// Waits for a text that may be wrapped at its spaces, but not inside a word.
-#[track_caller]
-fn wait_for_words(terminal: &Terminal, text: &str) {
-    terminal.wait_until(&format!("`{text}`"), |screen| {
-        screen.split_whitespace().collect::<Vec<_>>().join(" ").contains(text)
-    });
-}
-
 #[test]
 fn notes_commands_and_questions_of_the_chat_are_wrapped_at_words() {
     let home = Home::new();
     home.configure(json!({"mcpServers": demo_server(), "toolwire": approve_all()}));
     let mut terminal = Terminal::run_in_columns(COLUMNS, &home, &["chat"], &[]);
-    wait_for_words(&terminal, "note: using `demo`, which is not a language model");
-    wait_for_words(&terminal, "hint: set a key such as ANTHROPIC_API_KEY, or name a model: `-m ollama/…`");
+    terminal.wait_for_words("note: using `demo`, which is not a language model");
+    terminal.wait_for_words("hint: set a key such as ANTHROPIC_API_KEY, or name a model: `-m ollama/…`");
     terminal.wait_for("demo is ready");
     terminal.wait_for_prompt();
     terminal.enter("/help");
-    wait_for_words(&terminal, "removes the last message and its response");
-    wait_for_words(&terminal, "A message continues on the next line after a backslash, after Alt-Enter and");
+    terminal.wait_for_words("removes the last message and its response");
+    terminal.wait_for_words("A message continues on the next line after a backslash, after Alt-Enter and");
     terminal.wait_for_prompt();
     terminal.enter("/approve");
-    wait_for_words(&terminal, "every call needs approval");
+    terminal.wait_for_words("every call needs approval");
     terminal.wait_for_prompt();
     terminal.enter("/approve calculator");
-    wait_for_words(&terminal, "hint: did you mean `calculate`? `/tools` lists all tools");
+    terminal.wait_for_words("hint: did you mean `calculate`? `/tools` lists all tools");
     terminal.wait_for_prompt();
     terminal.enter("/clear");
     terminal.wait_for_prompt();
     terminal.enter("What is 1 + 1?");
-    wait_for_words(&terminal, "run it? y once · a always for this tool · n no, with a reason:");
+    terminal.wait_for_words("run it? y once · a always for this tool · n no, with a reason:");
     terminal.enter("y");
     terminal.wait_for("✓ calculate");
     terminal.wait_for_prompt();
@@ -57,7 +49,7 @@ fn responses_without_colours_are_wrapped_at_words() {
     let terminal = Terminal::run_in_columns(COLUMNS, &home, &["chat", "scripted"], &variables);
     terminal.wait_for_prompt();
     terminal.enter("go");
-    wait_for_words(&terminal, sentence);
+    terminal.wait_for_words(sentence);
     terminal.wait_for_prompt();
 }
 
@@ -83,13 +75,11 @@ fn errors_and_reports_of_other_commands_are_wrapped_at_words() {
     let home = Home::new();
     home.configure(json!({"mcpServers": {"absent": {"command": "no-such-program-here"}}}));
     let mut terminal = Terminal::run_in_columns(COLUMNS, &home, &["ask", "x", "-m", "nowhere/at-all"], &[]);
-    wait_for_words(&terminal, "error: unknown provider `nowhere`");
+    terminal.wait_for_words("error: unknown provider `nowhere`");
     assert_eq!(terminal.wait_for_end(), Some(2));
     let mut terminal = Terminal::run_in_columns(COLUMNS, &home, &["convert", "--to", "nowhere"], &[]);
-    wait_for_words(
-        &terminal,
-        "[possible values: openai, openai-strict, responses, responses-strict, anthropic,",
-    );
+    terminal
+        .wait_for_words("[possible values: openai, openai-strict, responses, responses-strict, anthropic,");
     assert_eq!(terminal.wait_for_end(), Some(2));
     let mut terminal = Terminal::run_in_columns(COLUMNS, &home, &["doctor"], &[]);
     assert_eq!(terminal.wait_for_end(), Some(1));

@@ -1,10 +1,20 @@
 //! The limits of models, as providers state them, and the windows and output limits in requests.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use toolwire_contract::{Message, Model, ModelError};
-use toolwire_testkit::provider::{Api, ModelOutput, Script, ScriptedResponse};
+use toolwire_testkit::provider::{
+    Api, Delivery, Gate, ModelOutput, ReceivedRequest, Script, ScriptedResponse,
+};
 
 use crate::harness::{TestEndpoint, question};
+
+/// Generous, because the machine may be busy; a passing test never waits this long.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn script() -> Script {
     Script::from_fn(|_| ScriptedResponse::Output(ModelOutput::text("Hello.")))
@@ -37,23 +47,47 @@ async fn a_provider_that_does_not_state_the_window_is_no_problem() {
     }
 }
 
+/// The table may be outdated. The provider is asked while the model responds, so that nothing waits for the reply.
 #[tokio::test]
-async fn a_known_model_is_not_asked_for() {
+async fn the_window_of_a_known_model_is_updated_while_it_responds() {
     for (api, model, window) in [
         (Api::Anthropic, "claude-sonnet-4-5-20250929", 200_000),
         (Api::Gemini, "models/gemini-2.5-pro", 1_048_576),
-        (Api::Groq, "llama-3.3-70b-versatile", 128_000),
     ] {
-        let provider = TestEndpoint::new(api, script(), json!({"model": model})).await;
+        let gate = Gate::new();
+        let delivery = Delivery { gates: vec![(1, gate.clone())], ..Delivery::default() };
+        let response = ScriptedResponse::Delivered(ModelOutput::text("Hello."), delivery);
+        let script = script().starting_with([response]).with_window(100_000, true);
+        let provider = TestEndpoint::new(api, script, json!({"model": model})).await;
+        let limit = || provider.endpoint.limits().context_tokens;
         provider.endpoint.prepare().await;
-        assert_eq!(provider.endpoint.limits().context_tokens, Some(window), "{model}");
-        assert_eq!(provider.provider.lookups(), [""; 0], "{model}");
+        assert_eq!((limit(), provider.provider.lookups().len()), (Some(window), 0), "{model}");
+        let learned = async {
+            gate.reached().await;
+            while limit() == Some(window) {
+                tokio::task::yield_now().await;
+            }
+            gate.open();
+        };
+        let asked = async { tokio::join!(provider.ask(question("Hi")), learned) };
+        let ((_, response), ()) = timeout(TIMEOUT, asked).await.expect("the window is learned");
+        assert!(response.is_ok(), "{response:?}");
+        assert_eq!((limit(), provider.provider.lookups().len()), (Some(100_000), 1), "{model}");
+        assert!(provider.ask(question("Hi")).await.1.is_ok());
+        assert_eq!(provider.provider.lookups().len(), 1, "{model}");
     }
-    let config = json!({"contextTokens": 5_000});
-    let provider = TestEndpoint::new(Api::Vllm, script().with_window(9_000, true), config).await;
-    provider.endpoint.prepare().await;
-    assert_eq!(provider.endpoint.limits().context_tokens, Some(5_000));
-    assert_eq!(provider.provider.lookups(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_configured_window_is_not_requested_from_the_provider() {
+    for (api, model) in [(Api::Vllm, "m"), (Api::Anthropic, "claude-sonnet-4-5")] {
+        let config = json!({"contextTokens": 5_000, "model": model});
+        let provider = TestEndpoint::new(api, script().with_window(9_000, true), config).await;
+        provider.endpoint.prepare().await;
+        assert!(provider.ask(question("Hi")).await.1.is_ok());
+        assert_eq!(provider.endpoint.limits().context_tokens, Some(5_000));
+        assert_eq!(provider.provider.lookups(), [""; 0]);
+    }
 }
 
 /// Every provider's own error for a request that is too long, with the window if the provider states it.
@@ -92,7 +126,7 @@ async fn ollama_gets_the_size_of_the_window() {
     assert_eq!(sizes, [8_192, 32_768, 32_768, 40_000, 40_000].map(Value::from));
 }
 
-/// The parts before the last user message have the same bytes in the next request, apart from the marks.
+/// The earlier messages, the tools and the instructions have the same bytes in the next request, apart from the marks.
 #[tokio::test]
 async fn consecutive_requests_have_the_same_prefix_and_at_most_four_marks() {
     for (api, model) in [
@@ -126,38 +160,42 @@ async fn consecutive_requests_have_the_same_prefix_and_at_most_four_marks() {
             };
             request.messages.push(next.into());
         }
-        let requests: Vec<Value> =
-            provider.provider.requests().into_iter().map(|received| received.body).collect();
+        let requests: Vec<String> = provider.provider.requests().into_iter().map(text).collect();
         assert_eq!(requests.len(), 4);
         for body in &requests {
-            let marks = body.to_string().matches(r#"{"type":"ephemeral"}"#).count()
-                + body.to_string().matches(r#""cachePoint""#).count();
+            let marks = MARKS.iter().map(|mark| body.matches(mark).count()).sum::<usize>();
             assert!((3..=4).contains(&marks), "{marks} marks in {body}");
         }
         for pair in requests.windows(2) {
-            let (first, second) = (prefix(&pair[0]), prefix(&pair[1]));
-            assert!(second.starts_with(first.trim_end_matches(']')), "{first}\n{second}");
+            let (first, second) = (unmarked(&pair[0]), unmarked(&pair[1]));
+            for part in ["tools", "toolConfig", "system"] {
+                assert_eq!(raw_value(&first, part), raw_value(&second, part), "{api:?}");
+            }
+            let (first, second) = (raw_value(&first, "messages"), raw_value(&second, "messages"));
+            let (first, second) = (first.expect("messages"), second.expect("messages"));
+            let first = first.strip_suffix(']').expect("an array");
+            assert!(second.starts_with(&format!("{first},")), "{first}\n{second}");
         }
     }
 }
 
-/// Returns the text that the provider caches: tools, instructions and messages, without the marks.
-fn prefix(body: &Value) -> String {
-    fn unmarked(value: &Value) -> Value {
-        match value {
-            Value::Array(items) => {
-                items.iter().filter(|item| item.get("cachePoint").is_none()).map(unmarked).collect()
-            }
-            Value::Object(fields) => {
-                let fields = fields.iter().filter(|(key, _)| *key != "cache_control");
-                fields.map(|(key, value)| (key.clone(), unmarked(value))).collect()
-            }
-            other => other.clone(),
-        }
-    }
-    let tools = body.get("tools").or_else(|| body.get("toolConfig"));
-    let parts = [tools, body.get("system"), body.get("messages")];
-    parts.into_iter().flatten().map(|part| unmarked(part).to_string()).collect()
+/// The marks for the prompt cache, as Anthropic and Bedrock get them.
+const MARKS: [&str; 2] =
+    [r#","cache_control":{"type":"ephemeral"}"#, r#",{"cachePoint":{"type":"default"}}"#];
+
+fn text(request: ReceivedRequest) -> String {
+    String::from_utf8(request.bytes.to_vec()).expect("UTF-8")
+}
+
+/// Removes the marks from the bytes of a request.
+fn unmarked(body: &str) -> String {
+    MARKS.iter().fold(body.to_owned(), |body, mark| body.replace(mark, ""))
+}
+
+/// Returns the bytes of the value of a top-level key.
+fn raw_value(body: &str, key: &str) -> Option<String> {
+    let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(body).expect("an object");
+    fields.get(key).map(|value| value.get().to_owned())
 }
 
 /// The output limit of the model itself, not a small default.

@@ -127,7 +127,9 @@ pub(super) fn description(api: Api, path: &str, window: u64) -> Option<Value> {
         (Api::LlamaCpp, "/props") => {
             json!({"default_generation_settings": {"n_ctx": window}, "total_slots": 1})
         }
-        (Api::Anthropic, "/v1/models/m") => json!({"type": "model", "id": "m", "max_input_tokens": window}),
+        (Api::Anthropic, path) if path.starts_with("/v1/models/") => {
+            json!({"type": "model", "id": "m", "max_input_tokens": window})
+        }
         (Api::Gemini, path) if path.starts_with("/v1beta/models/") => {
             json!({"name": "models/m", "inputTokenLimit": window, "outputTokenLimit": window})
         }

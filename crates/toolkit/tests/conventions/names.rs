@@ -111,6 +111,18 @@ fn an_illegal_prefix_is_reported_with_its_source() {
     );
 }
 
+/// Rust prints the `Debug` form of an error that `main` returns.
+#[test]
+fn the_debug_form_of_a_build_error_is_a_sentence_with_its_hint() {
+    let builder = Server::builder("a").environment([("MCP_TOOL_PREFIX", "a b")]);
+    let error = builder.tool(plain_one).build().err().unwrap();
+    assert_eq!(
+        format!("Error: {error:?}"),
+        "Error: invalid prefix `a b` from the variable `MCP_TOOL_PREFIX`; use letters, digits, `_` and `-` in the \
+         variable `MCP_TOOL_PREFIX`, or an empty string for no prefix"
+    );
+}
+
 #[test]
 fn an_unknown_name_gets_suggestions() {
     let server = Server::builder("docs")

@@ -88,29 +88,77 @@ fn all_fields_are_written_in_their_order() {
 #[test]
 fn common_instructions_have_fixed_texts() {
     let texts = [
-        (Instruction::present_and_stop(), "Present this result"),
-        (Instruction::suggest("a shorter title"), "Suggest to the user: a shorter title."),
-        (Instruction::ask_for("a title"), "Ask the user for a title"),
-        (Instruction::switch_to(Mode::Planning), "Switch to PLANNING mode"),
-        (Instruction::switch_to(Mode::Discussion), "Switch to DISCUSSION mode"),
-        (Instruction::switch_to(Mode::Check), "Switch to CHECK mode"),
+        (
+            Instruction::present_and_stop(),
+            "Present this result to the user, then stop. Do not call another tool until the user replies.",
+        ),
+        (
+            Instruction::suggest("a shorter title"),
+            "Suggest to the user: a shorter title. Do not do it unless the user agrees.",
+        ),
+        (Instruction::ask_for("a title"), "Ask the user for a title before you continue. Do not invent it."),
+        (
+            Instruction::no_changes(),
+            "Do not make changes, directly or with other tools, until the user asks for them.",
+        ),
+        (
+            Instruction::require_consent(),
+            "Tell the user exactly what would be done and ask for explicit consent. Call the tool again only after \
+             the user has given it.",
+        ),
+        (Instruction::retry_with("another name"), "Call the tool again with another name."),
+        (
+            Instruction::discuss("the plan"),
+            "Discuss the plan with the user. Do not act on it before the user has decided.",
+        ),
+        (
+            Instruction::check("the backup"),
+            "Check the backup before you continue. Tell the user if it is not as expected.",
+        ),
+        (Instruction::explain("why it failed"), "Explain to the user: why it failed."),
         (
             Instruction::let_choose(["keep", "delete"]),
             "Let the user choose one of: keep; delete. Do not choose yourself.",
         ),
-        (Instruction::switch_to(Mode::Implementation), "Switch to IMPLEMENTATION mode"),
-        (Instruction::switch_to(Mode::Other("drafting".into())), "Switch to drafting mode"),
-        (Instruction::no_changes(), "Do not make changes"),
+        (Instruction::use_tool("docs_search"), "Call the tool `docs_search` next."),
+        (Instruction::proceed(), "Continue with the task. The user does not need to confirm this result."),
         (
-            Instruction::require_consent(),
-            "Tell the user exactly what would be done and ask for explicit consent",
+            Instruction::do_not_retry(),
+            "Do not call the tool again; the result would be the same. Tell the user what failed.",
         ),
-        (Instruction::retry_with("another name"), "Call the tool again with another name"),
-        (Instruction::do_not_retry(), "Do not call the tool again"),
     ];
-    for (instruction, beginning) in texts {
-        assert!(instruction.as_str().starts_with(beginning), "{instruction}");
+    for (instruction, text) in texts {
+        assert_eq!(instruction.as_str(), text);
     }
+}
+
+#[test]
+fn modes_are_named_in_upper_case() {
+    for (mode, name) in [
+        (Mode::Discussion, "DISCUSSION"),
+        (Mode::Planning, "PLANNING"),
+        (Mode::Implementation, "IMPLEMENTATION"),
+        (Mode::Check, "CHECK"),
+        (Mode::Review, "REVIEW"),
+        (Mode::Debugging, "DEBUGGING"),
+        (Mode::Other("drafting".into()), "DRAFTING"),
+    ] {
+        let expected = format!("Switch to {name} mode before you continue.");
+        assert_eq!(Instruction::switch_to(mode).as_str(), expected);
+    }
+}
+
+#[test]
+fn an_outcome_is_converted_to_json_as_it_is_sent() {
+    let outcome = Outcome::ok(Document { title: "plan".into(), size: None }).with_message("Found.");
+    let expected = json!({"success": true, "value": {"title": "plan", "size": null}, "message": "Found."});
+    assert_eq!(outcome.to_json().unwrap(), expected);
+    let expected = r#"{"success":true,"value":{"title":"plan","size":null},"message":"Found."}"#;
+    assert_eq!(outcome.to_json_string().unwrap(), expected);
+    // The keys of a JSON object are strings.
+    let unserializable = Outcome::ok(BTreeMap::from([((1, 2), 3)]));
+    assert_eq!(unserializable.to_json().unwrap_err().to_string(), "key must be a string");
+    assert_eq!(unserializable.to_json_string().unwrap_err().to_string(), "key must be a string");
 }
 
 /// Fail in one of several ways.

@@ -1,0 +1,115 @@
+//! Notes during a chat: a shortened history, a retry, and tools that were skipped or changed.
+
+use serde_json::{Value, json};
+use toolwire_testkit::provider::{Delivery, Gate, ModelOutput, ScriptedResponse};
+
+use crate::scripted_model::ScriptedModel;
+use crate::terminal::{Home, Terminal};
+use crate::{allow_all, misbehaving};
+
+/// A response that fills a window of this size.
+const WINDOW: u64 = 1_000;
+
+fn long_response() -> ModelOutput {
+    ModelOutput::text(&"word ".repeat(600))
+}
+
+/// Starts a chat without tools and with a small window, and waits for the first response.
+fn chat_in_a_small_window(model: &ScriptedModel, home: &Home, mut context: Value) -> Terminal {
+    context["tokens"] = json!(WINDOW);
+    home.configure(json!({"mcpServers": {}, "toolwire": {"agent": {"context": context}}}));
+    let terminal = model.chat(home);
+    terminal.enter("tell me everything");
+    terminal.wait_for("word word");
+    terminal.wait_for_prompt();
+    terminal
+}
+
+#[test]
+fn messages_that_the_model_does_not_get_any_more_are_counted() {
+    let model = ScriptedModel::new([long_response(), ModelOutput::text("Goodbye.")]);
+    let home = Home::new();
+    let terminal = chat_in_a_small_window(&model, &home, json!({}));
+    terminal.enter("and now?");
+    terminal.wait_for_words(
+        "note: the context window is nearly full: 2 older messages omitted in requests; \
+         `/compact` in chat summarizes instead",
+    );
+    terminal.wait_for("Goodbye.");
+    terminal.wait_for_prompt();
+    let sent = model.last_request()["messages"].to_string();
+    assert!(sent.contains("and now?") && !sent.contains("word word"), "{sent}");
+    assert_eq!(model.provider.rejections(), []);
+}
+
+#[test]
+fn an_automatic_summary_is_reported() {
+    // The messages are summarized in several parts; the last request gets the same response.
+    let summary = || ModelOutput::text("Everything was told.");
+    let model =
+        ScriptedModel::new(std::iter::once(long_response()).chain(std::iter::repeat_with(summary).take(9)));
+    let home = Home::new();
+    let terminal = chat_in_a_small_window(&model, &home, json!({"summarize": true}));
+    terminal.enter("and now?");
+    terminal.wait_for_words("note: 2 messages summarized, because the context window is nearly full");
+    terminal.wait_for("Everything was told.");
+    terminal.wait_for_prompt();
+    let sent = model.last_request()["messages"].to_string();
+    assert!(sent.contains("Everything was told.") && sent.contains("and now?"), "{sent}");
+    assert!(!sent.contains("word word"), "{sent}");
+    assert_eq!(model.provider.rejections(), []);
+}
+
+#[test]
+fn a_retry_is_shown_until_the_response_arrives() {
+    let gate = Gate::new();
+    let overloaded = json!({"error": {"message": "busy", "type": "server_error"}});
+    let delivery = Delivery { before_headers: Some(gate.clone()), ..Delivery::default() };
+    let model = ScriptedModel::with_responses([
+        ScriptedResponse::Error { status: 503, headers: Vec::new(), body: overloaded },
+        ScriptedResponse::Delivered(ModelOutput::text("Here I am."), delivery),
+    ]);
+    let home = Home::new();
+    let terminal = model.chat(&home);
+    terminal.enter("are you there?");
+    model.wait_for(gate.reached());
+    terminal.wait_until("the retry", |screen| {
+        screen.contains("overloaded, trying again in 0.") && screen.contains(" s, 1 of 3")
+    });
+    gate.open();
+    terminal.wait_for("Here I am.");
+    let screen = terminal.wait_for_prompt();
+    assert!(!screen.contains("trying again"), "{screen}");
+    assert_eq!(model.user_messages(), ["are you there?"]);
+}
+
+#[test]
+fn skipped_tools_are_reported() {
+    let model = ScriptedModel::new([]);
+    let home = Home::new();
+    home.configure(misbehaving("bad-tools", json!(null)));
+    let terminal = model.chat(&home);
+    terminal.wait_for_words(
+        "warning: odd: tool `schema_text` was skipped: inputSchema is a string without a JSON object in it",
+    );
+    terminal.wait_for("odd is ready: 12 tools");
+    terminal.wait_for_prompt();
+}
+
+#[test]
+fn changed_tools_are_reported() {
+    let model = ScriptedModel::new([
+        ModelOutput::default().call("call_1", "swapped", "{}"),
+        ModelOutput::text("Done."),
+    ]);
+    let home = Home::new();
+    home.configure(misbehaving("changes-tools", allow_all()));
+    let terminal = model.chat(&home);
+    terminal.wait_for("odd is ready: 2 tools");
+    terminal.enter("add them");
+    terminal.wait_for("Done.");
+    terminal
+        .wait_for_words("warning: odd: tool `swapped` changed since it was pinned: its description changed");
+    terminal.wait_for_words("hint: review it with `toolwire pins list`");
+    terminal.wait_for_prompt();
+}
