@@ -211,14 +211,27 @@ fn a_missing_file_and_another_program_are_named() {
 
 #[cfg(unix)]
 #[test]
-fn the_home_folder_is_expanded_in_a_command() {
+fn the_home_folder_is_expanded_in_commands_arguments_and_working_directories() {
     let program = misbehaving_server();
     let (home, name) = (program.parent().unwrap(), program.file_name().unwrap());
     let command = format!("~/{}", name.to_str().unwrap());
-    let folder = Folder::new("home", json!({"good": {"command": command, "args": []}}));
+    let script = format!("exec ./{} --behaviour lists-file --file \"$0\"", name.to_str().unwrap());
+    let list = home.join("toolwire-home-test.json");
+    fs::write(&list, json!([tool("one", "d")]).to_string()).unwrap();
+    let folder = Folder::new(
+        "home",
+        json!({
+            "command": {"command": command, "args": []},
+            "argument": {"command": "sh", "args": ["-c", script, "~/toolwire-home-test.json"], "cwd": home},
+            "cwd": {"command": "sh", "args": ["-c", script, "toolwire-home-test.json"], "cwd": "~"},
+        }),
+    );
     let output = folder.command(&["tools", "--json"]).env("HOME", home).output().unwrap();
+    fs::remove_file(list).unwrap();
     let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(listed[0]["tool_count"], 4, "{listed}");
+    let counts: Vec<u64> =
+        listed.as_array().unwrap().iter().map(|server| server["tool_count"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [4, 1, 1], "{listed}");
 }
 
 #[test]
@@ -371,34 +384,103 @@ fn an_interrupted_call_is_cancelled_before_its_server_is_closed() {
     assert_eq!(notes(), "called\ncancelled\nclosed\n");
 }
 
+/// The guard of the server is suspended, so it does not end the server, and the command kills it if it waits. The
+/// server reports the id of the guard, which is its parent.
+#[cfg(target_os = "linux")]
 #[test]
 fn a_second_interrupt_does_not_wait_for_servers() {
     let folder = Folder::new(
         "interrupted-twice",
-        json!({"slow": {"command": "/bin/sh", "args": ["-c", "trap '' TERM; touch begun; while :; do sleep 1; done"]}}),
+        json!({"slow": {"command": "/bin/sh", "args": ["-c", "echo $PPID > new && mv new guard; read -r end"]}}),
     );
     let mut child = folder.command(&["tools"]).stderr(Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + TIMEOUT;
-    while !folder.0.join("begun").exists() {
+    let guard = loop {
+        if let Ok(guard) = fs::read_to_string(folder.0.join("guard")) {
+            break guard.trim().parse().unwrap();
+        }
         assert!(
             Instant::now() < deadline && child.try_wait().unwrap().is_none(),
             "the server was not started"
         );
         std::thread::sleep(Duration::from_millis(10));
-    }
-    let first = Instant::now();
-    // Ending the server takes four seconds, so the process is still running at the second interrupt.
+    };
+    assert!(signal(guard, "STOP"));
+    // Two interrupts at the same time count as one.
     while child.try_wait().unwrap().is_none() {
         interrupt(child.id());
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(first.elapsed() < Duration::from_secs(4), "exited only after {:?}", first.elapsed());
+    // The guard ends the server now.
+    assert!(signal(guard, "CONT"), "the command waited for the server, and killed its guard");
 }
 
 fn interrupt(process: u32) {
-    let status = std::process::Command::new("kill").args(["-INT", &process.to_string()]).status().unwrap();
-    assert!(status.success());
+    assert!(signal(process, "INT"));
+}
+
+/// Sends a signal. Returns whether the process exists.
+fn signal(process: u32, signal: &str) -> bool {
+    let mut kill = std::process::Command::new("kill");
+    let kill = kill.args([format!("-{signal}"), process.to_string()]).stderr(Stdio::null());
+    kill.status().unwrap().success()
+}
+
+/// A server whose input is closed exits by itself, and is not asked to with SIGTERM. The orphan does not exit by itself.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_exits_at_the_end_of_its_input_gets_no_signal() {
+    let program = misbehaving_server();
+    let script =
+        format!("trap 'echo terminated >> notes' TERM; '{}'; echo ended >> notes", program.display());
+    let orphan = "setsid sh -c \"trap 'echo orphan terminated >> notes; exit' TERM; touch ready; while :; do sleep 0.01; done\" &";
+    for (name, script, expected) in [
+        ("ends", script.clone(), "ended\n"),
+        (
+            "orphan",
+            format!("{orphan} until [ -e ready ]; do sleep 0.01; done; {script}"),
+            "ended\norphan terminated\n",
+        ),
+    ] {
+        let folder = Folder::new(name, json!({"one": {"command": "sh", "args": ["-c", script]}}));
+        let outcome = folder.run(&["call", "echo", r#"{"text": "x"}"#], "");
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "x\n"), "{}", outcome.stderr);
+        assert_eq!(fs::read_to_string(folder.0.join("notes")).unwrap(), expected, "{name}");
+    }
+}
+
+/// The messages of programs contain the proxy that they could not reach.
+#[cfg(unix)]
+#[test]
+fn the_credentials_of_a_proxy_are_not_printed() {
+    let script = "echo \"cannot reach $HTTPS_PROXY ($http_proxy)\" >&2; exit 1";
+    let noise = "echo \"using $HTTPS_PROXY\"";
+    let folder = Folder::new(
+        "proxy",
+        json!({
+            "fails": {"command": "sh", "args": ["-c", script]},
+            "prints": {"command": "sh", "args": ["-c", noise]},
+        }),
+    );
+    let proxies = [
+        ("HTTPS_PROXY", "http://me:s3cret%21@proxy.example:3128"),
+        ("http_proxy", "you:hidden@proxy.example"),
+    ];
+    let shown = "cannot reach http://…@proxy.example:3128 (…@proxy.example)";
+    for (arguments, expected) in [
+        (&["tools", "--server", "fails"][..], shown),
+        (&["tools", "--json"], shown),
+        (&["doctor"], shown),
+        (&["doctor"], "using http://…@proxy.example:3128"),
+        (&["call", "echo", "--server", "fails"], shown),
+        (&["check"], shown),
+    ] {
+        let output = folder.command(arguments).envs(proxies).stdin(Stdio::null()).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+        assert!(!text.contains("s3cret") && !text.contains("hidden"), "{arguments:?}: {text}");
+    }
 }
 
 /// A server that lists the tools in a file of the folder.

@@ -5,9 +5,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "laws/graphs.rs"]
+mod graphs;
+
 use std::fs;
 
-use serde_json::{Map, Value, json};
+use graphs::{COMBINATORS, POSITIONS, tool};
+use serde_json::{Value, json};
 use toolwire_dialect::{Dialect, Options, Status, Toolset};
 
 /// Limits for one tool in one dialect: the processor time in seconds, and the memory of the process in bytes.
@@ -16,33 +20,6 @@ const MAX_MEMORY: u64 = 100 * 1024 * 1024;
 
 /// Depth (how many definitions refer to the next one) and fan-out (how many times each does).
 const SIZES: [(usize, usize); 5] = [(3, 2), (12, 8), (20, 2), (200, 2), (25, 25)];
-
-/// The keywords through which a definition refers to the next one.
-const COMBINATORS: [&str; 20] = [
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "dependentSchemas",
-    "properties",
-    "required properties",
-    "patternProperties",
-    "additionalProperties",
-    "items",
-    "prefixItems",
-    "allOf with siblings",
-    "allOf beside anyOf",
-    "nested allOf",
-    "percent-encoded allOf",
-    "alternating",
-    "anyOf in properties",
-    "anchors",
-    "unevaluatedProperties",
-];
-
-/// The places from which the first definition is referenced.
-const POSITIONS: [&str; 4] = ["property", "root $ref", "root anyOf", "items"];
 
 #[test]
 fn every_graph_and_other_large_schemas_take_little_work() {
@@ -276,75 +253,6 @@ fn each_child(node: &Value, mut visit: impl FnMut(&Value)) {
 fn neighbour() -> Value {
     json!({"name": "good", "description": "d", "inputSchema": {
         "type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}})
-}
-
-fn tool(depth: usize, fan_out: usize, combinator: &str, position: &str) -> Value {
-    let mut definitions = Map::new();
-    for index in 0..depth {
-        let next = json!({"$ref": format!("#/$defs/d{}", index + 1)});
-        definitions.insert(format!("d{index}"), definition(combinator, index, &next, fan_out));
-    }
-    let leaf =
-        json!({"$anchor": format!("d{depth}"), "type": "object", "properties": {"x": {"type": "string"}}});
-    definitions.insert(format!("d{depth}"), leaf);
-    let first = json!({"$ref": "#/$defs/d0"});
-    let mut root = match position {
-        "property" => json!({"type": "object", "properties": {"a": first}}),
-        "root $ref" => first,
-        "root anyOf" => {
-            json!({"type": "object", "anyOf": [first, {"properties": {"z": {"type": "string"}}}]})
-        }
-        "items" => json!({"type": "object", "properties": {"a": {"type": "array", "items": first}}}),
-        _ => unreachable!("{position}"),
-    };
-    root["$defs"] = Value::Object(definitions);
-    json!({"name": "graph", "description": "d", "inputSchema": root})
-}
-
-/// Returns a definition that refers to `next` `fan_out` times.
-fn definition(combinator: &str, index: usize, next: &Value, fan_out: usize) -> Value {
-    let list = vec![next.clone(); fan_out];
-    let map = || -> Value { (0..fan_out).map(|number| (format!("k{number}"), next.clone())).collect() };
-    let titled = || -> Vec<Value> {
-        (0..fan_out).map(|number| json!({"$ref": next["$ref"], "title": format!("t{number}")})).collect()
-    };
-    match combinator {
-        "allOf" | "anyOf" | "oneOf" => json!({ combinator: list }),
-        "not" => json!({"allOf": list.iter().map(|schema| json!({"not": schema})).collect::<Vec<_>>()}),
-        "if" => json!({"type": "object", "if": next, "then": next, "else": next}),
-        "dependentSchemas" => json!({"type": "object", "dependentSchemas": map()}),
-        "properties" => json!({"type": "object", "properties": map()}),
-        "required properties" => {
-            let names: Vec<String> = (0..fan_out).map(|number| format!("k{number}")).collect();
-            json!({"type": "object", "properties": map(), "required": names})
-        }
-        "patternProperties" => json!({"type": "object", "patternProperties": map()}),
-        "additionalProperties" => {
-            json!({"type": "object", "properties": map(), "additionalProperties": next})
-        }
-        "items" => json!({"type": "array", "items": {"anyOf": list}}),
-        "prefixItems" => json!({"type": "array", "prefixItems": list}),
-        "allOf with siblings" => json!({"allOf": titled()}),
-        "allOf beside anyOf" => json!({"allOf": list, "anyOf": titled()}),
-        "nested allOf" => {
-            json!({"allOf": list.iter().map(|schema| json!({"allOf": [schema]})).collect::<Vec<_>>()})
-        }
-        "percent-encoded allOf" => {
-            let reference = next["$ref"].as_str().unwrap().replace('$', "%24");
-            json!({"allOf": vec![json!({"$ref": reference}); fan_out]})
-        }
-        "anchors" => {
-            let anchor = next["$ref"].as_str().unwrap().replace("/$defs/", "");
-            json!({"$anchor": format!("d{index}"), "anyOf": vec![json!({"$ref": anchor}); fan_out]})
-        }
-        "unevaluatedProperties" => json!({"anyOf": list, "unevaluatedProperties": false}),
-        "alternating" => json!({ ["allOf", "anyOf", "oneOf"][index % 3]: list }),
-        "anyOf in properties" => {
-            let properties = (0..fan_out).map(|number| (format!("k{number}"), json!({"anyOf": list})));
-            json!({"type": "object", "properties": properties.collect::<Value>()})
-        }
-        _ => unreachable!("{combinator}"),
-    }
 }
 
 /// Returns the processor time of this thread. It does not depend on what else the machine does.

@@ -328,3 +328,41 @@ fn the_parse_error_is_about_what_is_still_wrong() {
         }
     }
 }
+
+/// What a model sends for a rule without `type`, which `--reshape` asks for as JSON text if it is not about text alone. Text
+/// that is JSON means its value, because a number could not be sent otherwise, unless only the text itself fits.
+#[test]
+fn a_plain_string_where_json_text_is_expected_is_used_as_it_is_when_it_fits() {
+    let not_a_number = json!({"not": {"type": "number"}});
+    let digits = json!({"pattern": "^\\d+$"});
+    let list = json!({"not": {"type": "array"}});
+    for (rule, sent, expected) in [
+        (json!({}), "hello", Some(json!("hello"))),
+        (json!({}), "\"hello\"", Some(json!("hello"))),
+        (json!({}), "123", Some(json!(123))),
+        (json!({}), "{'a': 1}", Some(json!("{'a': 1}"))),
+        (not_a_number.clone(), "hello", Some(json!("hello"))),
+        (not_a_number.clone(), "\"hello\"", Some(json!("hello"))),
+        (not_a_number.clone(), "123", Some(json!("123"))),
+        (not_a_number, "{'a': 1}", Some(json!("{'a': 1}"))),
+        (list.clone(), "[1, 2]", Some(json!("[1, 2]"))),
+        (list, "123", Some(json!(123))),
+        // The rule is about text alone, so the definition has a string.
+        (digits.clone(), "123", Some(json!("123"))),
+        (digits.clone(), "hello", None),
+        (digits.clone(), "\"hello\"", None),
+        (digits, "{'a': 1}", None),
+        (json!({"minLength": 7}), "\"hello\"", Some(json!("\"hello\""))),
+    ] {
+        let schema =
+            json!({"type": "object", "properties": {"p": rule, "q": {"type": "integer"}}, "required": ["p"]});
+        let tool = json!({"name": "tool", "description": "d", "inputSchema": schema}).to_string();
+        for dialect in [Dialect::OpenAiStrict, Dialect::AnthropicStrict] {
+            let toolset = Toolset::from_json(&tool, dialect, &Options::default().with_reshape(true)).unwrap();
+            let decoded = toolset.decode("tool", &json!({"p": sent, "q": 1}));
+            let decoded = decoded.ok().map(|decoded| Value::Object(decoded.arguments));
+            let expected = expected.as_ref().map(|expected| json!({"p": expected, "q": 1}));
+            assert_eq!(decoded, expected, "{dialect}: {schema} {sent}");
+        }
+    }
+}

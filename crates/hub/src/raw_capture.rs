@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 use toolwire_contract::Progress;
 
 use crate::sync::lock;
-use crate::transport::TransportFailure;
+use crate::transport::{ProxyCredentials, TransportFailure};
 pub(crate) use partial_parse::UNREADABLE;
 pub(crate) use placeholder::SdkSchemas;
 
@@ -81,6 +81,8 @@ struct CaptureState {
     abandoned_probe: Option<i64>,
     discovered_late: bool,
     ignored: IgnoredOutput,
+    /// Removed from excerpts of output.
+    credentials: Arc<ProxyCredentials>,
 }
 
 impl CaptureState {
@@ -266,6 +268,11 @@ impl RawCapture {
 
     pub(crate) fn handshake(&self) -> Option<Handshake> {
         self.state().handshake.clone()
+    }
+
+    /// Sets what is removed from excerpts of output.
+    pub(crate) fn set_credentials(&self, credentials: Arc<ProxyCredentials>) {
+        self.state().credentials = credentials;
     }
 
     pub(crate) fn ignored_output(&self) -> IgnoredOutput {

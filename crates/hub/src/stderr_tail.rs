@@ -1,12 +1,13 @@
 //! The last lines that a server process wrote to stderr, for error messages.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use toolwire_contract::truncate;
 
 use crate::sync::lock;
+use crate::transport::ProxyCredentials;
 
 const MAX_LINES: usize = 100;
 const MAX_LINE_BYTES: usize = 2000;
@@ -15,7 +16,7 @@ const MAX_LINE_BYTES: usize = 2000;
 const MAX_QUOTED_LINES: usize = 3;
 const MAX_QUOTED_CHARS: usize = 200;
 
-/// A ring buffer of the last lines, each cut to [`MAX_LINE_BYTES`].
+/// A ring buffer of the last lines, each cut to [`MAX_LINE_BYTES`], without the credentials of proxies.
 #[derive(Default)]
 pub(crate) struct StderrTail(Mutex<LineRing>);
 
@@ -23,9 +24,15 @@ pub(crate) struct StderrTail(Mutex<LineRing>);
 struct LineRing {
     lines: VecDeque<Vec<u8>>,
     unfinished: Vec<u8>,
+    credentials: Arc<ProxyCredentials>,
 }
 
 impl StderrTail {
+    /// Sets what is removed from all lines.
+    pub(crate) fn set_credentials(&self, credentials: Arc<ProxyCredentials>) {
+        lock(&self.0).credentials = credentials;
+    }
+
     /// Reads to the end. It never waits for anything else, so a process is never blocked on its stderr.
     pub(crate) async fn read_from(&self, mut stderr: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; 8 * 1024];
@@ -40,7 +47,12 @@ impl StderrTail {
         ring.lines
             .iter()
             .chain(unfinished)
-            .map(|line| String::from_utf8_lossy(line).trim_end().to_owned())
+            .map(|line| {
+                let mut line = ring.credentials.redact(String::from_utf8_lossy(line).into_owned());
+                let end = (0..=MAX_LINE_BYTES.min(line.len())).rev().find(|end| line.is_char_boundary(*end));
+                line.truncate(end.unwrap_or_default());
+                line.trim_end().to_owned()
+            })
             .collect()
     }
 
@@ -51,7 +63,8 @@ impl StderrTail {
                 Some(piece) => (piece, true),
                 None => (piece, false),
             };
-            let room = MAX_LINE_BYTES.saturating_sub(ring.unfinished.len());
+            // Credentials are replaced before a line is cut, because a part of them would not be recognized.
+            let room = (MAX_LINE_BYTES + ring.credentials.max_bytes()).saturating_sub(ring.unfinished.len());
             ring.unfinished.extend_from_slice(&piece[..piece.len().min(room)]);
             if is_complete {
                 let line = std::mem::take(&mut ring.unfinished);
@@ -145,6 +158,22 @@ mod tests {
         assert_eq!(lines.len(), MAX_LINES + 1);
         assert_eq!(lines[0], "line 50");
         assert_eq!(lines[MAX_LINES].len(), MAX_LINE_BYTES);
+    }
+
+    /// A line would be cut in the middle of the password, or ends with the output of the process.
+    #[test]
+    fn credentials_of_proxies_are_removed_before_lines_are_cut() {
+        let proxy = "http://me:s3cret-word@proxy:3128";
+        for padding in MAX_LINE_BYTES - proxy.len() - 1..=MAX_LINE_BYTES {
+            let tail = StderrTail::default();
+            let credentials = ProxyCredentials::new(&[("HTTPS_PROXY".into(), proxy.into())]);
+            tail.set_credentials(Arc::new(credentials));
+            let line = format!("{} {proxy}", "x".repeat(padding));
+            tail.write(format!("{line}\n{line}").as_bytes());
+            for line in tail.lines() {
+                assert!(line.len() <= MAX_LINE_BYTES && !line.contains("me:"), "{padding}: {line}");
+            }
+        }
     }
 
     #[test]

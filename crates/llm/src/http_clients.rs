@@ -1,6 +1,8 @@
 //! HTTP clients, shared by endpoints with the same connect timeout.
 
 use std::collections::HashMap;
+use std::error::Error;
+use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -65,6 +67,20 @@ impl HttpClients {
         clients.insert(connect_timeout, client.clone());
         Ok(client)
     }
+}
+
+/// Whether the server replied with something other than TLS, such as plain text.
+pub(crate) fn is_invalid_tls(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if let Some(error) = cause.downcast_ref::<rustls::Error>() {
+            return matches!(error, rustls::Error::InvalidMessage(_));
+        }
+        // `io::Error::source` skips the error that it contains.
+        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = inner.map(|inner| inner as &(dyn Error + 'static)).or_else(|| cause.source());
+    }
+    false
 }
 
 /// Returns the innermost error message: `connection refused` rather than `error sending request`.

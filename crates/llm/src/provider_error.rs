@@ -62,7 +62,7 @@ pub(crate) fn provider_error(
             (message, Some(explanation.hint))
         }
         None => {
-            let hint = hint(settings, status, provider_message.as_deref().unwrap_or_default(), &body);
+            let hint = hint(settings, status, &body);
             (provider_message.unwrap_or_else(|| NO_REASON.to_owned()), hint)
         }
     };
@@ -97,18 +97,15 @@ fn provider_message(body: &Value) -> Option<String> {
     (!line.is_empty()).then(|| truncate(&line, MAX_MESSAGE_CHARS).into_owned())
 }
 
-fn hint(settings: &EndpointSettings, status: Option<u16>, message: &str, body: &Value) -> Option<String> {
+fn hint(settings: &EndpointSettings, status: Option<u16>, body: &Value) -> Option<String> {
     if is_permanent(body) {
         return Some(
             "the account has no credit or quota left; add credit or wait until the quota resets".to_owned(),
         );
     }
     let key = &settings.key_source;
-    // Gemini returns 400 for an invalid key.
-    let is_about_key =
-        message.to_lowercase().contains("api key") || message.to_lowercase().contains("api-key");
     let status = match status? {
-        400 if is_about_key => 401,
+        400 if has_invalid_key_reason(body) => 401,
         status => status,
     };
     Some(match status {
@@ -131,6 +128,12 @@ fn hint(settings: &EndpointSettings, status: Option<u16>, message: &str, body: &
         500.. => "the provider has a problem; try again later, or use another model".to_owned(),
         _ => return None,
     })
+}
+
+/// Whether this is Google's error for an invalid key, which has the status 400.
+fn has_invalid_key_reason(body: &Value) -> bool {
+    let details = error_object(body).and_then(|error| error.get("details")).and_then(Value::as_array);
+    details.is_some_and(|details| details.iter().any(|detail| detail["reason"] == "API_KEY_INVALID"))
 }
 
 /// Replaces our keys in all texts of the body.
@@ -296,9 +299,18 @@ mod tests {
         check(400, json!({"error": {"message": "what?"}}), "what?", None);
         check(
             400,
-            json!({"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}),
+            json!({"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT", "details": [
+                {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID", "domain": "googleapis.com"}
+            ]}}),
             "API key not valid.",
             Some("check the key in `OPENAI_API_KEY`"),
+        );
+        // The message alone decides nothing.
+        check(
+            400,
+            json!({"error": {"code": 400, "message": "`API key` is not a tool.", "status": "INVALID_ARGUMENT"}}),
+            "`API key` is not a tool.",
+            None,
         );
     }
 

@@ -119,6 +119,7 @@ impl Codec {
         let mut value = Value::Object(parse(sent, &mut repairs)?);
         // Stored if the shapes differ, to report violations in the shape that the model knows.
         let mut wire_value = None;
+        let mut json_texts = Vec::new();
         if !self.plan.is_same() {
             // The plan converts only values of the types in the definition.
             if let Some(validator) = self.wire_validator() {
@@ -129,6 +130,7 @@ impl Codec {
             }
             let converter = self.converter();
             value = converter.decode(&self.plan, value);
+            json_texts = converter.json_texts.take();
             if let Some(key) = converter.duplicate_key.take() {
                 repairs.push(Repair::of_arguments(RepairKind::DuplicateKey { key }));
             }
@@ -136,8 +138,15 @@ impl Codec {
         let Some(ToolValidator { validator, schema }) = self.tool_validator() else {
             return Ok(decoded(tool, value, repairs, None));
         };
+        let unrepaired = (!json_texts.is_empty()).then(|| (value.clone(), repairs.clone()));
         let mut violations = validator.repair_and_validate(tool, &mut value, &mut repairs)?;
         if violations.is_empty() {
+            return Ok(decoded(tool, value, repairs, *schema));
+        }
+        if let Some((mut value, mut repairs)) = unrepaired
+            && use_plain_texts(&mut value, &violations, &json_texts)
+            && validator.repair_and_validate(tool, &mut value, &mut repairs)?.is_empty()
+        {
             return Ok(decoded(tool, value, repairs, *schema));
         }
         let wire_violations = wire_value
@@ -203,6 +212,27 @@ impl Checker {
         }
         Err(ArgumentError::Invalid { tool: tool.to_owned(), violations, arguments: into_map(value) })
     }
+}
+
+/// Replaces values that do not fit by the JSON texts from which they were read. Returns whether there are any.
+fn use_plain_texts(value: &mut Value, violations: &[Violation], json_texts: &[String]) -> bool {
+    let read: Vec<(Value, &String)> =
+        json_texts.iter().filter_map(|text| Some((serde_json::from_str(text).ok()?, text))).collect();
+    let mut found = false;
+    for violation in violations {
+        // The text may contain the value with the violation.
+        let ends = violation.pointer.match_indices('/').map(|(end, _)| end).skip(1);
+        for end in ends.chain([violation.pointer.len()]) {
+            if let Some(place) = value.pointer_mut(&violation.pointer[..end])
+                && let Some((_, text)) = read.iter().find(|(read, _)| *read == *place)
+            {
+                *place = Value::String((*text).clone());
+                found = true;
+                break;
+            }
+        }
+    }
+    found
 }
 
 fn decoded(tool: &str, value: Value, repairs: Vec<Repair>, schema: Option<SchemaFingerprint>) -> Decoded {

@@ -14,6 +14,9 @@ const MAX_PLAN_DEPTH: usize = 256;
 /// used.
 const MAX_TRIES: usize = 10_000;
 
+/// The maximum number of texts that may be used as they are if their JSON values do not fit.
+const MAX_JSON_TEXTS: usize = 64;
+
 /// Converts one set of arguments.
 pub(crate) struct Converter<'c> {
     shared: &'c [Plan],
@@ -28,6 +31,8 @@ pub(crate) struct Converter<'c> {
     pub(crate) name_collision: RefCell<Option<String>>,
     /// Set by `decode`: a key that is twice in a list of entries.
     pub(crate) duplicate_key: RefCell<Option<String>>,
+    /// Set by `decode`: the texts that were read as JSON. Some may have been meant as they are.
+    pub(crate) json_texts: RefCell<Vec<String>>,
 }
 
 impl<'c> Converter<'c> {
@@ -40,6 +45,7 @@ impl<'c> Converter<'c> {
             match_budget: MatchBudget::default(),
             name_collision: RefCell::default(),
             duplicate_key: RefCell::default(),
+            json_texts: RefCell::default(),
         }
     }
 
@@ -73,7 +79,12 @@ impl<'c> Converter<'c> {
                     .collect(),
             ),
             (Plan::JsonText, Value::String(text)) => {
-                serde_json::from_str(&text).unwrap_or(Value::String(text))
+                let Ok(value) = serde_json::from_str(&text) else { return Value::String(text) };
+                let mut json_texts = self.json_texts.borrow_mut();
+                if json_texts.len() < MAX_JSON_TEXTS {
+                    json_texts.push(text);
+                }
+                value
             }
             (Plan::Entries(plan), Value::Array(entries)) => self.decode_entries(plan, entries, depth_left),
             (Plan::Positions(plan), Value::Object(map)) => self.decode_positions(plan, map, depth_left),

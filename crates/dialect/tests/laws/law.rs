@@ -36,11 +36,11 @@ fn variable_or(name: &str, default: usize) -> usize {
 
 /// Counts the checks, because a run without checks proves nothing.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+pub(crate) struct Tally {
     conversions: usize,
     refused: usize,
-    from_definition: usize,
-    from_original: usize,
+    pub(crate) from_definition: usize,
+    pub(crate) from_original: usize,
     explained: usize,
 }
 
@@ -56,7 +56,7 @@ impl AddAssign for Tally {
 
 /// A violation of the law.
 #[derive(Debug)]
-struct Counterexample {
+pub(crate) struct Counterexample {
     law: &'static str,
     dialect: Dialect,
     reshape: bool,
@@ -96,7 +96,7 @@ struct Case<'a> {
 }
 
 /// Checks the law for `tool` in `dialect` with random arguments in each direction.
-fn check_law(
+pub(crate) fn check_law(
     tool: &Value,
     original: &ArgumentSampler,
     dialect: Dialect,

@@ -8,8 +8,10 @@
 mod api_validator;
 mod corpus;
 mod fuzz;
+mod graphs;
 mod hostile;
 mod law;
+mod reference_graphs;
 mod sampler;
 mod support;
 

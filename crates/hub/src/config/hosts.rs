@@ -1,9 +1,11 @@
 //! The shapes in which other hosts write servers.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use jsonc_parser::ast::Value as Node;
 
+use super::json::scalar;
 use super::values::ConfigValue;
 use crate::transport::is_inherited;
 
@@ -86,6 +88,40 @@ pub(super) fn server_objects<'a>(
     }
     found.retain(|value| !matches!(value.node, Node::NullKeyword(_)));
     found
+}
+
+/// Names of servers that a host disables outside their own entries.
+#[derive(Default)]
+pub(super) struct DisabledNames {
+    excluded: HashSet<String>,
+    /// If a list exists, all other servers are disabled.
+    allowed: Option<HashSet<String>>,
+}
+
+impl DisabledNames {
+    /// Gemini CLI writes `mcp.excluded` and `mcp.allowed`, and Claude Code has two lists per project: of its own servers, and
+    /// of those in the `.mcp.json` of the project.
+    pub(super) fn of(root: &ConfigValue<'_>, current_folder: Option<&Path>) -> DisabledNames {
+        let names = |list: ConfigValue<'_>| -> Option<HashSet<String>> {
+            Some(list.items()?.filter_map(|item| Some(scalar(item.node)?.into_owned())).collect())
+        };
+        let mcp = root.get("mcp");
+        let list = |key| mcp.as_ref().and_then(|mcp| mcp.get(key)).and_then(names);
+        let project = || root.get("projects")?.get(current_folder?.to_str()?);
+        let of_project = project().into_iter().flat_map(|project| {
+            let lists = ["disabledMcpServers", "disabledMcpjsonServers"];
+            lists.into_iter().filter_map(move |key| project.get(key)).filter_map(names).flatten()
+        });
+        DisabledNames {
+            excluded: list("excluded").into_iter().flatten().chain(of_project).collect(),
+            allowed: list("allowed"),
+        }
+    }
+
+    pub(super) fn contains(&self, server: &str) -> bool {
+        self.excluded.contains(server)
+            || self.allowed.as_ref().is_some_and(|allowed| !allowed.contains(server))
+    }
 }
 
 /// Whether the file is only for MCP, so that another key at its top is a mistake. Other hosts have the servers

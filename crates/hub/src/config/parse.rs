@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use toolwire_contract::{Glob, nearest_names, parse_duration};
 use toolwire_dialect::is_valid_tool_name;
 
-use super::hosts::{has_milliseconds, is_extension, server_objects, workspace_folder};
+use super::hosts::{DisabledNames, has_milliseconds, is_extension, server_objects, workspace_folder};
 use super::json::{parse_json, scalar, strip_byte_order_mark};
 use super::problem::{Problem, WarningKind};
 use super::values::{ConfigParser, ConfigValue, Position};
@@ -57,7 +57,9 @@ pub(super) fn parse(
 pub(super) fn raw_servers(text: &str, file: &Path) -> Result<Vec<(String, Value)>, ConfigError> {
     with_root(text, file, &|_| None, |parser, root| {
         parser.read_inputs(root);
-        let servers = server_objects(root, std::env::current_dir().ok().as_deref());
+        let folder = std::env::current_dir().ok();
+        let disabled_names = DisabledNames::of(root, folder.as_deref());
+        let servers = server_objects(root, folder.as_deref());
         let members = servers.iter().flat_map(ConfigValue::members);
         let servers = members.filter_map(|(name, _, value)| {
             let server = parser.raw_json(&value);
@@ -67,6 +69,10 @@ pub(super) fn raw_servers(text: &str, file: &Path) -> Result<Vec<(String, Value)
                 && let Some(folder) = workspace_folder(file)
             {
                 *path = folder.join(&*path).to_string_lossy().into_owned();
+            }
+            if let Some(server) = server.as_object_mut().filter(|_| disabled_names.contains(name)) {
+                server.shift_remove("enabled");
+                server.insert("disabled".to_owned(), Value::Bool(true));
             }
             Some((name.to_owned(), server))
         });
@@ -89,6 +95,7 @@ pub(super) fn with_root<T>(
         has_offsets: true,
         variables,
         input_defaults: Vec::new(),
+        disabled_names: DisabledNames::default(),
         disabled: false,
         warnings: Vec::new(),
         problems: Vec::new(),
@@ -126,7 +133,9 @@ impl ConfigParser<'_> {
         self.check_keys(root, &TOP_KEYS)?;
         self.read_inputs(root);
         let mut config = Config::default();
-        let servers = server_objects(root, std::env::current_dir().ok().as_deref());
+        let folder = std::env::current_dir().ok();
+        self.disabled_names = DisabledNames::of(root, folder.as_deref());
+        let servers = server_objects(root, folder.as_deref());
         for value in &servers {
             let parsed = self.servers(value, &mut config.servers);
             self.record(parsed);
@@ -191,7 +200,9 @@ impl ConfigParser<'_> {
         let name = ServerName::new(name).ok_or_else(|| self.error(&value.at, Problem::InvalidServerName))?;
         self.check_keys(value, &SERVER_KEYS)?;
         let enabled = self.optional(value, "enabled", Self::boolean).unwrap_or(true);
-        self.disabled = self.optional(value, "disabled", Self::boolean).unwrap_or(false) || !enabled;
+        self.disabled = self.optional(value, "disabled", Self::boolean).unwrap_or(false)
+            || !enabled
+            || self.disabled_names.contains(name.as_str());
         let mut server = ServerConfig::new(name, self.transport(value)?);
         server.disabled = self.disabled;
         if let Some(timeout) = self.optional(value, "timeout", Self::timeout) {

@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 use toolwire_contract::nearest_names;
 
 use super::expand::{ExpandError, expand};
-use super::hosts::{input_variable, is_host_key, is_only_for_mcp, is_spelling_of, workspace_folder};
+use super::hosts::{
+    DisabledNames, input_variable, is_host_key, is_only_for_mcp, is_spelling_of, workspace_folder,
+};
 use super::json::{line_and_column, node_kind, number, scalar};
 use super::problem::{ConfigProblem, ConfigWarning, Location, Problem, WarningKind};
 use crate::Secret;
@@ -21,6 +23,8 @@ pub(super) struct ConfigParser<'a> {
     pub(super) variables: &'a dyn Fn(&str) -> Option<String>,
     /// The defaults of VS Code's inputs, by their ids.
     pub(super) input_defaults: Vec<(String, String)>,
+    /// The servers that are disabled outside their own entries.
+    pub(super) disabled_names: DisabledNames,
     /// Set while a disabled server is parsed. Its variables may be missing: that may be why it is disabled.
     pub(super) disabled: bool,
     pub(super) warnings: Vec<ConfigWarning>,

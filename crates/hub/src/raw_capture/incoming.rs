@@ -9,7 +9,7 @@ use super::{
     placeholder, response_id,
 };
 use crate::client_service;
-use crate::excerpt::excerpt;
+use crate::excerpt::excerpt_of;
 use crate::transport::TransportFailure;
 
 /// The maximum number of requests from a server that wait for the application at once.
@@ -182,7 +182,8 @@ impl RawCapture {
         }
         if head.iter().any(|byte| !byte.is_ascii_whitespace()) {
             state.ignored.unreadable += 1;
-            state.ignored.last_unreadable = Some(excerpt(head));
+            let credentials = state.credentials.clone();
+            state.ignored.last_unreadable = Some(excerpt_of(head, |text| credentials.redact(text)));
         }
         None
     }

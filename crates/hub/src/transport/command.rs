@@ -256,8 +256,15 @@ mod tests {
             "OPENAI_API_KEY",
             "PATHOLOGY",
             "SSL_CERT_FILE",
-            "https_proxy",
+            "NODE_EXTRA_CA_CERTS",
+            "REQUESTS_CA_BUNDLE",
+            "HTTPS_PROXY",
+            "HTTP_PROXY",
             "NO_PROXY",
+            "https_proxy",
+            "http_proxy",
+            "no_proxy",
+            "FTP_PROXY_PASSWORD",
         ]
         .map(|name| (name.into(), "ours".into()))
         .into();
@@ -274,8 +281,14 @@ mod tests {
                 "LC_ALL=ours",
                 "XDG_RUNTIME_DIR=ours",
                 "SSL_CERT_FILE=ours",
-                "https_proxy=ours",
+                "NODE_EXTRA_CA_CERTS=ours",
+                "REQUESTS_CA_BUNDLE=ours",
+                "HTTPS_PROXY=ours",
+                "HTTP_PROXY=ours",
                 "NO_PROXY=ours",
+                "https_proxy=ours",
+                "http_proxy=ours",
+                "no_proxy=ours",
                 "OPENAI_API_KEY=configured"
             ]
         );

@@ -10,12 +10,14 @@ pub(crate) mod guard;
 pub(crate) mod http;
 mod line_splitter;
 mod process_group;
+mod proxy_credentials;
 pub(crate) mod sse;
 mod sse_events;
 pub(crate) mod stdio;
 #[cfg(unix)]
 mod watchdog;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +32,7 @@ pub(crate) use command::{SpawnError, is_inherited};
 #[cfg(test)]
 pub(crate) use failure::Credentials;
 pub(crate) use failure::TransportFailure;
+pub(crate) use proxy_credentials::ProxyCredentials;
 
 /// Makes `ring` the cryptography of TLS in this process, unless the application has chosen another one.
 /// Required before an HTTP client is created.
@@ -107,6 +110,13 @@ impl Connection {
             last_failure: Mutex::default(),
             has_output: AtomicBool::new(false),
         })
+    }
+
+    /// Sets what is removed from the output of a process that has this environment.
+    pub(crate) fn set_credentials(&self, environment: &[(OsString, OsString)]) {
+        let credentials = Arc::new(ProxyCredentials::new(environment));
+        self.capture.set_credentials(credentials.clone());
+        self.stderr.set_credentials(credentials);
     }
 
     /// Records that the process has written to its stdout.

@@ -69,6 +69,7 @@ pub(crate) fn spawn(
     }
     let command = expand(server.command);
     let path = command::find_program(&command.to_string_lossy(), cwd.as_deref(), &environment)?;
+    connection.set_credentials(&environment);
     let args: Vec<OsString> = server.args.iter().map(|argument| expand(argument)).collect();
     let failed = |source: io::Error| SpawnError::Failed { path: path.clone(), source };
     let mut program = command_with_guard(&path, guard);

@@ -89,16 +89,25 @@ impl TestHub {
 
     /// Starts a hub with any servers and host, without waiting for the servers.
     pub(crate) fn start(servers: Vec<ServerConfig>, host: Arc<dyn Host>) -> TestHub {
+        TestHub::start_with(servers, HubOptions::default().with_host(host))
+    }
+
+    /// Does the same as [`TestHub::start`], with other options.
+    pub(crate) fn start_with(servers: Vec<ServerConfig>, options: HubOptions) -> TestHub {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let servers = servers.into_iter().map(|config| with_variable(config, MARK, &mark)).collect();
         let environment = std::env::vars_os().chain([("TOOLWIRE_TEST_SECRET".into(), "hidden".into())]);
-        let options = HubOptions::default()
-            .with_host(host)
+        let options = options
             .with_environment(environment)
             .with_data_folder(scratch())
             .with_result_budget(Some(ResultBudget::default()));
         TestHub { inner: Hub::start(&Config { servers, toolwire: None }, options), mark }
+    }
+
+    /// Returns how many server processes exist.
+    pub(crate) fn running(&self) -> usize {
+        processes_with_variable(MARK, &self.mark).len()
     }
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<ToolResult, CallError> {

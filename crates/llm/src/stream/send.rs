@@ -14,7 +14,7 @@ use toolwire_dialect::Toolset;
 use super::{AttemptError, timed_out};
 use crate::Endpoint;
 use crate::frames::Framing;
-use crate::http_clients::root_cause;
+use crate::http_clients::{is_invalid_tls, root_cause};
 use crate::provider_error::provider_error;
 use crate::request_url::redact_url;
 use crate::retry::{AttemptFailure, is_permanent, retry_after};
@@ -91,13 +91,10 @@ pub(crate) fn with_login(request: RequestBuilder, settings: &EndpointSettings) -
 /// Describes why the connection failed, with the scheme, host and port; the rest of the URL may be secret.
 fn describe_connect_error(settings: &EndpointSettings, error: &reqwest::Error) -> String {
     let origin = settings.url.origin().ascii_serialization();
-    match root_cause(error) {
-        // The TLS library reports this when the server replies in plain text.
-        cause if cause.contains("InvalidContentType") => {
-            format!("the server at {origin} does not support TLS; its URL may start with `http://`")
-        }
-        cause => format!("{cause}, at {origin}"),
+    if is_invalid_tls(error) {
+        return format!("the server at {origin} does not support TLS; its URL may start with `http://`");
     }
+    format!("{}, at {origin}", root_cause(error))
 }
 
 /// Reads an error response.

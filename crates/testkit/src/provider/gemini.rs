@@ -67,7 +67,16 @@ fn check_format(body: &Value, config: &Value, model: &str) -> Result<(), Rejecti
 fn check_access<'request>(request: &'request ApiRequest<'_>) -> Result<&'request str, Rejection> {
     match request.header("x-goog-api-key").or_else(|| request.target.query("key")) {
         Some(API_KEY) => {}
-        Some(_) => return Err(reject("API key not valid. Please pass a valid API key.")),
+        Some(_) => {
+            let mut rejection = reject("API key not valid. Please pass a valid API key.");
+            rejection.body["error"]["details"] = json!([{
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": "API_KEY_INVALID",
+                "domain": "googleapis.com",
+                "metadata": {"service": "generativelanguage.googleapis.com"},
+            }]);
+            return Err(rejection);
+        }
         None => {
             let message = "Method doesn't allow unregistered callers (callers without established identity). Please use API \
                            Key or other form of API consumer identity to call this API.";

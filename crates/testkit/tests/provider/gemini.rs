@@ -77,7 +77,13 @@ fn a_key_is_required() {
                    form of API consumer identity to call this API.";
     let expected = error(403, "PERMISSION_DENIED", message);
     check_rejected(|request| drop(request.headers.remove("x-goog-api-key")), 403, expected);
-    let expected = error(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.");
+    let mut expected = error(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.");
+    expected["error"]["details"] = json!([{
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "API_KEY_INVALID",
+        "domain": "googleapis.com",
+        "metadata": {"service": "generativelanguage.googleapis.com"},
+    }]);
     check_rejected(|request| request.set_header("x-goog-api-key", "x"), 400, expected);
     check_accepted(|request| {
         request.headers.remove("x-goog-api-key");

@@ -42,15 +42,22 @@ fn the_settings_of_zed_are_read() {
 
 #[test]
 fn the_settings_of_gemini_cli_are_read() {
-    let text = r#"{"selectedAuthType": "x", "mcp": {"allowed": ["a"]}, "mcpServers": {
+    let text = r#"{"selectedAuthType": "x", "mcp": {"allowed": ["a", "c"], "excluded": ["c"]}, "mcpServers": {
         "a": {"command": "a", "cwd": "./b", "trust": true, "description": "d", "includeTools": ["one", "two"]},
-        "b": {"httpUrl": "https://a.b/mcp", "timeout": 30000, "excludeTools": ["three"]}}}"#;
+        "b": {"httpUrl": "https://a.b/mcp", "timeout": 30000, "excludeTools": ["three"]},
+        "c": {"command": "${NONE}"}}}"#;
     let config = parse_file(".gemini/settings.json", text, &[]);
     assert_eq!(config.servers[1].call_timeout, Duration::from_secs(30));
     check_transport(&config, "a", &process("a", &[], &[], Some("./b")));
     check_transport(&config, "b", &http("https://a.b/mcp", HttpKind::Auto));
     assert_eq!(config.servers[0].allow, [Glob::new("one"), Glob::new("two")]);
     assert_eq!(config.servers[1].deny, [Glob::new("three")]);
+    // `b` is not allowed, and `c` is excluded.
+    let disabled: Vec<bool> = config.servers.iter().map(|server| server.disabled).collect();
+    assert_eq!(disabled, [false, true, true]);
+    let servers = Config::raw_servers(text, Path::new(".gemini/settings.json")).expect("valid");
+    assert_eq!(servers[0].1.get("disabled"), None);
+    assert_eq!(servers[2].1, serde_json::json!({"command": "${NONE}", "disabled": true}));
 }
 
 #[test]
@@ -107,15 +114,23 @@ fn the_toml_of_codex_is_read() {
 fn the_projects_of_claude_code_are_read() {
     let folder = std::env::current_dir().expect("a folder");
     let text = serde_json::json!({
-        "numStartups": 3, "mcpServers": {"everywhere": {"type": "stdio", "command": "a"}},
+        "numStartups": 3,
+        "mcpServers": {"everywhere": {"type": "stdio", "command": "a"}, "off": {"command": "d"}, "on": {"command": "e"}},
         "projects": {
-            folder.to_str().expect("UTF-8"): {"allowedTools": [], "mcpServers": {"here": {"command": "b"}}},
-            "/elsewhere": {"mcpServers": {"there": {"command": "c"}}},
+            folder.to_str().expect("UTF-8"): {
+                "allowedTools": [],
+                "mcpServers": {"here": {"command": "b"}, "rejected": {"command": "f"}},
+                "disabledMcpServers": ["off"],
+                "disabledMcpjsonServers": ["rejected"],
+            },
+            "/elsewhere": {"mcpServers": {"there": {"command": "c"}}, "disabledMcpServers": ["on"]},
         },
     });
     let config = parse_file(".claude.json", &text.to_string(), &[]);
     let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
-    assert_eq!(names, ["everywhere", "here"]);
+    assert_eq!(names, ["everywhere", "off", "on", "here", "rejected"]);
+    let disabled = config.servers.iter().filter(|server| server.disabled);
+    assert_eq!(disabled.map(|server| server.name.as_str()).collect::<Vec<_>>(), ["off", "rejected"]);
 }
 
 #[test]
