@@ -1,8 +1,6 @@
 //! Work on large bodies, which would delay other requests on a thread of the runtime.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -13,17 +11,20 @@ use crate::response::Failure;
 /// Smaller bodies are read on the thread that received them, which is faster.
 const LARGE_BODY_BYTES: usize = 256 * 1024;
 
+/// The maximum number of large bodies that are read at the same time.
+const MAX_AT_ONCE: usize = 4;
+
 /// Whether a body of this size is read on a thread of its own.
 pub(crate) fn is_large(bytes: usize) -> bool {
     bytes > LARGE_BODY_BYTES
 }
 
-/// Threads for work on large bodies, at most one per processor at the same time.
+/// Threads for work on large bodies.
 pub(crate) struct LargeBodies(Arc<Semaphore>);
 
 impl Default for LargeBodies {
     fn default() -> LargeBodies {
-        LargeBodies(Arc::new(Semaphore::new(available_parallelism().map_or(1, NonZeroUsize::get))))
+        LargeBodies(Arc::new(Semaphore::new(MAX_AT_ONCE)))
     }
 }
 

@@ -25,6 +25,8 @@ use toolwire_gateway::{
 };
 use toolwire_testkit::{ScriptedModel, http_client};
 
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// The models are named like the dialects of their providers.
 const APIS: [(&str, &str, &str); 3] = [
     ("/v1/chat/completions", "openai", "messages"),
@@ -182,7 +184,9 @@ async fn a_request_waits_for_a_server_that_is_starting() {
     for (path, model, key) in APIS {
         let setup = Setup::start(State::Starting, Duration::from_secs(3_600)).await;
         let start = async {
-            setup.server.waiting.subscribe().wait_for(|count| *count == 1).await.unwrap();
+            let mut waiting = setup.server.waiting.subscribe();
+            let waits = tokio::time::timeout(TEST_TIMEOUT, waiting.wait_for(|count| *count == 1)).await;
+            assert!(waits.is_ok(), "{path}: the request waits for the server");
             setup.server.state.send_replace(State::Started);
         };
         let body = question(model, key, "ours");
