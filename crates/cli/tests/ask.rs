@@ -124,7 +124,7 @@ fn a_run_without_tools_has_one_step() {
 
 /// The stand-in refuses requests over its window, which is unknown to Toolwire.
 #[test]
-fn what_a_long_conversation_lacks_is_reported() {
+fn omitted_parts_of_a_long_conversation_are_reported() {
     let output = ModelOutput::text(&"A long line of a long response. ".repeat(300));
     let script = Script::from_fn(move |_| ScriptedResponse::Output(output.clone())).with_window(8_000, false);
     let setup = Setup::new("long", json!({}), script);

@@ -1,4 +1,4 @@
-//! Writes the request of a client to a provider that has the client's API.
+//! Writes the request of a client for a provider that supports the client's API.
 //!
 //! The client's JSON text is sent unchanged, and prepared texts are added: the definitions of tools, and messages that the
 //! client did not send. Fields that no type represents are kept this way, and prompt caches see the same bytes.
@@ -66,7 +66,8 @@ impl<'a> VerbatimBody<'a> {
     }
 }
 
-/// Returns the request of the client if the server has its API (`dialect` and [`RequestOptions::api_support`]), so that [`write_request_text`] keeps the client's parts.
+/// Returns the request of the client if the server supports its API (`dialect` and [`RequestOptions::api_support`]).
+/// [`write_request_text`] then sends its parts unchanged.
 pub fn verbatim_request<'r>(
     dialect: Dialect,
     request: &'r ModelRequest,

@@ -154,7 +154,7 @@ impl Inner {
         let Some(upstream) = served.upstream.clone() else { return Ok(None) };
         // The scan of the top level compares bytes. This one parses the whole body, so it finds escaped and nested keys too.
         let facts = body.facts()?;
-        // Clients that share the account could read reasoning of each other; the tool loop does not send it.
+        // Clients that share the account could read each other's reasoning; the tool loop does not send it.
         let has_foreign_reasoning = facts.has_stored_reasoning && !self.settings.allows_provider_state();
         if facts.names_servers || facts.has_options || has_foreign_reasoning {
             return Ok(None);

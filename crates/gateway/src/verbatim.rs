@@ -1,4 +1,4 @@
-//! Requests to a provider that has the client's own API. Tools are added; all other fields are sent unchanged.
+//! Requests to a provider that supports the client's own API. Tools are added; all other fields are sent unchanged.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::catalog::ServedModel;
 use crate::forward::{Body, sent_headers};
 use crate::response::Failure;
 
-/// Attaches the client's JSON text to a request if the provider has the client's API. Otherwise, a request with tools
-/// that only this API has is rejected.
+/// Attaches the client's JSON text to a request if the provider supports the client's API. Otherwise, a request with
+/// tools that only this API has is rejected.
 pub(crate) fn attach(
     client: &mut ClientRequest,
     family: Family,

@@ -304,7 +304,7 @@ mod tests {
         check(&allowed, "http://10.1.2.3/mcp", Err(UrlRefusal::Scheme));
         check(&allowed, "http://[::1]:80/mcp", Err(UrlRefusal::Address { host: "[::1]".to_owned() }));
         check(&allowed, "http://127.0.0.2:80/mcp", Err(host("127.0.0.2")));
-        // `localhost.` is another name than `localhost`, so it is not treated as this machine.
+        // `localhost.` is a different name from `localhost`, so it is not treated as this machine.
         check(&allowed, "http://localhost.:8080/mcp", Err(host("localhost.:8080")));
         check(&allowed, "https://localhost./mcp", Err(host("localhost.")));
         let any = hosts(&["*:*"], &["127.0.0.0/8"]);

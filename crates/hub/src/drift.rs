@@ -58,7 +58,7 @@ impl DriftMonitor {
         Some(self.state().pins.as_ref()?.problem()?.to_owned())
     }
 
-    /// Returns the pinned tools of a server; `None` if the server was never seen.
+    /// Returns the pinned tools of a server; `None` if the server has never been seen.
     pub(crate) fn known_tools(&self, server: &ServerName) -> Option<Vec<String>> {
         let state = self.state();
         let (pins, id) = (state.pins.as_ref()?, self.ids.get(server)?);

@@ -33,7 +33,7 @@ use crate::sync::lock;
 pub use options::HubOptions;
 use state::HubState;
 
-/// The maximum time that a call waits for servers that were never seen, because they may have a tool of the
+/// The maximum time that a call waits for servers that have never been seen, because they may have a tool of the
 /// same name.
 const NEVER_SEEN_TIMEOUT: Duration = Duration::from_secs(5);
 

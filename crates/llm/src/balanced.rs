@@ -79,7 +79,7 @@ impl Balanced {
         endpoints.map(|endpoint| (endpoint.dialect(), endpoint.api_support())).collect()
     }
 
-    /// How much of the dialect's API all endpoints have.
+    /// How much of the dialect's API all endpoints support.
     pub fn api_support(&self) -> ApiSupport {
         let supports = self.0.members.iter().map(|member| member.endpoint.api_support());
         supports.min().unwrap_or_default()
@@ -119,11 +119,11 @@ impl Balanced {
             let response = member.endpoint.forward(path, body.clone(), headers).await;
             let has_failed = match &response {
                 Ok(response) => is_status_worth_another(response.status),
-                Err(error) => is_worth_another(error),
+                Err(error) => may_succeed_elsewhere(error),
             };
             // The client may have caused these statuses, so they do not count as failures of the endpoint.
-            let is_of_client = matches!(&response, Ok(response) if matches!(response.status, 404 | 409));
-            member.record(!has_failed || is_of_client);
+            let is_client_error = matches!(&response, Ok(response) if matches!(response.status, 404 | 409));
+            member.record(!has_failed || is_client_error);
             if !has_failed || position == last {
                 return response.map(|response| hold(response, permit));
             }
@@ -201,7 +201,7 @@ impl Member {
 }
 
 /// Whether another endpoint may succeed where this one failed.
-fn is_worth_another(error: &ModelError) -> bool {
+fn may_succeed_elsewhere(error: &ModelError) -> bool {
     match error {
         ModelError::Unreachable { .. } | ModelError::TimedOut { .. } | ModelError::Malformed { .. } => true,
         ModelError::Refused { status, .. } => status.is_none_or(is_status_worth_another),
@@ -293,7 +293,7 @@ impl Asking<'_> {
                 Some(Ok(ModelEvent::Retrying { .. })) if !is_last && !current.has_begun => {
                     current.member.record(false);
                 }
-                Some(Err(error)) if !current.has_begun && is_worth_another(error) => {
+                Some(Err(error)) if !current.has_begun && may_succeed_elsewhere(error) => {
                     current.member.record(false);
                     if is_last {
                         return event;

@@ -76,7 +76,7 @@ impl Endpoint {
             return Err(ModelError::Unusable { model: settings.name.clone(), problem, hint: None });
         };
         let credentials = match &settings.credentials {
-            // Gemini's OpenAI-compatible API expects the key in another header than its own API.
+            // Gemini's OpenAI-compatible API expects the key in a different header from its own API.
             Credentials::Header(_, key) if settings.dialect == Dialect::Gemini => {
                 Credentials::Bearer(key.clone())
             }

@@ -11,7 +11,7 @@ pub struct Provider {
     /// The part before the `/` in a model name.
     pub name: &'static str,
     pub(crate) dialect: Dialect,
-    /// How much of the dialect's API the provider has.
+    /// How much of the dialect's API the provider supports.
     pub(crate) api_support: ApiSupport,
     /// The dialect in which the provider enforces the schemas of the tools, if it has one.
     pub(crate) strict: Option<Dialect>,

@@ -262,7 +262,7 @@ impl Chat {
                     if self.interrupts.repeats() && was_empty {
                         return Ok(ExitCode::from(130));
                     }
-                    self.print(&format!("{DIMMED}Ctrl-C again exits{DIMMED:#}\n"))?;
+                    self.print(&format!("{DIMMED}press Ctrl-C again to exit{DIMMED:#}\n"))?;
                     continue;
                 }
                 InputLine::Failed(problem) => {

@@ -115,7 +115,7 @@ impl RequestFields {
         if self.has(key) { self.list(key) } else { Err(self.missing(key)) }
     }
 
-    /// Puts the fields of an object that were not read back, so that they are preserved.
+    /// Preserves the fields of an object that were not read, under their key.
     pub(crate) fn put_back(&mut self, key: &str, object: RequestFields) {
         if !object.fields.is_empty() {
             self.fields.insert(key.to_owned(), Value::Object(object.fields));

@@ -38,7 +38,7 @@ pub(super) fn as_object(schema: &Value) -> (Value, bool) {
     (Value::Object(root), true)
 }
 
-/// Rewrites references to other parts of the document, for a schema that is not its root any more.
+/// Rewrites references to other parts of the document, for a schema that is no longer its root.
 fn move_references(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(move_references),

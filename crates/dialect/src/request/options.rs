@@ -48,18 +48,18 @@ pub struct RequestOptions {
     pub output: Option<OutputMethod>,
     /// Whether tools may be called in a request with a schema for its response. `None`: the dialect's default.
     pub output_with_tools: Option<bool>,
-    /// How much of the API the server has. Requests of clients are sent as they are only to a complete one.
+    /// How much of the API the server supports. Only a server with the complete API gets the requests of clients unchanged.
     pub api_support: ApiSupport,
     /// Additional fields of the body (`reasoning_effort`, `thinking`). Objects are merged key by key; these
     /// fields override others.
     pub extra: Map<String, Value>,
 }
 
-/// How much of an API a server has.
+/// How much of an API a server supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ApiSupport {
-    /// The format of the API. The server may ignore or reject fields of it, such as `max_completion_tokens`.
+    /// The format of the API. The server may ignore or reject some fields, such as `max_completion_tokens`.
     Partial,
     /// Everything that the API documents.
     #[default]

@@ -1,4 +1,4 @@
-//! Regular expressions for other engines than that of ECMA 262.
+//! Regular expressions for engines other than that of ECMA 262.
 //!
 //! JSON Schema uses ECMA 262. OpenAI's and Anthropic's validators compile patterns with Python's `re`;
 //! constrained decoders support neither lookaround nor back references. When in doubt, a pattern counts as

@@ -28,7 +28,7 @@ pub(crate) struct TestGateway {
     pub(crate) address: SocketAddr,
     pub(crate) model: Arc<ScriptedModel>,
     pub(crate) running: Running,
-    /// The number of next requests with results that fail.
+    /// How many of the next requests with results fail.
     pub(crate) failures: Arc<AtomicUsize>,
     stop: CancellationToken,
 }
@@ -153,7 +153,7 @@ pub(crate) fn tools(running: &Running) -> Arc<dyn Toolbox> {
     let counted = move || {
         running.calls.fetch_add(1, Ordering::SeqCst);
         running.now.fetch_add(1, Ordering::SeqCst);
-        Leaving(running.now.clone())
+        RunningCall(running.now.clone())
     };
     let (count, count_deletion) = (counted.clone(), counted.clone());
     let key = |arguments: &serde_json::Map<String, Value>| {
@@ -225,9 +225,9 @@ impl Toolbox for Demo {
 pub(crate) const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
 
-struct Leaving(Arc<AtomicUsize>);
+struct RunningCall(Arc<AtomicUsize>);
 
-impl Drop for Leaving {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }

@@ -120,7 +120,7 @@ mod tests {
         let url = format!("http://mcp.example.com:{port}/");
         let respond = async {
             let (mut connection, _) = allowed.accept().await.expect("a connection");
-            // A GET request has no body, so it arrives with its first part.
+            // One read is enough, because the request is short.
             let _ = connection.read(&mut [0; 4096]).await;
             let response = b"HTTP/1.1 204 x\r\nconnection: close\r\n\r\n";
             connection.write_all(response).await.expect("a reader");

@@ -1,7 +1,7 @@
 //! Images of results: drawn on terminals that support it, otherwise saved to a file.
 //!
 //! The terminal receives only the escape sequences of its protocol, with the image in base64 or as sixels that are made
-//! here. So bytes from a server never reach it as they are.
+//! here. The bytes that a server sent are never written to it unchanged.
 
 mod inline;
 #[cfg(feature = "sixel")]

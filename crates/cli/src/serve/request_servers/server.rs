@@ -39,7 +39,7 @@ struct Listed {
     originals: BTreeMap<String, Option<String>>,
 }
 
-/// A connection to a server. It is closed when nothing uses it any more.
+/// A connection to a server. It is closed when nothing uses it.
 pub(super) struct Connection(Option<Arc<Hub>>);
 
 impl Connection {
