@@ -1,4 +1,5 @@
-//! Long conversations with every provider: its stand-in has a small context window and refuses longer requests.
+//! Long conversations with every provider: its stand-in has a small context window and refuses longer
+//! requests.
 //!
 //! The stand-in counts three bytes of a request as one token, and reports far fewer tokens than it received.
 

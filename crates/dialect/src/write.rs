@@ -87,8 +87,8 @@ pub(crate) fn history_reader<'a>(
     HistoryReader { dialect, rules, tools, user_limits, assistant_limits }
 }
 
-/// Checks whether a user message of a request may contain a block. [`write_request`] replaces other images and files
-/// with a note, because they would make the API reject the conversation from then on.
+/// Checks whether a user message of a request may contain a block. [`write_request`] replaces other images
+/// and files with a note, because they would make the API reject the conversation from then on.
 pub fn check_content(
     dialect: Dialect,
     content: &Content,
@@ -101,8 +101,8 @@ fn user_limits(dialect: Dialect, options: &RequestOptions) -> ContentLimits {
     (dialect.family().format().user_limits)(dialect, options).with_options(&options.results)
 }
 
-/// Returns the names of the generation parameters of a request that are not sent to this API, as Chat Completions names
-/// them, followed by the fields of the client that the API does not have.
+/// Returns the names of the generation parameters of a request that are not sent to this API, as Chat
+/// Completions names them, followed by the fields of the client that the API does not have.
 ///
 /// ```
 /// use toolwire_contract::ModelRequest;
@@ -169,8 +169,8 @@ pub fn write_results(
     Ok((dialect.family().format().write_results)(&ResultTurn { dialect, outcomes, options }))
 }
 
-/// Merges the fields of the configuration into a body. An output limit among them replaces that of the request, whatever its key
-/// is.
+/// Merges the fields of the configuration into a body. An output limit among them replaces that of the
+/// request, whatever its key is.
 pub(crate) fn merge_extra(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
     if OUTPUT_LIMITS.iter().any(|key| extra.contains_key(*key)) {
         body.retain(|key, _| !OUTPUT_LIMITS.contains(&key.as_str()));

@@ -1,4 +1,5 @@
-//! The required format of a response in every dialect: the request has it, and the response is converted back.
+//! The required format of a response in every dialect: the request has it, and the response is converted
+//! back.
 
 #![allow(clippy::unwrap_used)]
 

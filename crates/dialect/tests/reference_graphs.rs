@@ -1,5 +1,5 @@
-//! Schemas whose references expand exponentially: each tool is converted or refused with little work, in every
-//! dialect, and the tools next to it are not affected.
+//! Schemas whose references expand exponentially: each tool is converted or refused with little work, in
+//! every dialect, and the tools next to it are not affected.
 //!
 //! The tests are a program of their own, because they limit the memory of the process.
 

@@ -183,8 +183,10 @@ impl PausedRuns {
                 .ok_or_else(|| Failure::new(ErrorKind::Internal, "the paused run is no longer stored")),
             None => {
                 let ids: Vec<String> = ids().map(|id| format!("`{id}`")).collect();
-                let message =
-                    format!("no open request for approval has the id {}; each is valid only once", ids.join(", "));
+                let message = format!(
+                    "no open request for approval has the id {}; each is valid only once",
+                    ids.join(", ")
+                );
                 Err(Failure::invalid("input", message))
             }
         }

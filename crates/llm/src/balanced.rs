@@ -1,5 +1,5 @@
-//! Several endpoints as one model: requests are distributed by weight, and a request that fails before its response begins is sent
-//! to another endpoint.
+//! Several endpoints as one model: requests are distributed by weight, and a request that fails before its
+//! response begins is sent to another endpoint.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -47,7 +47,8 @@ struct Health {
 }
 
 impl Balanced {
-    /// Combines endpoints, each with its weight and its maximum number of concurrent requests. At least one is required.
+    /// Combines endpoints, each with its weight and its maximum number of concurrent requests. At least one
+    /// is required.
     pub(crate) fn new(
         name: &str,
         endpoints: impl IntoIterator<Item = (Endpoint, u32, Option<usize>)>,
@@ -104,7 +105,8 @@ impl Balanced {
         self.first().model_id()
     }
 
-    /// Like [`Endpoint::forward`]. A request that fails before its response begins is sent to another endpoint.
+    /// Like [`Endpoint::forward`]. A request that fails before its response begins is sent to another
+    /// endpoint.
     pub async fn forward(
         &self,
         path: Option<&str>,
@@ -147,8 +149,8 @@ fn hold(mut response: RawResponse, permit: Option<OwnedSemaphorePermit>) -> RawR
 }
 
 impl BalancedInner {
-    /// Returns the order in which the endpoints are tried: a random one by weight first, and paused ones last. `random` is a
-    /// number from 0 to 1.
+    /// Returns the order in which the endpoints are tried: a random one by weight first, and paused ones
+    /// last. `random` is a number from 0 to 1.
     fn order(&self, random: f64) -> Vec<usize> {
         let now = Instant::now();
         let (mut order, paused): (Vec<usize>, Vec<usize>) =
@@ -176,8 +178,8 @@ impl Member {
         health.paused_until.is_some_and(|until| until > now)
     }
 
-    /// Returns a permit for one request. At the maximum number of concurrent requests, it waits if `waits` is set, and
-    /// otherwise returns `None`.
+    /// Returns a permit for one request. At the maximum number of concurrent requests, it waits if `waits` is
+    /// set, and otherwise returns `None`.
     async fn enter(&self, waits: bool) -> Option<Option<OwnedSemaphorePermit>> {
         let Some(requests) = &self.requests else { return Some(None) };
         match waits {

@@ -41,7 +41,8 @@ impl Run {
         let repeatable = tool.is_some_and(Tool::is_repeatable);
         let is_external = self.settings.is_client_tool(&call.name);
         let state = if is_external && limit != Some(RunLimit::Output) && call.arguments.is_some() {
-            // The caller checks the arguments of its own tools, and the limits of the run do not apply to them.
+            // The caller checks the arguments of its own tools, and the limits of the run do not apply to
+            // them.
             CallState::External
         } else if let Some(problem) = problem {
             CallState::error(problem)

@@ -1,8 +1,8 @@
 //! Plans: how to convert between a model's arguments and the tool's own.
 //!
 //! A plan is made when the schema is lowered. It has the structure of the definition, but only where
-//! something must be converted; everywhere else it is [`Plan::Same`]. A value of a type that the plan does not
-//! expect is passed on unchanged, and the final validation rejects it.
+//! something must be converted; everywhere else it is [`Plan::Same`]. A value of a type that the plan does
+//! not expect is passed on unchanged, and the final validation rejects it.
 
 use serde_json::Value;
 

@@ -7,8 +7,8 @@ use super::{InvalidRequest, Problem};
 
 pub(crate) type ReadRequest<T> = Result<T, InvalidRequest>;
 
-/// The fields of an object in a request, with the path to it. Reading a field removes it, so that only unknown fields
-/// remain at the end. `null` is treated as absent.
+/// The fields of an object in a request, with the path to it. Reading a field removes it, so that only
+/// unknown fields remain at the end. `null` is treated as absent.
 #[derive(Debug)]
 pub(crate) struct RequestFields {
     path: String,

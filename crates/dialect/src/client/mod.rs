@@ -46,18 +46,18 @@ pub struct ClientRequest {
     pub hosted_servers: Vec<HostedServer>,
     /// The client's decisions about calls that it had to approve.
     pub approvals: Vec<ApprovalResponse>,
-    /// The only tools that may be called, of the client or of servers; `None`: all of them. The request's tools are already
-    /// restricted to these.
+    /// The only tools that may be called, of the client or of servers; `None`: all of them. The request's
+    /// tools are already restricted to these.
     pub allowed_tools: Option<Vec<ToolReference>>,
     /// The tool of a server that must be called first, if the request names one.
     pub required_tool: Option<ToolReference>,
     /// The user's content that came together with the decisions.
     pub with_approvals: Vec<Block>,
-    /// The names of fields in messages and tools that are lost when the request is converted: marks for the provider's
-    /// cache, such as `cache_control`.
+    /// The names of fields in messages and tools that are lost when the request is converted: marks for the
+    /// provider's cache, such as `cache_control`.
     pub ignored: Vec<String>,
-    /// The error for a tool of the client that only APIs of the same family have. A request to any other API must be
-    /// rejected with it.
+    /// The error for a tool of the client that only APIs of the same family have. A request to any other API
+    /// must be rejected with it.
     pub native_tool: Option<InvalidRequest>,
     /// The positions in the body that the parts of the request were read from.
     pub(crate) sources: Sources,
@@ -83,7 +83,8 @@ pub struct ApprovalResponse {
 }
 
 impl ClientRequest {
-    /// Reads the fields that have the same name in all APIs and are needed first: the model, and whether to stream.
+    /// Reads the fields that have the same name in all APIs and are needed first: the model, and whether to
+    /// stream.
     pub(crate) fn begin(body: &mut RequestFields) -> ReadRequest<ClientRequest> {
         let model = body.required_text("model")?;
         let stream = body.flag("stream")?.unwrap_or(false);
@@ -91,7 +92,8 @@ impl ClientRequest {
         Ok(ClientRequest { model, stream, ignored, ..ClientRequest::default() })
     }
 
-    /// Reads the remaining fields that have the same name in all APIs, and preserves the fields that were not read.
+    /// Reads the remaining fields that have the same name in all APIs, and preserves the fields that were not
+    /// read.
     pub(crate) fn finish(mut self, family: Family, mut body: RequestFields) -> ReadRequest<ClientRequest> {
         self.request.temperature = body.number("temperature")?;
         self.request.generation.top_p = body.number("top_p")?;

@@ -232,7 +232,8 @@ impl<'a> HistoryReader<'a> {
     }
 }
 
-/// Converts a block of a user message. The name of a file is in the text, because most APIs have no field for it.
+/// Converts a block of a user message. The name of a file is in the text, because most APIs have no field for
+/// it.
 fn user_parts(content: &Content, limits: &ContentLimits) -> Vec<ContentPart> {
     let Some(name) = content.resource_name() else { return vec![content_part(content, limits)] };
     let label = format!("Attached file `{}`:", name.replace(['`', '\n', '\r'], "\u{fffd}"));

@@ -14,7 +14,8 @@ pub(crate) fn to_python(pattern: &str) -> Option<Cow<'_, str>> {
     rewrite(pattern).filter(|rewritten| compiles_in_python(rewritten)).map(Cow::Owned)
 }
 
-/// Replaces what only ECMA 262 has: named groups, `\u{…}`, `\cA`, `[^]`, and ranges with classes like `[a-\d]`.
+/// Replaces what only ECMA 262 has: named groups, `\u{…}`, `\cA`, `[^]`, and ranges with classes like
+/// `[a-\d]`.
 fn rewrite(pattern: &str) -> Option<String> {
     let mut output = String::with_capacity(pattern.len());
     let mut rest = pattern;

@@ -11,8 +11,9 @@ use super::AllowedHosts;
 
 type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
-/// Resolves names, and fails if one of the addresses is not allowed: the name belongs to a network that is not public, or it is
-/// used to reach one. The HTTP client connects to the returned addresses and does not resolve the name again.
+/// Resolves names, and fails if one of the addresses is not allowed: the name belongs to a network that is
+/// not public, or it is used to reach one. The HTTP client connects to the returned addresses and does not
+/// resolve the name again.
 #[derive(Clone)]
 pub(crate) struct CheckedResolver {
     hosts: Arc<AllowedHosts>,
@@ -99,8 +100,9 @@ mod tests {
         }
     }
 
-    /// Security test 11 (docs/security-tests.md): a name that has another address at the next lookup. The connection goes to the address that was checked, and a
-    /// connection whose own lookup finds an address that is not allowed fails.
+    /// Security test 11 (docs/security-tests.md): a name that has another address at the next lookup. The
+    /// connection goes to the address that was checked, and a connection whose own lookup finds an address
+    /// that is not allowed fails.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn the_checked_address_is_the_one_that_is_connected_to() {
@@ -153,7 +155,8 @@ mod tests {
         }
     }
 
-    /// Another spelling of `localhost`, which is not checked as an address of this machine before it is resolved.
+    /// Another spelling of `localhost`, which is not checked as an address of this machine before it is
+    /// resolved.
     #[tokio::test]
     async fn a_name_of_this_machine_with_a_final_dot_is_checked_too() {
         let localhost = "localhost.".parse().expect("a name");

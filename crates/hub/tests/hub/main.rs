@@ -82,9 +82,10 @@ async fn a_huge_result_is_truncated_and_can_be_read_in_pages() {
     later.close().await;
 }
 
-/// Twenty servers that need the processor for a sixth of their timeout become ready on any number of cores: not all
-/// are started at once, the timeout of each begins when it is started, and it is extended if other programs use the
-/// processor too. `TOOLWIRE_STORM_SECONDS=2` runs the test with servers that need two seconds each.
+/// Twenty servers that need the processor for a sixth of their timeout become ready on any number of cores:
+/// not all are started at once, the timeout of each begins when it is started, and it is extended if other
+/// programs use the processor too. `TOOLWIRE_STORM_SECONDS=2` runs the test with servers that need two
+/// seconds each.
 #[tokio::test]
 async fn many_servers_that_need_the_processor_become_ready() {
     let seconds = std::env::var("TOOLWIRE_STORM_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
@@ -106,8 +107,8 @@ async fn many_servers_that_need_the_processor_become_ready() {
     hub.close().await;
 }
 
-/// A package runner that works until a file exists, and then starts the server. The test creates the file after the
-/// timeout.
+/// A package runner that works until a file exists, and then starts the server. The test creates the file
+/// after the timeout.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_package_runner_that_still_works_gets_more_time() {

@@ -28,7 +28,8 @@ pub(super) struct State {
     /// The tools as they were listed last.
     listed: Arc<Listed>,
     pub(super) used_at: Instant,
-    /// Whether the connection was closed because it was not used for a long time, such as that of a run that waits for approval.
+    /// Whether the connection was closed because it was not used for a long time, such as that of a run that
+    /// waits for approval.
     pub(super) is_dormant: bool,
 }
 

@@ -7,8 +7,8 @@ use super::item_names::{CUSTOM, CallForm, FUNCTION, OpenItem};
 use crate::client::{ClientError, ClientEvent, ClientWriter, ResponseHead, ServerCall, StreamEvent};
 use crate::request::SetFields;
 
-/// A response that is being written. At most one item is open, the last one, because clients do not support interleaved
-/// items.
+/// A response that is being written. At most one item is open, the last one, because clients do not support
+/// interleaved items.
 #[derive(Debug)]
 pub(super) struct ItemWriter {
     head: ResponseHead,
