@@ -25,10 +25,10 @@ use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
 use crate::top_level::{InvalidBody, TopLevel};
 
 /// Headers of Anthropic's clients that the provider gets.
-const SENT: [&str; 2] = ["anthropic-version", "anthropic-beta"];
+const SENT_HEADERS: [&str; 2] = ["anthropic-version", "anthropic-beta"];
 
 /// Response headers of the provider that the client gets, in addition to those for rate limits.
-const RECEIVED: [&str; 6] = [
+const RETURNED_HEADERS: [&str; 6] = [
     "content-type",
     "retry-after",
     "retry-after-ms",
@@ -36,7 +36,7 @@ const RECEIVED: [&str; 6] = [
     "openai-processing-ms",
     "openai-version",
 ];
-const RECEIVED_PREFIXES: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimit-"];
+const RETURNED_HEADER_PREFIXES: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimit-"];
 
 /// A body, and the positions of its top-level fields.
 pub(crate) struct Body {
@@ -225,7 +225,7 @@ impl Inner {
 /// Returns the client's headers that are sent to a provider with the same API.
 pub(crate) fn sent_headers(family: Family, headers: &HeaderMap) -> Vec<(&'static str, String)> {
     let sent = |name: &'static str| Some((name, headers.get(name)?.to_str().ok()?.to_owned()));
-    SENT.into_iter().filter(|_| family == Family::Anthropic).filter_map(sent).collect()
+    SENT_HEADERS.into_iter().filter(|_| family == Family::Anthropic).filter_map(sent).collect()
 }
 
 fn is_openai(served: &ServedModel) -> bool {
@@ -346,9 +346,9 @@ fn redacted(body: Bytes, upstream: &dyn Upstream) -> Bytes {
 fn copy_headers(target: &mut HeaderMap, headers: &[(String, Vec<u8>)]) {
     for (name, value) in headers {
         let name = name.to_ascii_lowercase();
-        let is_received = RECEIVED.contains(&name.as_str())
-            || RECEIVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-        if is_received
+        let is_returned = RETURNED_HEADERS.contains(&name.as_str())
+            || RETURNED_HEADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        if is_returned
             && let (Ok(name), Ok(value)) =
                 (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value))
         {

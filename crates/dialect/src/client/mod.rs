@@ -126,7 +126,7 @@ pub enum Problem {
     WrongType { expected: &'static str, found: &'static str },
     #[error("{0}")]
     Invalid(String),
-    /// The API has this, but the gateway does not.
+    /// The API supports this, but the gateway does not.
     #[error("is not supported: {0}")]
     Unsupported(String),
     /// A tool that only the provider can run.

@@ -40,7 +40,7 @@ use Place::{Content, Item, Items, Metadata, Other, Reference, Root, Stored, Tool
 
 /// The keys, sorted by name.
 static KEYS: [Key; 34] = [
-    // The output of a model, in which the provider looks nothing up.
+    // The output of a model: the provider does not look up anything in it.
     key("annotations", &[(Any, Other)]),
     key("arguments", &[(Any, Other)]),
     key("audio", &[(Any, Reference("audio"))]),

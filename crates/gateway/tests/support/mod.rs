@@ -168,7 +168,7 @@ pub(crate) fn tools(running: &Running) -> Arc<dyn Toolbox> {
     Arc::new(Demo(
         Functions::new()
             .with(tool("lookup", json!({"key": {"type": "string"}})), move |arguments| {
-                let _leaving = count();
+                let _running = count();
                 let key = key(&arguments);
                 async move { Ok::<_, String>(format!("value of {key}")) }
             })
@@ -180,18 +180,18 @@ pub(crate) fn tools(running: &Running) -> Arc<dyn Toolbox> {
             .with(tool("delete", json!({})), move |arguments| {
                 let held = arguments.contains_key("hold").then(&count_deletion);
                 async move {
-                    if let Some(_leaving) = held {
+                    if let Some(_running) = held {
                         std::future::pending::<()>().await;
                     }
                     Ok::<_, String>("deleted")
                 }
             })
             .with(tool("wait", json!({"milliseconds": {"type": "integer"}})), move |arguments| {
-                let leaving = counted();
+                let running = counted();
                 let milliseconds = arguments.get("milliseconds").and_then(Value::as_u64).unwrap_or(3_600_000);
                 async move {
                     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
-                    drop(leaving);
+                    drop(running);
                     Ok::<_, String>("waited")
                 }
             }),
@@ -242,7 +242,7 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
     let rest: Vec<&str> = words.collect();
     let lookup = |id: &'static str, key: &str| (id, "lookup", json!({"key": key}));
     let weather = |id: &'static str, city: &str| (id, "get_weather", json!({"city": city}));
-    let told = || ScriptedTurn::text_in_chunks(&format!("Results: {}.", results.join(" | ")), 5);
+    let results_turn = || ScriptedTurn::text_in_chunks(&format!("Results: {}.", results.join(" | ")), 5);
     match (scenario, results.len()) {
         ("say", _) => ScriptedTurn::text_in_chunks(&rest.join(" "), 4),
         ("call", 0) => ScriptedTurn::calls([("1", rest[0], json!({"key": "a"}))]),
@@ -341,7 +341,7 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
         ("broken", _) => broken(),
         ("hang", _) => ScriptedTurn { events: vec![ModelEvent::Text("Half a".to_owned())], end: None },
         (_, 0) => ScriptedTurn::text_in_chunks("I know no such scenario.", 6),
-        _ => told(),
+        _ => results_turn(),
     }
 }
 

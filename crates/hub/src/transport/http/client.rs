@@ -126,7 +126,7 @@ impl HttpClient {
 
     /// Reads the beginning of a body for an error message, for a limited time.
     async fn body_excerpt(&self, response: Response) -> String {
-        const ENOUGH_BYTES: usize = 1024;
+        const EXCERPT_BYTES: usize = 1024;
         const TIMEOUT: Duration = Duration::from_secs(2);
         let response = match uncompressed(response) {
             Ok(response) => response,
@@ -137,7 +137,7 @@ impl HttpClient {
         let reading = async {
             while let Some(Ok(chunk)) = chunks.next().await {
                 body.extend_from_slice(&chunk);
-                if body.len() > ENOUGH_BYTES {
+                if body.len() > EXCERPT_BYTES {
                     break;
                 }
             }
