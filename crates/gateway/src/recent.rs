@@ -48,7 +48,7 @@ impl StateLimits {
 /// A value that was not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotStored {
-    #[error("{bytes} bytes exceed the maximum of {maximum} that is stored for a key")]
+    #[error("{bytes} bytes exceed the maximum of {maximum} per key")]
     TooLarge { bytes: usize, maximum: usize },
     #[error("the values of all keys together leave no room for {bytes} bytes")]
     NoRoom { bytes: usize },
