@@ -49,7 +49,8 @@ fn main() {
     divan::main();
 }
 
-/// Returns the embedding model at the base URL in `TOOLWIRE_EMBEDDINGS_URL`, which `scripts/search-embeddings` sets.
+/// Returns the embedding model at the base URL in `TOOLWIRE_EMBEDDINGS_URL`, which
+/// `scripts/search-embeddings` sets.
 fn embedder() -> Option<Box<dyn Embedder>> {
     let base_url = std::env::var("TOOLWIRE_EMBEDDINGS_URL").ok()?;
     let config = serde_json::from_value(json!({"baseUrl": base_url})).unwrap();
@@ -90,7 +91,8 @@ fn print_found(captured: &Captured, embedder: Option<&dyn Embedder>) {
     });
     let mut sets =
         vec![("tuning", corpus::tuning_questions()), ("third author's", corpus::third_author_questions())];
-    // Only for a ranking that is finished: if a ranking were chosen with these questions, they could not measure it.
+    // Only for a ranking that is finished: if a ranking were chosen with these questions, they could not
+    // measure it.
     if std::env::var_os("TOOLWIRE_JUDGING").is_some() {
         sets.push(("judging", corpus::judging_questions()));
         sets.push(("second judging", corpus::second_judging_questions()));
@@ -195,7 +197,8 @@ fn search_similar(bencher: Bencher, count: usize) {
     });
 }
 
-/// Comparing the vectors of the tools and of their words, which happens once for each list of tools, in the background.
+/// Comparing the vectors of the tools and of their words, which happens once for each list of tools, in the
+/// background.
 #[divan::bench(args = [1_500, 4_000], sample_count = 3, sample_size = 1)]
 fn build_vector_index(bencher: Bencher, count: usize) {
     let words = index(count).words().to_vec();

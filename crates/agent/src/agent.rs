@@ -158,12 +158,12 @@ impl Agent {
         crate::drive::persist(&self.0, run).await.map(drop)
     }
 
-    /// Summarizes all complete turns of a run with the model, and stores the summary as a message. From then on,
-    /// requests contain the summary instead of these turns, also after [`Agent::load`]; the history and the stored
-    /// messages stay complete. `keep` says what the summary must contain.
+    /// Summarizes all complete turns of a run with the model, and stores the summary as a message. From then
+    /// on, requests contain the summary instead of these turns, also after [`Agent::load`]; the history and
+    /// the stored messages stay complete. `keep` says what the summary must contain.
     ///
-    /// Returns the number of messages that the summary covers; `None` if there is nothing new to summarize. If it
-    /// fails or is dropped before its end, nothing changes.
+    /// Returns the number of messages that the summary covers; `None` if there is nothing new to summarize.
+    /// If it fails or is dropped before its end, nothing changes.
     pub async fn compact(&self, run: &mut Run, keep: Option<&str>) -> Result<Option<usize>, RunError> {
         self.0.model.prepare().await;
         self.0.update_tools(run);
@@ -188,7 +188,8 @@ impl Agent {
         &self.0.tools
     }
 
-    /// Returns the same agent with other tools. If the list is the same, the data that was computed for it is reused.
+    /// Returns the same agent with other tools. If the list is the same, the data that was computed for it is
+    /// reused.
     #[must_use]
     pub fn with_tools(&self, tools: Arc<dyn Toolbox>) -> Agent {
         let agent = &self.0;

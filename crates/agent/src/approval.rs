@@ -72,19 +72,21 @@ pub struct PendingCall {
 pub enum Decision {
     /// This call runs.
     Once,
-    /// This call runs without further approval, and so do all later calls of the same tool in this conversation.
+    /// This call runs without further approval, and so do all later calls of the same tool in this
+    /// conversation.
     Always,
     /// The call does not run. Its result contains the reason, for the model.
     No { because: Option<String> },
-    /// The call does not run, because no user made a decision. Its result contains this reason, for the model.
+    /// The call does not run, because no user made a decision. Its result contains this reason, for the
+    /// model.
     #[serde(rename = "nobody")]
     Unattended { why: String },
 }
 
 /// Decides about calls that need approval, usually by asking a user. A closure is an approver.
 pub trait Approver: Send + Sync {
-    /// Decides about one call. The calls of a step are reviewed one after another, in their order, while those that
-    /// need no approval or are approved run. If the run is cancelled, the future is dropped.
+    /// Decides about one call. The calls of a step are reviewed one after another, in their order, while
+    /// those that need no approval or are approved run. If the run is cancelled, the future is dropped.
     fn review<'a>(&'a self, call: &'a PendingCall) -> BoxFuture<'a, Decision>;
 }
 

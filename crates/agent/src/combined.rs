@@ -45,8 +45,8 @@ impl CombinedToolbox {
         CombinedToolbox { members: Vec::new(), names: Mutex::default() }.with(toolboxes, false)
     }
 
-    /// Adds servers, each with its name and its tools. If a server and one of the other toolboxes have a tool of the same name,
-    /// only the server's tool gets another one.
+    /// Adds servers, each with its name and its tools. If a server and one of the other toolboxes have a tool
+    /// of the same name, only the server's tool gets another one.
     #[must_use]
     pub fn with_servers(
         self,

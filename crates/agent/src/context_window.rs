@@ -25,8 +25,8 @@ const MIN_CALIBRATION_TOKENS: u64 = 200;
 /// The number of requests in a row that may be refused as too long.
 const MAX_REFUSALS: u32 = 5;
 
-/// The assumed size of the window if a provider refuses a request without stating it: a share of the request, in
-/// percent.
+/// The assumed size of the window if a provider refuses a request without stating it: a share of the request,
+/// in percent.
 const ASSUMED_WINDOW_PERCENT: u64 = 70;
 
 /// The state of the context window of one run.
@@ -134,8 +134,8 @@ impl ContextWindow {
         }
     }
 
-    /// Records that the provider refused the last request as too long, and the size of the window if it states it.
-    /// Returns whether the next request can be shorter.
+    /// Records that the provider refused the last request as too long, and the size of the window if it
+    /// states it. Returns whether the next request can be shorter.
     pub(crate) fn refused(
         &mut self,
         history: &[Arc<Message>],

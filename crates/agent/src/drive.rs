@@ -47,8 +47,8 @@ impl RunStream {
         self.cancellation.clone()
     }
 
-    /// Returns the events that were emitted and not yet read. The run does not advance, so this also works when it is about to
-    /// be dropped.
+    /// Returns the events that were emitted and not yet read. The run does not advance, so this also works
+    /// when it is about to be dropped.
     pub fn take_emitted(&mut self) -> Vec<AgentEvent> {
         std::iter::from_fn(|| self.events.try_recv().ok()).collect()
     }
@@ -238,7 +238,8 @@ impl Driver {
         }
     }
 
-    /// Compares the meaning of the model's searches with that of the tools. If that fails, the searches compare words.
+    /// Compares the meaning of the model's searches with that of the tools. If that fails, the searches
+    /// compare words.
     async fn embed_queries(&mut self, response: &Message) {
         let agent = self.agent.clone();
         let (Some(embeddings), Some(catalog)) = (&agent.embeddings, self.run.searched_catalog()) else {

@@ -49,8 +49,8 @@ impl ToolEmbeddings {
         }
     }
 
-    /// Starts to compute the vectors of the tools, unless they are known or being computed, or an attempt has just
-    /// failed.
+    /// Starts to compute the vectors of the tools, unless they are known or being computed, or an attempt has
+    /// just failed.
     pub(crate) fn start(&self, catalog: Catalog) {
         let Ok(mut vectors) = self.vectors.clone().try_lock_owned() else { return };
         if vectors.is_for(&catalog) || vectors.recent_failure().is_some() {

@@ -60,11 +60,11 @@ pub enum AgentEvent {
     Saved { conversation: ConversationId, position: u64 },
     /// The next request lacks parts of the history, so that it fits into the context window.
     ContextReduced(ContextReduction),
-    /// The start of the history, this many messages, is replaced with a summary in requests. The history itself is
-    /// unchanged.
+    /// In requests, this many messages at the start of the history are replaced with a summary. The history
+    /// itself is unchanged.
     ContextSummarized { messages: usize },
-    /// The tool search compares only the words of tools and queries, not their meaning. An agent emits it once for
-    /// each kind of failure.
+    /// The tool search compares only the words of tools and queries, not their meaning. An agent emits it
+    /// once for each kind of failure.
     EmbeddingsUnavailable(EmbeddingFailure),
     /// The model has responded, and all its calls have results.
     StepFinished { step: u32 },

@@ -20,8 +20,8 @@ pub struct RunOutcome {
     pub usage: Usage,
     /// The number of responses to this user message.
     pub steps: u32,
-    /// The final response as JSON, if the settings require a JSON format ([`AgentSettings::output`](crate::AgentSettings::output))
-    /// and the run is finished.
+    /// The final response as JSON, if the settings require a JSON format
+    /// ([`AgentSettings::output`](crate::AgentSettings::output)) and the run is finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
 }

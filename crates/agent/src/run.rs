@@ -90,8 +90,8 @@ pub enum Step {
     /// Send this request; report each text fragment to [`Run::model_wrote`] and the response to
     /// [`Run::model_responded`].
     AskModel(ModelRequest),
-    /// Make these calls, given with their ids, and report the results to [`Run::tools_returned`]. Other calls of
-    /// the response may wait for approval ([`Run::pending_calls`]).
+    /// Make these calls, given with their ids, and report the results to [`Run::tools_returned`]. Other calls
+    /// of the response may wait for approval ([`Run::pending_calls`]).
     CallTools(Vec<(String, ToolCall)>),
     /// Get decisions about these calls and report them to [`Run::decide`].
     Review(Vec<PendingCall>),
@@ -162,8 +162,8 @@ impl Run {
         self.state = RunState::Working;
     }
 
-    /// Adds content of the user to the current turn, after the results of its open calls. Nothing is cancelled. Calls and
-    /// results in it are ignored. After the turn, use [`Run::say_message`].
+    /// Adds content of the user to the current turn, after the results of its open calls. Nothing is
+    /// cancelled. Calls and results in it are ignored. After the turn, use [`Run::say_message`].
     pub fn say_with_results(&mut self, content: impl IntoIterator<Item = Block>) {
         if self.is_done() {
             return;
@@ -272,9 +272,9 @@ impl Run {
         }
     }
 
-    /// Reports that the request was refused because it is longer than the context window, and the size of the window
-    /// if the provider states it. Returns whether the next step is a shorter request; otherwise, report the error to
-    /// [`Run::fail`].
+    /// Reports that the request was refused because it is longer than the context window, and the size of the
+    /// window if the provider states it. Returns whether the next step is a shorter request; otherwise,
+    /// report the error to [`Run::fail`].
     pub fn context_exceeded(&mut self, window: Option<u64>) -> bool {
         let known = self.settings.context.window(self.catalog.limits());
         self.expects_response()

@@ -1,7 +1,8 @@
 //! Finds tools by what they do: BM25F over the fields of their definitions, and the kind of action.
 //!
 //! The terms of a query say which things a tool works with. Most tools of a server work with the same things,
-//! so the action decides among them: a question looks for a tool that reads, "get rid of" for one that deletes.
+//! so the action decides among them: a question looks for a tool that reads, "get rid of" for one that
+//! deletes.
 
 mod actions;
 mod document;
@@ -34,7 +35,8 @@ const MIN_PART_CHARS: usize = 4;
 /// The weight of a suitable action; the best match of the terms has the weight 1.
 const ACTION_WEIGHT: f32 = 0.25;
 
-/// The weight of the most similar text, if embeddings are known; the best match of the terms has the weight 1.
+/// The weight of the most similar text, if embeddings are known; the best match of the terms has the
+/// weight 1.
 const SIMILARITY_WEIGHT: f32 = 1.2;
 
 /// A word is compared by meaning only if at least this many tools have it. Other words are often names.
@@ -44,7 +46,8 @@ const MIN_TOOLS_OF_WORD: usize = 2;
 /// this many characters.
 const MIN_MISSPELLED_CHARS: usize = 5;
 
-/// A search index of tools. It maps terms to tools, so a search only visits tools that have a term of the query.
+/// A search index of tools. It maps terms to tools, so a search only visits tools that have a term of the
+/// query.
 pub struct ToolIndex {
     tools: Arc<[Tool]>,
     /// The server of each tool, if it is known.
@@ -101,8 +104,8 @@ impl ToolIndex {
         self.best_hits(self.scores(query, &HashMap::new()), limit)
     }
 
-    /// Like [`ToolIndex::search`], with the similarities of the query to [`ToolIndex::texts`] and [`ToolIndex::words`],
-    /// see [`VectorIndex`]. It also finds tools that have no term of the query.
+    /// Like [`ToolIndex::search`], with the similarities of the query to [`ToolIndex::texts`] and
+    /// [`ToolIndex::words`], see [`VectorIndex`]. It also finds tools that have no term of the query.
     pub fn search_similar(&self, query: &str, similarities: &Similarities, limit: usize) -> Vec<ToolHit<'_>> {
         let mut scores = self.scores(query, &similarities.related);
         let similarities = &similarities.texts;
@@ -195,9 +198,9 @@ impl ToolIndex {
     }
 }
 
-/// Computes the weight of each term in each tool: the frequencies in the fields, each relative to the length of
-/// the field and multiplied by its weight, added and saturated. Also returns one word of each term that several
-/// tools have.
+/// Computes the weight of each term in each tool: the frequencies in the fields, each relative to the length
+/// of the field and multiplied by its weight, added and saturated. Also returns one word of each term that
+/// several tools have.
 fn postings(tools: &[Tool], servers: &[Option<ToolServer>]) -> (Postings, Vec<String>) {
     // Each word is stemmed once.
     let mut ids: HashMap<String, usize> = HashMap::new();

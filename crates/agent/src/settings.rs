@@ -45,18 +45,19 @@ pub struct AgentSettings {
     pub search: SearchSettings,
     pub context: ContextSettings,
     /// Tools that the caller runs itself. A call of one of them ends the run with
-    /// [`Ending::NeedsResults`](crate::Ending::NeedsResults) as soon as all other calls have results. Such a tool hides a
-    /// tool of the toolbox that has the same name.
+    /// [`Ending::NeedsResults`](crate::Ending::NeedsResults) as soon as all other calls have results. Such a
+    /// tool hides a tool of the toolbox that has the same name.
     #[serde(skip_serializing_if = "<[Tool]>::is_empty")]
     pub client_tools: Arc<[Tool]>,
-    /// The format of the final response. Text in another format is never shown: [`AgentEvent::Text`] is the complete final
-    /// response. The first response in another format is rejected with the reason, so that the model can correct it; the
-    /// second one ends the run with the code `invalid_output`.
+    /// The format of the final response. Text in another format is never shown: [`AgentEvent::Text`] is the
+    /// complete final response. The first response in another format is rejected with the reason, so that the
+    /// model can correct it; the second one ends the run with the code `invalid_output`.
     ///
     /// [`AgentEvent::Text`]: crate::AgentEvent::Text
     #[serde(skip_serializing_if = "OutputFormat::is_text")]
     pub output: OutputFormat,
-    /// The request of a client that the run responds to, in the format of its API. It is not saved with the run.
+    /// The request of a client that the run responds to, in the format of its API. It is not saved with the
+    /// run.
     #[serde(skip)]
     pub verbatim: Option<Arc<VerbatimRequest>>,
 }
@@ -169,7 +170,8 @@ pub struct ContextSettings {
     pub until_percent: u8,
     /// The number of characters that an old result is shortened to.
     pub result_characters: usize,
-    /// Whether the model summarizes earlier turns before they would be omitted. If it fails, they are omitted.
+    /// Whether the model summarizes earlier turns before they would be omitted. If it fails, they are
+    /// omitted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub summarize: bool,
 }

@@ -1,7 +1,7 @@
 //! Summarizes the start of a conversation, with the model that the conversation uses.
 //!
-//! The messages are sent as one text, in parts if they exceed the window: each part is summarized together with the
-//! summary of the parts before it. No tools are offered, and the history stays as it is.
+//! The messages are sent as one text, in parts if they exceed the window: each part is summarized together
+//! with the summary of the parts before it. No tools are offered, and the history stays as it is.
 
 use std::sync::Arc;
 
@@ -135,7 +135,8 @@ impl SummaryTask {
     }
 }
 
-/// Returns the start of a text with at most this many tokens: complete lines if possible, and at least one character.
+/// Returns the start of a text with at most this many tokens: complete lines if possible, and at least one
+/// character.
 fn first_part(text: &str, tokens: u64) -> &str {
     if estimate_tokens(text) <= tokens {
         return text;

@@ -1,5 +1,5 @@
-//! Responses of a required format, with the strict provider of every API: each request is one that the API accepts, and the run
-//! ends with JSON that matches the schema, or with a typed error.
+//! Responses of a required format, with the strict provider of every API: each request is one that the API
+//! accepts, and the run ends with JSON that matches the schema, or with a typed error.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,8 @@ use toolwire_testkit::provider::{
     API_KEY, Api, FakeProvider, ModelOutput, ReceivedRequest, Script, ScriptedResponse,
 };
 
-/// A schema that most APIs do not accept as it is: `degrees` is optional and has a minimum, and the object is open.
+/// A schema that most APIs do not accept as it is: `degrees` is optional and has a minimum, and the object is
+/// open.
 fn weather() -> Value {
     json!({
         "type": "object",
@@ -57,7 +58,8 @@ fn answer(request: &ReceivedRequest, value: &Value) -> ModelOutput {
     }
 }
 
-/// Runs an agent with a model that first calls a tool, if there is one, and then gives these final responses in turn.
+/// Runs an agent with a model that first calls a tool, if there is one, and then gives these final responses
+/// in turn.
 async fn run(
     api: Api,
     streams: bool,

@@ -18,9 +18,8 @@ pub(crate) fn models(settings: &Settings) -> Result<Models, CommandError> {
     Models::new(settings.models.endpoints.clone(), |name| std::env::var(name).ok()).map_err(to_command_error)
 }
 
-/// Returns the model of the command line, else of the configuration, else the default model of a provider whose key
-/// is set, else `demo`. If the user named no model, also returns the
-/// reason for the choice.
+/// Returns the model of the command line, else of the configuration, else the default model of a provider
+/// whose key is set, else `demo`. If the user named no model, also returns the reason for the choice.
 pub(crate) fn choose_model(
     argument: Option<&str>,
     settings: &Settings,

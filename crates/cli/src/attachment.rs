@@ -74,7 +74,7 @@ pub(crate) fn read(path: &str) -> Result<Content, CommandError> {
             Err(failed("the file is empty", "choose another file"))
         }
         FileContent::Text(text) if text.len() > MAX_TEXT_BYTES => {
-            Err(failed("text is attached up to 4 MiB", "attach the part that matters, or let a tool read it"))
+            Err(failed("text is larger than 4 MiB", "attach the part that matters, or let a tool read it"))
         }
         FileContent::Text(text) => Ok(Content::attached_text(path, text)),
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_decide_and_not_the_extension() {
+    fn the_type_is_detected_from_the_bytes_and_not_from_the_extension() {
         check_read("a.txt", b"\x89PNG\r\n\x1a\n...", Ok("a.txt (image/png, 11 bytes)"));
         check_read("a.png", "\u{feff}only text".as_bytes(), Ok("a.png (text, 9 bytes)"));
         check_read("a b.bin", b"%PDF-1.7 ...", Ok("a b.bin (application/pdf, 12 bytes)"));
@@ -163,7 +163,7 @@ mod tests {
         check_read("a.txt", b"a\0b", Err(&neither(1)));
         check_read("a.txt", b" \n", Err("cannot attach `a.txt`: the file is empty"));
         let long = "x".repeat(MAX_TEXT_BYTES + 1);
-        check_read("a.txt", long.as_bytes(), Err("cannot attach `a.txt`: text is attached up to 4 MiB"));
+        check_read("a.txt", long.as_bytes(), Err("cannot attach `a.txt`: text is larger than 4 MiB"));
         let problem = |path: &str| read(path).expect_err("no file").into_parts().0;
         assert_eq!(problem("/no/such"), "cannot attach `/no/such`: no such file or directory");
         assert_eq!(problem("/"), "cannot attach `/`: is a directory");

@@ -27,8 +27,8 @@ use survey::{ServerTools, Survey};
 /// Show how tools convert to each dialect
 ///
 /// Prints a table of tools and dialects, and below it the reasons: each place that is rewritten, lossy or
-/// refused. For the configured servers, prints a summary by server and the tools that lose something. The exit
-/// code is 1 if a tool is refused in one of the dialects, or if a server failed.
+/// refused. For the configured servers, prints a summary by server and the tools that lose something. The
+/// exit code is 1 if a tool is refused in one of the dialects, or if a server failed.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/check.txt"))]
 pub(crate) struct CheckArgs {

@@ -76,8 +76,8 @@ impl CommandError {
     }
 }
 
-/// Prints to standard error, with colours only if they are enabled and supported, and wrapped on a terminal. Errors
-/// are ignored: standard error may be closed.
+/// Prints to standard error, with colours only if they are enabled and supported, and wrapped on a terminal.
+/// Errors are ignored: standard error may be closed.
 pub(crate) fn print_stderr(text: &str) {
     let text = wrapped_for(terminal_size::terminal_size_of(std::io::stderr()), text);
     let _ = stderr::print(text.as_bytes());

@@ -29,8 +29,8 @@ enum Shell {
 }
 
 impl Shell {
-    /// Returns the script. It runs `toolwire` from the search path and not the typed program, because the Tab key must not
-    /// run a program in the current folder.
+    /// Returns the script. It runs `toolwire` from the search path and not the typed program, because the Tab
+    /// key must not run a program in the current folder.
     fn script(self) -> &'static str {
         match self {
             Shell::Bash => {

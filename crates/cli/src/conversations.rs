@@ -189,7 +189,9 @@ async fn delete(
     }
     if !is_confirmed {
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-            return Err(CommandError::usage("deleting is not confirmed").with_hint("`--yes` confirms it"));
+            return Err(
+                CommandError::usage("the deletion was not confirmed").with_hint("`--yes` confirms it")
+            );
         }
         for conversation in &found {
             print_stderr(&format!("{}\n", list::summary(conversation)));

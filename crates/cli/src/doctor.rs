@@ -148,7 +148,7 @@ fn report_server(text: &mut String, server: &ServerStatus) -> usize {
 fn report_withheld(text: &mut String, server: &ServerStatus, withheld: &[String]) {
     const MAX_NAMES: usize = 10;
     /// Variables of the shell and of the terminal, which no server needs.
-    const USELESS: [&str; 6] = ["PWD", "OLDPWD", "SHLVL", "_", "LS_COLORS", "COLORTERM"];
+    const SHELL_VARIABLES: [&str; 6] = ["PWD", "OLDPWD", "SHLVL", "_", "LS_COLORS", "COLORTERM"];
     let is_mentioned = |name: &&String| {
         let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
         server
@@ -167,7 +167,8 @@ fn report_withheld(text: &mut String, server: &ServerStatus, withheld: &[String]
     if server.stderr.is_empty() || withheld.iter().any(|name| is_mentioned(&name)) {
         return;
     }
-    let names: Vec<&String> = withheld.iter().filter(|name| !USELESS.contains(&name.as_str())).collect();
+    let names: Vec<&String> =
+        withheld.iter().filter(|name| !SHELL_VARIABLES.contains(&name.as_str())).collect();
     if names.is_empty() {
         return;
     }

@@ -30,9 +30,9 @@ const NAME: Style = Style::new().bold();
 /// Copy servers from the configurations of other hosts
 ///
 /// Lists the servers of the hosts that are installed, such as Claude Desktop, Cursor, VS Code or Codex. With
-/// `--write`, the new ones are added to the file of `--config` or $TOOLWIRE_CONFIG, or else to mcp.json in the
-/// user's config folder. A server with a variable that is not set is added as disabled. The values of variables
-/// and headers are not printed.
+/// `--write`, the new ones are added to the file of `--config` or $TOOLWIRE_CONFIG, or else to mcp.json in
+/// the user's config folder. A server with a variable that is not set is added as disabled. The values of
+/// variables and headers are not printed.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/import.txt"))]
 pub(crate) struct ImportArgs {
@@ -52,8 +52,8 @@ pub(crate) struct ImportArgs {
 
 pub(crate) fn run(args: &ImportArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let mut candidates = servers::config_candidates(config);
-    // The last candidate is in the user's config folder. If that folder is unknown, the last one is in the current folder,
-    // which is not a target.
+    // The last candidate is in the user's config folder. If that folder is unknown, the last one is in the
+    // current folder, which is not a target.
     let target = candidates.pop().filter(|last| last.must_exist || last.path.is_absolute());
     let target = target.map(|target| target.path).ok_or_else(|| {
         CommandError::usage("cannot find the home folder: HOME is not set")
@@ -208,7 +208,8 @@ impl HostFile {
 impl FoundServer {
     fn new(file: &HostFile, name: String, mut entry: Value) -> FoundServer {
         adapt(file.host, &mut entry);
-        // The path decides what a relative path and `${userHome}` mean; the text is JSON even if the file is TOML.
+        // The path decides what a relative path and `${userHome}` mean; the text is JSON even if the file is
+        // TOML.
         let path = file.path.with_extension("json");
         let parse = |entry: &Value| {
             let text = json!({"mcpServers": {&name: entry}}).to_string();

@@ -38,7 +38,8 @@ pub(crate) fn init() {
     let _ = tracing_subscriber::registry().with(targets).with(lines).try_init();
 }
 
-/// Limits the SDK to `debug`, unless the filter names it: its traces contain every message, and servers may repeat secrets.
+/// Limits the SDK to `debug`, unless the filter names it: its traces contain every message, and servers may
+/// repeat secrets.
 fn without_messages(filter: &str, targets: Targets) -> Targets {
     if filter.contains(SDK) {
         return targets;

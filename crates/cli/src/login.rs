@@ -104,8 +104,11 @@ fn oauth(
                 Transport::Http { .. } => "it has an `Authorization` header, or `oauth` is `false`",
                 _ => "it is a local process",
             };
-            Err(CommandError::usage(format!("`{}` has no login: {reason}", sanitize(server.name.as_str())))
-                .with_hint("only remote servers without a configured token have a login"))
+            Err(CommandError::usage(format!(
+                "`{}` does not use a login: {reason}",
+                sanitize(server.name.as_str())
+            ))
+            .with_hint("only remote servers without a configured token use a login"))
         }
     }
 }

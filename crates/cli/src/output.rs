@@ -21,8 +21,8 @@ pub(crate) fn print_untrusted(text: &str) -> Result<(), CommandError> {
     if io::stdout().is_terminal() { print(&sanitize_lines(text)) } else { print(text) }
 }
 
-/// Writes text for people to standard output, with colours only if they are enabled and supported, and wrapped on a
-/// terminal.
+/// Writes text for people to standard output, with colours only if they are enabled and supported, and
+/// wrapped on a terminal.
 pub(crate) fn print_styled(text: &str) -> Result<(), CommandError> {
     let text = wrapped_for(terminal_size::terminal_size_of(io::stdout()), text);
     let mut stdout = anstream::stdout().lock();

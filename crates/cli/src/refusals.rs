@@ -16,8 +16,8 @@ pub(crate) enum Severity {
     Warning,
 }
 
-/// Prints each refused tool with its reason, then the hint, and returns the number of refused tools. The hint gets the
-/// pronoun for them: "it" or "them".
+/// Prints each refused tool with its reason, then the hint, and returns the number of refused tools. The hint
+/// gets the pronoun for them: "it" or "them".
 pub(crate) fn print(reports: &[Report], severity: Severity, hint: impl FnOnce(&str) -> String) -> usize {
     let mut text = String::new();
     let mut refused = 0;

@@ -26,7 +26,8 @@ pub(crate) struct LoadedConfig {
     /// The file, or a text if there is none; safe for a terminal.
     pub(crate) origin: String,
     pub(crate) config: Config,
-    /// The configuration files that were searched for. `None` unless the demo server replaces a missing configuration.
+    /// The configuration files that were searched for. `None` unless the demo server replaces a missing
+    /// configuration.
     missing_files: Option<String>,
     /// The only server to connect to. The others stay in `config`, because tool names depend on all servers.
     only_server: Option<ServerName>,
@@ -113,7 +114,8 @@ fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
     Ok(LoadedConfig { origin, config, missing_files: None, only_server: None, hub })
 }
 
-/// Returns the paths to search for the configuration. The last one is the user's own, unless another one is named.
+/// Returns the paths to search for the configuration. The last one is the user's own, unless another one is
+/// named.
 pub(crate) fn config_candidates(flag: Option<&Path>) -> Vec<ConfigCandidate> {
     let variable = std::env::var_os("TOOLWIRE_CONFIG").map(PathBuf::from);
     let user_folder = toolwire_folder("XDG_CONFIG_HOME", "APPDATA", ".config");

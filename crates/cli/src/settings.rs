@@ -125,7 +125,8 @@ pub(crate) enum Pins {
     Block,
 }
 
-/// Returns the problems of the keys for the hub: the path of each value below `toolwire`, and what is wrong with it.
+/// Returns the problems of the keys for the hub: the path of each value below `toolwire`, and what is wrong
+/// with it.
 pub(crate) fn hub_problems(settings: &Value) -> Vec<(String, String)> {
     fn problem<'v, T: Deserialize<'v>>(settings: &'v Value, key: &str) -> Option<(String, String)> {
         let value = settings.get(key).filter(|value| !value.is_null())?;

@@ -79,8 +79,8 @@ pub(crate) fn padded(text: &str, columns: usize) -> String {
 
 /// Wraps lines of styled text at spaces if they are printed to a terminal. A program gets them unchanged.
 ///
-/// The next lines of a wrapped line are indented like its text: after the name in `name  description`. A word that is
-/// too long stays whole, so that URLs can be copied.
+/// The next lines of a wrapped line are indented like its text: after the name in `name  description`. A word
+/// that is too long stays whole, so that URLs can be copied.
 pub(crate) fn wrapped_for(terminal: Option<(Width, Height)>, text: &str) -> Cow<'_, str> {
     match terminal {
         Some((Width(columns), _)) => {
@@ -125,7 +125,8 @@ fn wrapped_line(line: &str, columns: usize) -> String {
     text
 }
 
-/// Breaks `text` at spaces into lines of at most `columns`. A longer word starts on its own line and is broken.
+/// Breaks `text` at spaces into lines of at most `columns`. A longer word starts on its own line and is
+/// broken.
 pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -177,8 +178,8 @@ const FORMAT_CHARACTERS: [(char, char); 21] = [
     ('\u{e0020}', '\u{e007f}'),
 ];
 
-/// Whether a character is displayed as nothing or as a space, or changes the direction of writing: control and format
-/// characters, fillers, variation selectors, and all spaces but the usual one.
+/// Whether a character is displayed as nothing or as a space, or changes the direction of writing: control
+/// and format characters, fillers, variation selectors, and all spaces but the usual one.
 pub(crate) fn is_invisible(character: char) -> bool {
     let is_format = FORMAT_CHARACTERS.iter().any(|(first, last)| (*first..=*last).contains(&character));
     is_format

@@ -122,9 +122,9 @@ fn a_run_without_tools_has_one_step() {
     assert_eq!(sent, [json!([{"role": "user", "content": "Hello?"}])]);
 }
 
-/// The stand-in refuses requests over its window, which is unknown to Toolwire.
+/// The fake provider refuses requests over its window, which is unknown to Toolwire.
 #[test]
-fn what_a_long_conversation_lacks_is_reported() {
+fn omitted_parts_of_a_long_conversation_are_reported() {
     let output = ModelOutput::text(&"A long line of a long response. ".repeat(300));
     let script = Script::from_fn(move |_| ScriptedResponse::Output(output.clone())).with_window(8_000, false);
     let setup = Setup::new("long", json!({}), script);
@@ -574,7 +574,7 @@ fn an_unusable_schema_is_a_usage_error() {
     assert!(setup.provider.requests().is_empty());
 }
 
-/// The stand-in copies properties of tool results, and says so if there are none.
+/// The demo model copies properties of tool results. Without them, it returns an error.
 #[test]
 fn the_demo_model_fills_a_schema_from_tool_results() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("ask");

@@ -1,6 +1,8 @@
-//! Long conversations with every provider: its stand-in has a small context window and refuses longer requests.
+//! Long conversations with a fake of every provider, which has a small context window and refuses longer
+//! requests.
 //!
-//! The stand-in counts three bytes of a request as one token, and reports far fewer tokens than it received.
+//! A fake provider counts three bytes of a request as one token, and reports far fewer tokens than it
+//! received.
 
 #![allow(clippy::unwrap_used)]
 
@@ -134,7 +136,7 @@ async fn converse(api: Api, script: Script, config: Value) -> Conversation {
 #[tokio::test]
 async fn no_request_exceeds_a_known_window() {
     for api in Api::ALL {
-        // The stand-ins of these APIs state the window; the others have it in the configuration.
+        // The fake providers of these APIs state the window; the others have it in the configuration.
         let is_stated = matches!(
             api,
             Api::OpenAiChat

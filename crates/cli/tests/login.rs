@@ -174,7 +174,7 @@ fn servers_without_a_login_are_reported() {
     );
     let run = |arguments: &[&str]| toolwire(&folder, arguments).output().unwrap();
     check(run(&["login", "open"]), 0, "`open` requires no login\n", "");
-    check(run(&["login", "fixed"]), 2, "", "`fixed` has no login: it has an `Authorization` header");
-    check(run(&["logout", "local"]), 2, "", "`local` has no login: it is a local process");
+    check(run(&["login", "fixed"]), 2, "", "`fixed` does not use a login: it has an `Authorization` header");
+    check(run(&["logout", "local"]), 2, "", "`local` does not use a login: it is a local process");
     check(run(&["login", "tracker"]), 2, "", "hint: configured servers: `open`, `fixed`, `local`");
 }

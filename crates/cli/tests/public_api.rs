@@ -65,8 +65,8 @@ fn rustdoc_json(root: &Path) -> PathBuf {
     // Below the target directory of this build, so that compiled dependencies are shared.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
     let mut command = Command::new(env!("CARGO"));
-    // Cargo sets these for this test. Build scripts read some of them, so their crates would be compiled again, here and in the
-    // next build.
+    // Cargo sets these for this test. Build scripts read some of them, so their crates would be compiled
+    // again, here and in the next build.
     let of_package = |name: &OsString| {
         let name = name.to_string_lossy();
         name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_CRATE_NAME"
@@ -77,8 +77,8 @@ fn rustdoc_json(root: &Path) -> PathBuf {
     output(
         command
             .current_dir(root)
-            // The complete workspace with its examples, so that dependencies have the same features as in the other builds: the
-            // features that only tests and examples need are part of those.
+            // The complete workspace with its examples, so that dependencies have the same features as in the
+            // other builds: the features that only tests and examples need are part of those.
             .args(["doc", "--quiet", "--locked", "--workspace", "--lib", "--examples", "--no-deps"])
             .arg("--target-dir")
             .arg(target)

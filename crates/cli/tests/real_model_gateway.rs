@@ -1,6 +1,8 @@
-//! The gateway in front of a real language model, with OpenAI's client for Python. `scripts/real-model` runs these tests.
+//! The gateway in front of a real language model, with OpenAI's client for Python. `scripts/real-model` runs
+//! these tests.
 //!
-//! They check the structure only, as those of `real_model` do: what a small model writes is printed but not checked.
+//! They check the structure only, as those of `real_model` do: what a small model writes is printed but not
+//! checked.
 
 #![allow(clippy::unwrap_used)]
 

@@ -677,7 +677,10 @@ fn the_list_as_json_has_the_servers_name_of_a_renamed_tool() {
     assert_eq!(order, [(b, &json!("read")), (b, &json!("b_search")), (a, &json!("a_search"))]);
     let page = folder.run(&["check"], "").stdout;
     assert!(page.starts_with("3 tools of 2 servers in 17 dialects"), "{page}");
-    assert!(page.ends_with("no tool loses anything; `--all` lists every tool with its changes\n"), "{page}");
+    assert!(
+        page.ends_with("no tool is lossy or refused; `--all` lists every tool with its changes\n"),
+        "{page}"
+    );
     assert!(folder.run(&["check", "--all"], "").stdout.contains("\nb_search "));
 }
 

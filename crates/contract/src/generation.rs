@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Parameters of a response, in addition to its length and temperature. Those that an API does not have are not sent;
-/// `toolwire_dialect::dropped_parameters` lists them.
+/// Parameters of a response, in addition to its length and temperature. Those that an API does not have are
+/// not sent; `toolwire_dialect::dropped_parameters` lists them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -18,7 +18,7 @@ pub struct Generation {
     pub presence_penalty: Option<f64>,
     /// The amount of reasoning before the response.
     pub effort: Option<Effort>,
-    /// The maximum number of reasoning tokens. APIs without such a number get the effort, or the nearest one.
+    /// The maximum number of reasoning tokens. APIs with effort levels instead get the nearest level.
     pub thinking_tokens: Option<u64>,
     /// Whether the model may request several calls at once; `None` leaves it to the API.
     pub parallel_calls: Option<bool>,

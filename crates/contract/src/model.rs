@@ -27,14 +27,15 @@ pub trait Model: Send + Sync {
         ModelLimits::default()
     }
 
-    /// Requests the limits of the model from the provider, if they are not known otherwise. Await it before the first
-    /// request; later calls do nothing. If the provider does not state them, the limits stay unknown.
+    /// Requests the limits of the model from the provider, if they are not known otherwise. Await it before
+    /// the first request; later calls do nothing. If the provider does not state them, the limits stay
+    /// unknown.
     fn prepare(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Checks whether the model accepts a block of a user message. In a request, a block that it does not accept
-    /// becomes a note.
+    /// Checks whether the model accepts a block of a user message. In a request, a block that it does not
+    /// accept becomes a note.
     fn check_content(&self, _content: &Content) -> Result<(), UnsupportedContent> {
         Ok(())
     }
@@ -74,15 +75,15 @@ pub struct ModelRequest {
     pub messages: Vec<Arc<Message>>,
     /// The tools that the model may call, in the same order in every request, so that prompt caches work.
     pub tools: Arc<[Tool]>,
-    /// The names of tools that were found or called before, the most recent first. APIs that support strict mode
-    /// for some of the tools use it for these.
+    /// The names of tools that were found or called before, the most recent first. APIs that support strict
+    /// mode for some of the tools use it for these.
     pub recent_tools: Arc<[String]>,
     pub tool_choice: ToolChoice,
     pub max_output_tokens: Option<u64>,
     pub temperature: Option<f64>,
     pub generation: Generation,
-    /// The format of the response. A response in a JSON format is only in [`ModelEvent::Response`], not in text events. It
-    /// is converted to the original schema of the format, but not validated.
+    /// The format of the response. A response in a JSON format is only in [`ModelEvent::Response`], not in
+    /// text events. It is converted to the original schema of the format, but not validated.
     pub output: OutputFormat,
     /// The client's JSON text of the request, if the request came from a client of the gateway.
     pub verbatim: Option<Arc<VerbatimRequest>>,

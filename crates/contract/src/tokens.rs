@@ -1,8 +1,9 @@
 //! Estimates of token counts.
 //!
-//! Three ASCII bytes count as one token, and so does each other character; an image counts as 1,600 tokens, and a
-//! PDF as one token for 100 bytes. This is about right for JSON and code, and too high for prose. An estimate that is
-//! too high only leaves some of the context window unused; if it is too low, the provider may reject the request.
+//! Three ASCII bytes count as one token, and so does each other character; an image counts as 1,600 tokens,
+//! and a PDF as one token for 100 bytes. This is about right for JSON and code, and too high for prose. An
+//! estimate that is too high only leaves some of the context window unused; if it is too low, the provider
+//! may reject the request.
 
 use serde_json::{Map, Value};
 
@@ -10,10 +11,11 @@ use crate::{Block, Content, Message, ModelRequest, OutputFormat, ResourceBody, T
 
 /// The tokens that providers add for each message, block and tool.
 const OVERHEAD_TOKENS: u64 = 4;
-/// The tokens of an image, an audio recording or a binary resource: providers scale an image down to about 1.2
-/// megapixels, and charge one token for 750 pixels.
+/// The tokens of an image, an audio recording or a binary resource: providers scale an image down to about
+/// 1.2 megapixels, and charge one token for 750 pixels.
 const MEDIA_TOKENS: u64 = 1_600;
-/// The bytes of a PDF for one token. Pages of text need more tokens than their bytes suggest, scanned pages fewer.
+/// The bytes of a PDF for one token. Pages of text need more tokens than their bytes suggest, scanned pages
+/// fewer.
 const PDF_BYTES_PER_TOKEN: u64 = 100;
 
 /// Estimates the tokens of a text: one for three ASCII characters, and one for each other character.

@@ -6,15 +6,15 @@ use crate::{Message, ToolChoice};
 
 /// A request as a client sent it, in parts of its JSON text.
 ///
-/// An endpoint whose API has the same format sends these parts unchanged, so that fields that no type represents
-/// are kept, and prompt caches work. All other endpoints ignore them, because the fields of
+/// An endpoint whose API has the same format sends these parts unchanged, so that fields that no type
+/// represents are kept, and prompt caches work. All other endpoints ignore them, because the fields of
 /// [`ModelRequest`](crate::ModelRequest) have the same content.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VerbatimRequest {
     /// The key under which messages store data of the API's family, such as `toolwire/openai`.
     pub family: &'static str,
-    /// The fields of the body, as names and JSON texts, without those that every request replaces: the model, the messages
-    /// and the tools.
+    /// The fields of the body, as names and JSON texts, without those that every request replaces: the model,
+    /// the messages and the tools.
     pub fields: Vec<(String, String)>,
     /// The part of the request's instructions before the client's.
     pub preceding_instructions: Option<String>,
@@ -22,8 +22,8 @@ pub struct VerbatimRequest {
     pub instructions: Option<String>,
     /// The JSON texts of the messages before the conversation, which contain instructions.
     pub instruction_items: Vec<String>,
-    /// For each message, the JSON texts of the items that it was read from. They are sent only for a message of the request
-    /// that is the same object (`Arc::ptr_eq`).
+    /// For each message, the JSON texts of the items that it was read from. They are sent only for a message
+    /// of the request that is the same object (`Arc::ptr_eq`).
     pub messages: Vec<(Arc<Message>, Vec<String>)>,
     /// The names and the definitions of the client's tools. The text of a tool that is part of another definition, or of an
     /// item of the conversation, is empty.

@@ -32,8 +32,8 @@ pub struct ReadError {
     pub column: usize,
 }
 
-/// Converts JSON text in the format of `from` (one tool, an array, `{"tools":[…]}` or a `tools/list` response)
-/// to `to`.
+/// Converts JSON text in the format of `from` (one tool, an array, `{"tools":[…]}` or a `tools/list`
+/// response) to `to`.
 pub fn convert(text: &str, from: Dialect, to: Dialect, options: &Options) -> Result<Conversion, ReadError> {
     let arena = Bump::with_capacity(text.len() * 2);
     let sources = read(text, from, to == Dialect::Mcp, &arena)?;

@@ -19,8 +19,8 @@ pub struct Options {
     /// differ between servers.
     pub server: Option<String>,
     pub layout: Layout,
-    /// Tools that were found or called before, the most recent first. Where an API limits the number of strict
-    /// tools, these are strict first.
+    /// Tools that were found or called before, the most recent first. Where an API limits the number of
+    /// strict tools, these are strict first.
     pub recent_tools: Vec<String>,
 }
 

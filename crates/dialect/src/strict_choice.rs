@@ -47,9 +47,9 @@ impl StrictUsage {
     }
 }
 
-/// Chooses the strict tools of a request. An entry of `tools` is `None` if the tool cannot be strict; a choice is
-/// `None` if there was nothing to choose. `recent_tools` are the names of tools that were used, the most recent
-/// first.
+/// Chooses the strict tools of a request. An entry of `tools` is `None` if the tool cannot be strict; a
+/// choice is `None` if there was nothing to choose. `recent_tools` are the names of tools that were used, the
+/// most recent first.
 pub(crate) fn choose(
     tools: &[Option<(&str, &Converted<'_>)>],
     recent_tools: &[String],

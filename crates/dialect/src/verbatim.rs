@@ -1,7 +1,8 @@
-//! Writes the request of a client to a provider that has the client's API.
+//! Writes the request of a client for a provider that supports the client's API.
 //!
-//! The client's JSON text is sent unchanged, and prepared texts are added: the definitions of tools, and messages that the
-//! client did not send. Fields that no type represents are kept this way, and prompt caches see the same bytes.
+//! The client's JSON text is sent unchanged, and prepared texts are added: the definitions of tools, and
+//! messages that the client did not send. Fields that no type represents are kept this way, and prompt caches
+//! see the same bytes.
 
 mod cache_marks;
 
@@ -66,7 +67,8 @@ impl<'a> VerbatimBody<'a> {
     }
 }
 
-/// Returns the request of the client if the server has its API (`dialect` and [`RequestOptions::api_support`]), so that [`write_request_text`] keeps the client's parts.
+/// Returns the request of the client if the server supports its API (`dialect` and
+/// [`RequestOptions::api_support`]). [`write_request_text`] then sends its parts unchanged.
 pub fn verbatim_request<'r>(
     dialect: Dialect,
     request: &'r ModelRequest,
@@ -95,8 +97,8 @@ pub fn verbatim_request<'r>(
 }
 
 /// Writes the complete body of a request as JSON text. If the request has a client's text for this API
-/// ([`verbatim_request`]), the parts of that text are used, and `tools` must have only the tools that are not the client's.
-/// Otherwise, the body is that of [`write_request`].
+/// ([`verbatim_request`]), the parts of that text are used, and `tools` must have only the tools that are not
+/// the client's. Otherwise, the body is that of [`write_request`].
 pub fn write_request_text(
     dialect: Dialect,
     request: &ModelRequest,
@@ -137,7 +139,8 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Returns a body with the client's fields and instructions, and with those fields that the client does not set.
+    /// Returns a body with the client's fields and instructions, and with those fields that the client does
+    /// not set.
     fn fields(&self, has_tools: bool) -> VerbatimBody<'a> {
         let verbatim = self.verbatim;
         let mut own = self.write(Vec::new(), has_tools, self.options);
@@ -181,8 +184,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether the client's own `tool_choice` is sent. It applies only to the first request, and can only name a tool of the
-    /// client.
+    /// Whether the client's own `tool_choice` is sent. It applies only to the first request, and can only
+    /// name a tool of the client.
     fn keeps_choice(&self) -> bool {
         let has_same_name = match &self.request.tool_choice {
             ToolChoice::Tool(name) => self.tools.wire_name(name).is_none_or(|wire| wire == name),
@@ -208,8 +211,8 @@ impl<'a> Writer<'a> {
         texts
     }
 
-    /// Adds the messages. Consecutive messages that are not the client's are converted together, so that a call and its
-    /// result are not separated.
+    /// Adds the messages. Consecutive messages that are not the client's are converted together, so that a
+    /// call and its result are not separated.
     fn add_messages(&self, body: &mut VerbatimBody<'a>) -> Result<(), RequestError> {
         let messages = &self.request.messages;
         let family = self.dialect.family();
@@ -273,8 +276,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Returns the client's items of each message; `None` for messages that must be written. A call and its result have the same
-/// id, so they are both written if the id changes, or if the result is not the client's.
+/// Returns the client's items of each message; `None` for messages that must be written. A call and its
+/// result have the same id, so they are both written if the id changes, or if the result is not the client's.
 fn client_items<'a>(
     dialect: Dialect,
     request: &ModelRequest,

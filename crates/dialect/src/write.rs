@@ -95,8 +95,8 @@ pub(crate) fn history_reader<'a>(
     HistoryReader { dialect, rules, tools, user_limits, assistant_limits }
 }
 
-/// Checks whether a user message of a request may contain a block. [`write_request`] replaces other images and files
-/// with a note, because they would make the API reject the conversation from then on.
+/// Checks whether a user message of a request may contain a block. [`write_request`] replaces other images
+/// and files with a note, because they would make the API reject the conversation from then on.
 pub fn check_content(
     dialect: Dialect,
     content: &Content,
@@ -181,8 +181,8 @@ pub fn write_results(
     Ok((dialect.family().format().write_results)(&ResultTurn { dialect, outcomes, options }))
 }
 
-/// Merges the fields of the configuration into a body. An output limit among them replaces that of the request, whatever its key
-/// is.
+/// Merges the fields of the configuration into a body. An output limit among them replaces that of the
+/// request, whatever its key is.
 pub(crate) fn merge_extra(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
     if OUTPUT_LIMITS.iter().any(|key| extra.contains_key(*key)) {
         body.retain(|key, _| !OUTPUT_LIMITS.contains(&key.as_str()));

@@ -239,7 +239,7 @@ fn a_null_is_removed_where_the_key_is_optional_and_not_nullable() {
         check(dialect, of_object, json!({"a": {"b": null}}), json!({"a": {}}), &[]);
         let of_const = object(json!({"a": {"const": "x"}}));
         check(dialect, of_const, json!({"a": null}), json!({}), &[]);
-        // JSON Schema does not know OpenAPI's `nullable`.
+        // `nullable` is a keyword of OpenAPI, not of JSON Schema.
         let of_openapi = object(json!({"a": {"type": "string", "nullable": true}}));
         check(dialect, of_openapi, json!({"a": null}), json!({}), &[]);
     }
@@ -474,7 +474,7 @@ fn wrapped_arguments_are_unwrapped() {
 }
 
 #[test]
-fn optional_arguments_are_found_in_objects_that_are_silent_about_other_keys() {
+fn optional_arguments_are_found_in_objects_without_a_rule_for_other_keys() {
     let schema = object(json!({"limit": {"type": "integer"}, "userName": {"type": "string"},
         "filter": object(json!({"maxAge": {"type": "integer"}}))}));
     let expectations = [

@@ -1,8 +1,8 @@
 //! Conversions that providers' formats make difficult, one file per case in `cases/`.
 //!
 //! A case file holds tools, required outcomes and the complete output for every dialect; `cases/README.md`
-//! describes it. Each case has its own test: `cargo test -p toolwire-dialect-tests --test cases case_074`. After an
-//! intended change, run the tests with `TOOLWIRE_BLESS=1` and review the difference.
+//! describes it. Each case has its own test: `cargo test -p toolwire-dialect-tests --test cases case_074`.
+//! After an intended change, run the tests with `TOOLWIRE_BLESS=1` and review the difference.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! Parameters of clients that no type represents: they reach every API that has them, and the others are listed.
+//! Parameters of clients that no type represents: they reach every API that has them, and the others are
+//! listed.
 
 #![allow(clippy::unwrap_used)]
 

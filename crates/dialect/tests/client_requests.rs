@@ -39,7 +39,8 @@ fn arguments() -> impl Strategy<Value = Map<String, Value>> {
     prop::collection::btree_map("[a-z]{1,4}", value, 0..3).prop_map(|fields| fields.into_iter().collect())
 }
 
-/// One exchange: the user's text and perhaps an image, then the assistant's text or calls, with their results.
+/// One exchange: the user's text and perhaps an image, then the assistant's text or calls, with their
+/// results.
 #[derive(Clone, Debug)]
 struct Exchange {
     question: String,
@@ -142,7 +143,8 @@ fn generation(family: Family, seed: i64) -> Generation {
     generation
 }
 
-/// Fields that no type represents. OpenAI's Chat Completions accepts labels only for responses that it stores.
+/// Fields that no type represents. OpenAI's Chat Completions accepts labels only for responses that it
+/// stores.
 fn family_fields(family: Family, labels: Option<&BTreeMap<String, String>>) -> FamilyFields {
     let fields = match family {
         Family::Anthropic => json!({"service_tier": "standard_only"}),

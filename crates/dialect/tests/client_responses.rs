@@ -1,5 +1,5 @@
-//! Responses for clients: complete and streamed ones have the same content, can be read again, and follow the rules
-//! that official clients depend on.
+//! Responses for clients: complete and streamed ones have the same content, can be read again, and follow the
+//! rules that official clients depend on.
 
 #![allow(clippy::unwrap_used)]
 

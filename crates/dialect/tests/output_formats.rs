@@ -1,4 +1,5 @@
-//! The required format of a response in every dialect: the request has it, and the response is converted back.
+//! The required format of a response in every dialect: the request has it, and the response is converted
+//! back.
 
 #![allow(clippy::unwrap_used)]
 
@@ -72,7 +73,7 @@ fn schema_pointer(dialect: Dialect) -> Option<&'static str> {
 }
 
 #[test]
-fn every_dialect_has_a_form_of_the_schema() {
+fn the_schema_is_expressed_in_every_dialect() {
     for dialect in Dialect::all() {
         let body = write(dialect, &request(weather()), &RequestOptions::default());
         match schema_pointer(dialect) {
@@ -147,7 +148,7 @@ fn a_schema_can_have_any_root() {
                 None => called(&wrapped),
             };
             let response = match output.decode(response.clone()).message.content.as_slice() {
-                // The API could not enforce this schema, so it got a tool.
+                // The API could not enforce this schema, so a tool is used.
                 [Block::Content(Content::Text { text, .. })] if *text == unread => called(&wrapped),
                 _ => response,
             };

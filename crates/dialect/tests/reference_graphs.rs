@@ -1,5 +1,5 @@
-//! Schemas whose references expand exponentially: each tool is converted or refused with little work, in every
-//! dialect, and the tools next to it are not affected.
+//! Schemas whose references expand exponentially: each tool is converted or refused with little work, in
+//! every dialect, and the tools next to it are not affected.
 //!
 //! The tests are a program of their own, because they limit the memory of the process.
 
@@ -45,7 +45,7 @@ fn converts_like_another(dialect: Dialect) -> bool {
     ["azure", "mistral", "cohere", "deepseek", "responses", "responses-strict"].contains(&dialect.name())
 }
 
-/// Schemas that are large in other ways than references of definitions to the next one.
+/// Schemas that are large, but not because of references from one definition to the next.
 fn large_schemas() -> Vec<(&'static str, Value)> {
     let names = |count: usize| (0..count).map(|number| format!("n{number}"));
     let with_definitions = |property: Value, definitions: Value| json!({"type": "object", "properties": {"a": property}, "$defs": definitions});

@@ -48,7 +48,7 @@ fn a_definition_without_its_wrapper_is_recognized() {
 }
 
 #[test]
-fn a_definition_without_a_schema_is_not_one_without_arguments() {
+fn a_missing_schema_does_not_mean_that_there_are_no_arguments() {
     for (text, from, expected) in [
         (json!({"name": "get", "input_schema": null}), Dialect::Mcp, "definition for `anthropic`"),
         (json!({"name": "get", "input_schema": null}), Dialect::Anthropic, "is not a definition"),

@@ -1,4 +1,5 @@
-//! Requests of clients to an API of the same family: what the client sent stays as it was sent, byte for byte.
+//! Requests of clients to an API of the same family: what the client sent stays as it was sent, byte for
+//! byte.
 
 #![allow(clippy::unwrap_used)]
 
@@ -136,7 +137,8 @@ fn only_the_model_is_replaced_where_nothing_is_added() {
         expected["model"] = json!("provider-model");
         expected.as_object_mut().unwrap().shift_remove("stream_options");
         if family == Family::OpenAiResponses {
-            // The provider stores nothing, so the reasoning of the next step is requested in its encrypted form.
+            // The provider stores nothing, so the reasoning of the next step is requested in its encrypted
+            // form.
             expected["include"] = json!(["message.output_text.logprobs", "reasoning.encrypted_content"]);
             expected["store"] = json!(false);
         }

@@ -73,12 +73,12 @@ impl Admission {
             false => None,
             true => Some(self.by_key.enter(principal.clone(), self.per_key).ok_or_else(|| {
                 let message =
-                    format!("this key has {} requests at the moment, which is its maximum", self.per_key);
+                    format!("this key has {} concurrent requests, which is the maximum", self.per_key);
                 later(ErrorKind::RateLimited, message)
             })?),
         };
         let request = self.requests.clone().try_acquire_owned().map_err(|_| {
-            later(ErrorKind::Overloaded, "the gateway handles too many requests at the moment".to_owned())
+            later(ErrorKind::Overloaded, "the gateway is handling too many requests".to_owned())
         })?;
         Ok(Admitted { _request: request, _key: key })
     }
@@ -107,13 +107,13 @@ impl BodyRoom {
         if let Some((counted, max)) = &mut self.of_client
             && !counted.grow(missing, *max)
         {
-            let message = "this client sends too many large requests at the moment".to_owned();
+            let message = "this client is sending too many large requests".to_owned();
             return Err(later(ErrorKind::RateLimited, message));
         }
         let more = u32::try_from(missing).ok();
         let more = more.and_then(|missing| self.bodies.clone().try_acquire_many_owned(missing).ok());
         let more = more.ok_or_else(|| {
-            later(ErrorKind::Overloaded, "the gateway reads too many large requests at the moment".to_owned())
+            later(ErrorKind::Overloaded, "the gateway is reading too many large requests".to_owned())
         })?;
         match &mut self.taken {
             Some(taken) => taken.merge(more),

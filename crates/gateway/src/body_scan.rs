@@ -51,7 +51,7 @@ impl BodyFacts {
     }
 }
 
-/// The facts about a value that the object around it needs.
+/// The kind of a value, for the object that contains it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     Null,

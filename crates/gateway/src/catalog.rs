@@ -26,7 +26,7 @@ pub struct ServedModel {
     pub model: Arc<dyn Model>,
     /// The dialect of the requests to the provider; `None` if there is no provider, or if several have different ones.
     pub dialect: Option<Dialect>,
-    /// How much of the dialect's API the provider has.
+    /// How much of the dialect's API the provider supports.
     pub api_support: ApiSupport,
     /// The APIs of several providers, if they differ: any of them may get a request.
     pub different_apis: Vec<(Dialect, ApiSupport)>,
@@ -129,12 +129,12 @@ impl ServedModel {
         }
     }
 
-    /// Whether the provider has the complete API of the client.
+    /// Whether the provider supports the complete API of a family.
     pub(crate) fn has_api_of(&self, family: Family) -> bool {
         self.has_format_of(family) && self.api_support == ApiSupport::Complete
     }
 
-    /// Whether the provider has the API of the client, or a part of it.
+    /// Whether the provider supports the API of a family, or a part of it.
     pub(crate) fn has_format_of(&self, family: Family) -> bool {
         self.dialect.is_some_and(|dialect| dialect.has_api_of(family))
     }

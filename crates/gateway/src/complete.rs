@@ -66,8 +66,9 @@ impl Inner {
             self.name_servers(family, &caller, &prepared.client, &prepared.options.selection).await?;
         let dropped = bounded_list(&prepared.dropped);
         let is_stream = prepared.client.stream;
-        let writer = ResponseWriter::new(family, prepared.head.clone())
-            .ok_or_else(|| Failure::new(ErrorKind::Internal, "this API has no responses"))?;
+        let writer = ResponseWriter::new(family, prepared.head.clone()).ok_or_else(|| {
+            Failure::new(ErrorKind::Internal, "the gateway writes no responses of this API")
+        })?;
         let items = prepared
             .stores_items
             .then(|| ClientItems { items: self.items.clone(), principal: caller.principal.clone() });

@@ -40,7 +40,7 @@ pub(crate) struct Exchange {
     /// Events that are ready but not yet returned.
     ready: VecDeque<ClientEvent>,
     context: ExchangeContext,
-    /// The client's labels of servers.
+    /// The client's labels for servers.
     labels: BTreeMap<String, String>,
     /// The labels of servers that the request names and that are unavailable.
     unavailable: Vec<String>,
@@ -54,7 +54,7 @@ pub(crate) struct Exchange {
     arguments: HashMap<String, Map<String, Value>>,
     /// The ids of the calls that were started since the last response of the model.
     started: HashSet<String>,
-    /// The requests for approval that this request decides, until the client has got the response; `None` for other requests.
+    /// The requests for approval that this request decides, until the client has received the response; `None` for other requests.
     continued: Option<Continued>,
     /// The usage of this response.
     usage: Usage,

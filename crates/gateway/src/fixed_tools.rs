@@ -10,7 +10,7 @@ use toolwire_contract::{
 };
 
 /// The tools of a toolbox as they are listed now. What the client has decided about them, such as which calls need its
-/// approval, holds for these definitions: a tool that appears later does not exist, and a tool that changed is not called.
+/// approval, applies to these definitions: a tool that is added later is unknown, and a tool that changed is not called.
 pub(crate) struct FixedTools {
     tools: Arc<dyn Toolbox>,
     listed: Arc<[Tool]>,

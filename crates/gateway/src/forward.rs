@@ -27,13 +27,13 @@ use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
 use crate::top_level::{InvalidBody, MAX_VALUES, TopLevel};
 
 /// Headers of Anthropic's clients that the provider gets.
-const SENT: [&str; 2] = ["anthropic-version", BETA];
+const SENT_HEADERS: [&str; 2] = ["anthropic-version", BETA];
 
 /// The header with the names of Anthropic's features in development that a request uses. It can be there several times.
 pub(crate) const BETA: &str = "anthropic-beta";
 
 /// Response headers of the provider that the client gets, in addition to those for rate limits.
-const RECEIVED: [&str; 6] = [
+const RETURNED_HEADERS: [&str; 6] = [
     "content-type",
     "retry-after",
     "retry-after-ms",
@@ -41,7 +41,7 @@ const RECEIVED: [&str; 6] = [
     "openai-processing-ms",
     "openai-version",
 ];
-const RECEIVED_PREFIXES: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimit-"];
+const RETURNED_HEADER_PREFIXES: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimit-"];
 
 /// The response header with the type of the client's tool because of which the servers' tools were not added.
 const SERVERS_OMITTED: &str = "x-toolwire-servers-omitted";
@@ -275,7 +275,7 @@ pub(crate) fn sent_headers(family: Family, headers: &HeaderMap) -> Vec<(&'static
             headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
         (!values.is_empty()).then(|| (name, values.join(",")))
     };
-    SENT.into_iter().filter(|_| family == Family::Anthropic).filter_map(sent).collect()
+    SENT_HEADERS.into_iter().filter(|_| family == Family::Anthropic).filter_map(sent).collect()
 }
 
 /// Returns the type of the first tool that the provider runs itself.
@@ -413,9 +413,9 @@ fn redacted(body: Bytes, upstream: &dyn Upstream) -> Bytes {
 fn copy_headers(target: &mut HeaderMap, headers: &[(String, Vec<u8>)]) {
     for (name, value) in headers {
         let name = name.to_ascii_lowercase();
-        let is_received = RECEIVED.contains(&name.as_str())
-            || RECEIVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-        if is_received
+        let is_returned = RETURNED_HEADERS.contains(&name.as_str())
+            || RETURNED_HEADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        if is_returned
             && let (Ok(name), Ok(value)) =
                 (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value))
         {

@@ -1,7 +1,7 @@
 //! Stores the parts of a response that the client does not get: calls of servers' tools, their results, and data of the
 //! provider such as signed thinking.
 //!
-//! The history in the client's next request contains only what the client got. The rest is stored under the ids of the
+//! The history in the client's next request contains only what the client received. The rest is stored under the ids of the
 //! client's calls, because every client returns these ids unchanged. If the stored messages are no longer available, the
 //! conversation continues without them.
 

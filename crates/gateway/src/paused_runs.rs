@@ -70,7 +70,7 @@ pub(crate) struct ApprovalRequests {
     /// Whether the model has responded since the decisions. Providers may use the ids of calls again, so the decisions and the
     /// client's results must not apply to the calls of a later response.
     pub(crate) is_applied: bool,
-    /// The client's labels of servers.
+    /// The client's labels for servers.
     pub(crate) labels: BTreeMap<String, String>,
     /// The settings of a run that continues.
     pub(crate) settings: AgentSettings,
@@ -185,8 +185,10 @@ impl PausedRuns {
                 .ok_or_else(|| Failure::new(ErrorKind::Internal, "the paused run is no longer stored")),
             None => {
                 let ids: Vec<String> = ids().map(|id| format!("`{id}`")).collect();
-                let message =
-                    format!("no open request for approval has the id {}; each is valid once", ids.join(", "));
+                let message = format!(
+                    "no open request for approval has the id {}; each is valid only once",
+                    ids.join(", ")
+                );
                 Err(Failure::invalid("input", message))
             }
         }

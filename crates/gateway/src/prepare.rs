@@ -242,7 +242,7 @@ fn read_request(family: Family, body: Map<String, Value>) -> Result<ClientReques
             }
             Err(refused.into())
         }
-        None => Err(Failure::new(ErrorKind::NotFound, "the gateway does not have this API")),
+        None => Err(Failure::new(ErrorKind::NotFound, "the gateway does not serve this API")),
     }
 }
 

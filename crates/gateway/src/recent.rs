@@ -49,7 +49,7 @@ impl StateLimits {
 /// A value that was not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotStored {
-    #[error("{bytes} bytes are too large to be stored, and the maximum for a key is {maximum}")]
+    #[error("{bytes} bytes exceed the maximum of {maximum} per key")]
     TooLarge { bytes: usize, maximum: usize },
     #[error("the values of all keys together leave no room for {bytes} bytes")]
     NoRoom { bytes: usize },

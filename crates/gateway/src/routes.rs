@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_explains_usual_mistakes() {
+    fn the_message_explains_common_mistakes() {
         assert!(message(Method::POST, "/v1/v1/messages").contains("remove `/v1` from the base URL"));
         assert!(message(Method::POST, "/v1/messages/").contains("remove the `/`"));
         assert!(message(Method::POST, "/chat/completions").contains("add `/v1` to the base URL"));

@@ -1,4 +1,4 @@
-//! Requests to a provider that has the client's own API. Tools are added; all other fields are sent unchanged.
+//! Requests to a provider that supports the client's own API. Tools are added; all other fields are sent unchanged.
 
 use std::sync::Arc;
 

@@ -381,7 +381,7 @@ async fn ambiguous_requests_and_other_protocols_are_refused() {
 
 /// The error for an unknown path or method suggests a correction.
 #[tokio::test]
-async fn wrong_paths_explain_themselves() {
+async fn the_error_for_a_wrong_path_suggests_a_correction() {
     let gateway = TestGateway::start().await;
     let response = http_client().post(gateway.url("/v1/v1/messages")).json(&json!({})).send().await.unwrap();
     assert_eq!(response.status(), 404);

@@ -181,7 +181,7 @@ async fn errors_in_functions_name_the_deprecated_parameters() {
         ("functions[0].name", json!({"functions": [{"description": "d"}]})),
         ("functions[1]", json!({"functions": [{"name": "f"}, {"name": "f"}]})),
         ("functions", json!({"functions": many})),
-        // The definitions are converted even if the provider has the client's API.
+        // The definitions are converted even if the provider supports the client's API.
         ("functions", json!({"model": "openai", "functions": [{"name": "bad", "parameters": schema}]})),
         (
             "functions",

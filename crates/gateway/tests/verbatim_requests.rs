@@ -1,4 +1,4 @@
-//! Requests to a provider that has the client's own API: tools are added, and everything else is sent unchanged.
+//! Requests to a provider that supports the client's own API: tools are added, and everything else is sent unchanged.
 
 #![allow(clippy::unwrap_used)]
 

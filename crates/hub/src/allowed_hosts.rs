@@ -1,7 +1,8 @@
 //! The hosts that URLs from untrusted sources may name, and the addresses that they may have.
 //!
-//! A URL is checked twice: [`AllowedHosts::check`] checks its text, and the resolver of the HTTP client checks every address of
-//! its host. The client connects to the checked addresses, so a name cannot have other ones a moment later.
+//! A URL is checked twice: [`AllowedHosts::check`] checks its text, and the resolver of the HTTP client
+//! checks every address of its host. The client connects to the checked addresses, so a name cannot have
+//! other ones a moment later.
 
 mod address;
 mod pattern;
@@ -18,7 +19,8 @@ pub(crate) use resolver::CheckedResolver;
 /// The maximum length of a URL.
 const MAX_URL_BYTES: usize = 8 * 1024;
 
-/// The hosts that URLs from untrusted sources may name, and the addresses that they may have. By default none.
+/// The hosts that URLs from untrusted sources may name, and the addresses that they may have. By default
+/// none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedHosts {
     hosts: Vec<HostPattern>,
@@ -51,8 +53,9 @@ pub enum UrlRefusal {
 }
 
 impl AllowedHosts {
-    /// Parses patterns of hosts (`mcp.example.com`, `*.example.com`, `mcp.example.com:8443`, `mcp.example.com:*`, `*`), and ranges
-    /// of addresses that these hosts may have although they are not public (`127.0.0.1`, `10.1.0.0/16`).
+    /// Parses patterns of hosts (`mcp.example.com`, `*.example.com`, `mcp.example.com:8443`,
+    /// `mcp.example.com:*`, `*`), and ranges of addresses that these hosts may have although they are not
+    /// public (`127.0.0.1`, `10.1.0.0/16`).
     pub fn new<T: AsRef<str>>(hosts: &[T], addresses: &[T]) -> Result<AllowedHosts, PatternError> {
         let host = |text: &T| {
             HostPattern::parse(text.as_ref()).ok_or_else(|| PatternError::Host(text.as_ref().to_owned()))
@@ -66,8 +69,8 @@ impl AllowedHosts {
         })
     }
 
-    /// Parses and checks a URL, except for the addresses of its host if it is a name. Plain `http` is only for this machine, and
-    /// only if its address is allowed.
+    /// Parses and checks a URL, except for the addresses of its host if it is a name. Plain `http` is only
+    /// for this machine, and only if its address is allowed.
     pub fn check(&self, text: &str) -> Result<Url, UrlRefusal> {
         // The parser removes or replaces these characters, and other parsers do not.
         let is_unusual = |char: char| char.is_whitespace() || char.is_control() || char == '\\';
@@ -195,7 +198,8 @@ mod tests {
         }
     }
 
-    /// Security test 10 (docs/security-tests.md): no spelling of an address that is not public is accepted, even if all hosts are allowed.
+    /// Security test 10 (docs/security-tests.md): no spelling of an address that is not public is accepted,
+    /// even if all hosts are allowed.
     #[test]
     fn spellings_of_addresses_that_are_not_public_are_refused() {
         let allowed = hosts(&["*:*"], &[]);
@@ -304,7 +308,7 @@ mod tests {
         check(&allowed, "http://10.1.2.3/mcp", Err(UrlRefusal::Scheme));
         check(&allowed, "http://[::1]:80/mcp", Err(UrlRefusal::Address { host: "[::1]".to_owned() }));
         check(&allowed, "http://127.0.0.2:80/mcp", Err(host("127.0.0.2")));
-        // `localhost.` is another name than `localhost`, so it is not treated as this machine.
+        // `localhost.` is a different name from `localhost`, so it is not treated as this machine.
         check(&allowed, "http://localhost.:8080/mcp", Err(host("localhost.:8080")));
         check(&allowed, "https://localhost./mcp", Err(host("localhost.")));
         let any = hosts(&["*:*"], &["127.0.0.0/8"]);

@@ -24,7 +24,8 @@ const MAX_ATTEMPTS: usize = 3;
 /// Longer timeouts have no effect. Without a limit, adding one to the current time could overflow.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Calls the tool that `route` leads to. The server may have repeated secrets, so they are removed from errors.
+/// Calls the tool that `route` leads to. The server may have repeated secrets, so they are removed from
+/// errors.
 pub(crate) async fn call(
     server: &Server,
     drift_monitor: &DriftMonitor,
@@ -174,7 +175,8 @@ impl FailedAttempt {
         let (server, tool) = (route.server.to_string(), route.tool.clone());
         match self.error {
             SessionError::Rejected { code, message } => CallError::Refused { server, tool, code, message },
-            // No attempt has a longer timeout than the call, so a longer time means that the total limit was reached.
+            // No attempt has a longer timeout than the call, so a longer time means that the total limit was
+            // reached.
             SessionError::TimedOut { after } => {
                 let after = if after > timeout { max_total } else { timeout };
                 CallError::TimedOut { server, tool, after }

@@ -58,7 +58,7 @@ impl DriftMonitor {
         Some(self.state().pins.as_ref()?.problem()?.to_owned())
     }
 
-    /// Returns the pinned tools of a server; `None` if the server was never seen.
+    /// Returns the pinned tools of a server; `None` if the server has never been seen.
     pub(crate) fn known_tools(&self, server: &ServerName) -> Option<Vec<String>> {
         let state = self.state();
         let (pins, id) = (state.pins.as_ref()?, self.ids.get(server)?);
@@ -90,8 +90,8 @@ impl DriftMonitor {
         self.check(server, catalog).into_iter().find(blocked).map(|drift| drift.kind)
     }
 
-    /// Remembers a server that failed or took too long before its tools were ever listed, as one without tools.
-    /// Otherwise it would be started for the calls of all other tools.
+    /// Remembers a server that failed or took too long before its tools were ever listed, as one without
+    /// tools. Otherwise it would be started for the calls of all other tools.
     pub(crate) fn add_without_tools(&self, server: &ServerName) {
         let mut state = self.state();
         if let (Some(pins), Some(id)) = (&mut state.pins, self.ids.get(server))
@@ -174,8 +174,8 @@ impl DriftMonitor {
         self.state().checked.get(server).map_or_else(Vec::new, |(_, drifts)| drifts.clone())
     }
 
-    /// Pins the current definitions of the tools that `accepts` selects by server and name. If the pins cannot be
-    /// read, it must select all tools of all servers, because none is blocked afterwards.
+    /// Pins the current definitions of the tools that `accepts` selects by server and name. If the pins
+    /// cannot be read, it must select all tools of all servers, because none is blocked afterwards.
     pub(crate) fn accept(
         &self,
         has_all_servers: bool,

@@ -33,8 +33,8 @@ use crate::sync::lock;
 pub use options::HubOptions;
 use state::HubState;
 
-/// The maximum time that a call waits for servers that were never seen, because they may have a tool of the
-/// same name.
+/// The maximum time that a call waits for servers that have never been seen, because they may have a tool of
+/// the same name.
 const NEVER_SEEN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The maximum time that closing waits for all servers together.
@@ -126,9 +126,9 @@ impl Hub {
         Hub { state, tasks: Mutex::new(tasks), drift_task }
     }
 
-    /// Returns the server of a listed tool name, as remembered in the data folder; it may be disabled now. Returns
-    /// `None` if the name is unknown, or if an enabled server was never started: one of its tools may have the same
-    /// name, unless the server of the tool has a prefix.
+    /// Returns the server of a listed tool name, as remembered in the data folder; it may be disabled now.
+    /// Returns `None` if the name is unknown, or if an enabled server was never started: one of its tools may
+    /// have the same name, unless the server of the tool has a prefix.
     pub fn remembered_server(config: &Config, data_folder: &Path, tool: &str) -> Option<String> {
         let drift_monitor = DriftMonitor::open(Some(data_folder), config.servers.iter(), PinPolicy::Warn);
         let mut history = ToolHistory::default();
@@ -178,9 +178,9 @@ impl Hub {
         self.state.drift_monitor.policy
     }
 
-    /// Accepts the changed tool definitions that [`status`](Hub::status) reports, if `accepts` selects them by
-    /// server and tool. Later definitions are compared with them. The error kind is `InvalidInput` if the pins cannot
-    /// be read and not all tools of all servers are selected.
+    /// Accepts the changed tool definitions that [`status`](Hub::status) reports, if `accepts` selects them
+    /// by server and tool. Later definitions are compared with them. The error kind is `InvalidInput` if the
+    /// pins cannot be read and not all tools of all servers are selected.
     pub fn accept_changes(&self, accepts: impl Fn(&str, &str) -> bool) -> io::Result<()> {
         let has_all_servers = self.state.unconnected.iter().all(|server| server.disabled);
         let accepted = self.state.drift_monitor.accept(has_all_servers, accepts);
@@ -189,8 +189,8 @@ impl Hub {
         accepted
     }
 
-    /// Offers `read_result` if one of these results was truncated, by this hub or by an earlier one. Otherwise it is
-    /// offered as soon as a result is truncated, and stays.
+    /// Offers `read_result` if one of these results was truncated, by this hub or by an earlier one.
+    /// Otherwise it is offered as soon as a result is truncated, and stays.
     pub fn offer_read_result<'a>(&self, results: impl IntoIterator<Item = &'a ToolResult>) {
         if results.into_iter().any(is_truncated) && self.state.results.record_truncated() {
             self.state.rebuild_tools();

@@ -38,7 +38,8 @@ fn parse(text: &str, available_cores: usize) -> Option<ProcessorTimes> {
     let cores = rest.lines().take_while(|line| line.starts_with("cpu")).count().max(1);
     let times = sum.strip_prefix("cpu ")?.split_whitespace();
     let times: Vec<u64> = times.map_while(|number| number.parse().ok()).collect();
-    // The fields are user, nice, system, idle, iowait, …; the last two, for guests, are part of the first two.
+    // The fields are user, nice, system, idle, iowait, …; the last two, for guests, are part of the first
+    // two.
     let idle = times.get(3)? + times.get(4)?;
     let total: u64 = times.iter().take(8).sum();
     let available = total.saturating_mul(available_cores.min(cores) as u64) / cores as u64;

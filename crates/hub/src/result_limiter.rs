@@ -61,8 +61,8 @@ impl ResultLimiter {
         Some(tool)
     }
 
-    /// Cuts a result to the budget, and stores the full text if there is a store. Returns the result, and whether it is
-    /// the first one that was truncated.
+    /// Cuts a result to the budget, and stores the full text if there is a store. Returns the result, and
+    /// whether it is the first one that was truncated.
     pub(crate) async fn limit(&self, result: ToolResult) -> (ToolResult, bool) {
         let Some(budget) = &self.budget else { return (result, false) };
         let id = ResultStore::new_id();

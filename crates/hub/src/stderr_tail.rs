@@ -80,7 +80,8 @@ impl StderrTail {
 const CHECK_PACKAGE: &str = "check the name of the package in `args`";
 const CHECK_PATH: &str = "check the path in `args`, and install the dependencies of the server";
 
-/// Texts with which common programs report what is missing, and a hint for each. Less useful lines follow them.
+/// Texts with which common programs report what is missing, and a hint for each. Less useful lines follow
+/// them.
 const CAUSES: [(&str, &str); 6] = [
     ("could not be found or you do not have permission", CHECK_PACKAGE),
     ("is not in this registry", CHECK_PACKAGE),

@@ -1,5 +1,5 @@
-//! Several endpoints as one model: requests are distributed by weight, and a request that fails before its response begins is sent
-//! to another endpoint.
+//! Several endpoints as one model: requests are distributed by weight, and a request that fails before its
+//! response begins is sent to another endpoint.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -46,7 +46,8 @@ struct Health {
 }
 
 impl Balanced {
-    /// Combines endpoints, each with its weight and its maximum number of concurrent requests. At least one is required.
+    /// Combines endpoints, each with its weight and its maximum number of concurrent requests. At least one
+    /// is required.
     pub(crate) fn new(
         name: &str,
         endpoints: impl IntoIterator<Item = (Endpoint, u32, Option<usize>)>,
@@ -101,7 +102,7 @@ impl Balanced {
         endpoints.map(|endpoint| (endpoint.dialect(), endpoint.api_support())).collect()
     }
 
-    /// How much of the dialect's API all endpoints have.
+    /// How much of the dialect's API all endpoints support.
     pub fn api_support(&self) -> ApiSupport {
         let supports = self.0.members.iter().map(|member| member.endpoint.api_support());
         supports.min().unwrap_or_default()
@@ -139,11 +140,11 @@ impl Balanced {
                 member.endpoint.forward(if position == last { &request } else { &without_retry }).await;
             let has_failed = match &response {
                 Ok(response) => is_status_worth_another(response.status),
-                Err(error) => is_worth_another(error),
+                Err(error) => may_succeed_elsewhere(error),
             };
             // The client may have caused these statuses, so they do not count as failures of the endpoint.
-            let is_of_client = matches!(&response, Ok(response) if matches!(response.status, 404 | 409));
-            member.record(!has_failed || is_of_client);
+            let is_client_error = matches!(&response, Ok(response) if matches!(response.status, 404 | 409));
+            member.record(!has_failed || is_client_error);
             if !has_failed || position == last {
                 return response.map(|response| hold(response, permit));
             }
@@ -167,8 +168,8 @@ fn hold(mut response: RawResponse, permit: Option<OwnedSemaphorePermit>) -> RawR
 }
 
 impl BalancedInner {
-    /// Returns the order in which the endpoints are tried: a random one by weight first, and paused ones last. `random` is a
-    /// number from 0 to 1.
+    /// Returns the order in which the endpoints are tried: a random one by weight first, and paused ones
+    /// last. `random` is a number from 0 to 1.
     fn order(&self, random: f64) -> Vec<usize> {
         let now = Instant::now();
         let (mut order, paused): (Vec<usize>, Vec<usize>) =
@@ -196,8 +197,8 @@ impl Member {
         health.paused_until.is_some_and(|until| until > now)
     }
 
-    /// Returns a permit for one request. At the maximum number of concurrent requests, it waits if `waits` is set, and
-    /// otherwise returns `None`.
+    /// Returns a permit for one request. At the maximum number of concurrent requests, it waits if `waits` is
+    /// set, and otherwise returns `None`.
     async fn enter(&self, waits: bool) -> Option<Option<OwnedSemaphorePermit>> {
         let Some(requests) = &self.requests else { return Some(None) };
         match waits {
@@ -221,7 +222,7 @@ impl Member {
 }
 
 /// Whether another endpoint may succeed where this one failed.
-fn is_worth_another(error: &ModelError) -> bool {
+fn may_succeed_elsewhere(error: &ModelError) -> bool {
     match error {
         ModelError::Unreachable { .. } | ModelError::TimedOut { .. } | ModelError::Malformed { .. } => true,
         ModelError::Refused { status, .. } => status.is_none_or(is_status_worth_another),
@@ -317,7 +318,7 @@ impl Asking<'_> {
                 Some(Ok(ModelEvent::Retrying { .. })) if !is_last && !current.has_begun => {
                     current.member.record(false);
                 }
-                Some(Err(error)) if !current.has_begun && is_worth_another(error) => {
+                Some(Err(error)) if !current.has_begun && may_succeed_elsewhere(error) => {
                     current.member.record(false);
                     if is_last {
                         return event;

@@ -45,13 +45,15 @@ pub struct EndpointConfig {
     /// The maximum number of retries of a request after transient failures.
     pub retries: Option<u32>,
     pub price: Option<Price>,
-    /// The context window: tokens of request and response together. By default, what is known about the model.
+    /// The context window: tokens of request and response together. By default, what is known about the
+    /// model.
     pub context_tokens: Option<u64>,
     /// The maximum number of tools in one request.
     pub max_tools: Option<usize>,
     /// The output limit of requests that set none.
     pub max_output_tokens: Option<u64>,
-    /// Whether the parts that the provider can cache are marked (Anthropic, and its models on Bedrock); true by default.
+    /// Whether the parts that the provider can cache are marked (Anthropic, and its models on Bedrock); true
+    /// by default.
     pub prompt_cache: Option<bool>,
     /// Whether the model accepts images; true by default.
     pub images: Option<bool>,
@@ -70,11 +72,11 @@ pub struct EndpointConfig {
     pub encrypted_reasoning: Option<bool>,
     /// Whether streams request token usage; by default, if the provider supports it.
     pub stream_usage: Option<bool>,
-    /// The way in which the schema of the response is sent to the model: `schema` (the API's own field), `tool` or `prompt`; by
-    /// default, what the provider supports.
+    /// The way in which the schema of the response is sent to the model: `schema` (the API's own field),
+    /// `tool` or `prompt`; by default, what the provider supports.
     pub structured_output: Option<OutputMethod>,
-    /// Endpoints that share the requests to this model. Each has the same keys as this configuration, and inherits the
-    /// values of those that it does not set.
+    /// Endpoints that share the requests to this model. Each has the same keys as this configuration, and
+    /// inherits the values of those that it does not set.
     pub upstreams: Vec<EndpointConfig>,
     /// The share of the requests, as an upstream; 1 by default. With 0 it is used only if another one fails.
     pub weight: Option<u32>,

@@ -19,7 +19,8 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// The lists of some gateways have thousands of models.
 const MAX_BODY_BYTES: usize = 16 << 20;
 
-/// The request for the limits of a model. The path is relative to the base URL, and `{model}` in it is replaced.
+/// The request for the limits of a model. The path is relative to the base URL, and `{model}` in it is
+/// replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitsQuery {
     /// The provider does not state them.

@@ -16,8 +16,8 @@ use crate::retry::{Attempts, RetryDecision};
 use crate::settings::{Credentials, EndpointSettings};
 use crate::stream::{AttemptError, read_body, read_error_response, send};
 
-/// The limits of one request. The smallest limits of the providers are 96 texts (Cohere) and about 16,000 tokens
-/// (Mistral).
+/// The limits of one request. The smallest limits of the providers are 96 texts (Cohere) and about 16,000
+/// tokens (Mistral).
 const MAX_BATCH_TEXTS: usize = 64;
 const MAX_BATCH_TOKENS: u64 = 8_000;
 const CONCURRENT_REQUESTS: usize = 4;
@@ -76,7 +76,7 @@ impl Endpoint {
             return Err(ModelError::Unusable { model: settings.name.clone(), problem, hint: None });
         };
         let credentials = match &settings.credentials {
-            // Gemini's OpenAI-compatible API expects the key in another header than its own API.
+            // Gemini's OpenAI-compatible API expects the key in a different header from its own API.
             Credentials::Header(_, key) if settings.dialect == Dialect::Gemini => {
                 Credentials::Bearer(key.clone())
             }

@@ -69,7 +69,7 @@ impl Endpoint {
         self.settings.dialect
     }
 
-    /// How much of the dialect's API its server has.
+    /// How much of the dialect's API its server supports.
     pub fn api_support(&self) -> ApiSupport {
         self.settings.options.api_support
     }

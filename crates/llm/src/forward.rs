@@ -56,16 +56,17 @@ impl Endpoint {
         &self.settings.options.model
     }
 
-    /// Whether a request in the provider's format can be sent unchanged. It cannot if the configuration adds fields.
+    /// Whether a request in the provider's format can be sent unchanged. It cannot if the configuration adds
+    /// fields.
     pub fn accepts_raw_requests(&self) -> bool {
         self.settings.options.extra.is_empty()
     }
 
     /// Sends a request unchanged.
     ///
-    /// It is retried only if the connection could not be established. After that, the provider may have processed the request,
-    /// and would charge for it twice. (If the provider has closed a pooled connection before anything was written to it, the HTTP
-    /// client itself uses another connection.)
+    /// It is retried only if the connection could not be established. After that, the provider may have
+    /// processed the request, and would charge for it twice. (If the provider has closed a pooled connection
+    /// before anything was written to it, the HTTP client itself uses another connection.)
     ///
     /// # Errors
     ///
@@ -132,7 +133,8 @@ impl Endpoint {
     }
 }
 
-/// Reads JSON completely, and the first part of any other body. If this fails, another endpoint can still be used.
+/// Reads JSON completely, and the first part of any other body. If this fails, another endpoint can still be
+/// used.
 async fn read_success(
     settings: &Arc<EndpointSettings>,
     response: Response,
@@ -170,8 +172,8 @@ async fn read_success(
     }
 }
 
-/// Returns the parts of a body as they arrive. Parts that are ready at the same time are joined. The last one may be an
-/// error.
+/// Returns the parts of a body as they arrive. Parts that are ready at the same time are joined. The last one
+/// may be an error.
 fn parts(
     settings: Arc<EndpointSettings>,
     response: Response,
@@ -215,8 +217,9 @@ fn parts(
     .boxed()
 }
 
-/// Joins a chunk with those that are ready at the same time, until the first error. The HTTP client delivers one chunk per
-/// poll of its connection, so the function yields after each chunk. Without this, each event would be sent separately.
+/// Joins a chunk with those that are ready at the same time, until the first error. The HTTP client delivers
+/// one chunk per poll of its connection, so the function yields after each chunk. Without this, each event
+/// would be sent separately.
 async fn join_ready<E>(
     first: Result<Bytes, E>,
     chunks: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),

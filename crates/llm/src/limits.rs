@@ -56,7 +56,8 @@ impl LearnedLimits {
         ModelLimits { context_tokens, ..settings.limits }
     }
 
-    /// Returns the options of a request: the window to allocate, and the output limit where the API requires one.
+    /// Returns the options of a request: the window to allocate, and the output limit where the API requires
+    /// one.
     pub(crate) fn request_options(
         &self,
         settings: &EndpointSettings,
@@ -74,8 +75,8 @@ impl LearnedLimits {
                 if !options.stream {
                     output = output.min(MAX_UNSTREAMED_TOKENS);
                 }
-                // The API rejects a request whose input and output limit together exceed the window. The input may be
-                // larger than estimated.
+                // The API rejects a request whose input and output limit together exceed the window. The
+                // input may be larger than estimated.
                 let input = request.estimated_tokens();
                 let room =
                     window.map(|window| window.saturating_sub(input + input / 3).max(MIN_OUTPUT_TOKENS));
@@ -86,8 +87,8 @@ impl LearnedLimits {
         options
     }
 
-    /// Returns the window that Ollama allocates for a request. Another size makes Ollama load the model again, so it grows
-    /// in powers of two and never shrinks. A configured size is used as it is.
+    /// Returns the window that Ollama allocates for a request. Another size makes Ollama load the model
+    /// again, so it grows in powers of two and never shrinks. A configured size is used as it is.
     fn ollama_window(&self, settings: &EndpointSettings, request: &ModelRequest, max: u64) -> u64 {
         if settings.is_window_configured {
             return max;

@@ -11,7 +11,7 @@ pub struct Provider {
     /// The part before the `/` in a model name.
     pub name: &'static str,
     pub(crate) dialect: Dialect,
-    /// How much of the dialect's API the provider has.
+    /// How much of the dialect's API the provider supports.
     pub(crate) api_support: ApiSupport,
     /// The dialect in which the provider enforces the schemas of the tools, if it has one.
     pub(crate) strict: Option<Dialect>,
@@ -41,7 +41,8 @@ pub struct Provider {
     pub(crate) output_limit: Option<OutputLimit>,
     /// Whether a call of one named tool can be forced, if it differs from the dialect.
     pub(crate) named_choice: Option<bool>,
-    /// Whether tools may be called in a request with a schema for its response, if it differs from the dialect.
+    /// Whether tools may be called in a request with a schema for its response, if it differs from the
+    /// dialect.
     pub(crate) output_with_tools: Option<bool>,
     /// Whether reasoning of earlier responses is sent back, if it differs from the dialect.
     pub(crate) reasoning: Option<bool>,
@@ -355,7 +356,8 @@ mod tests {
             .filter(|provider| provider.key == KeyRequirement::Required && provider.default_model.is_none())
             .map(|provider| provider.name)
             .collect();
-        // `responses` has the key of `openai`; models of Bedrock depend on the region, and deployments on the user.
+        // `responses` has the key of `openai`; models of Bedrock depend on the region, and deployments on the
+        // user.
         assert_eq!(without, ["responses", "bedrock", "azure", "dial"]);
     }
 

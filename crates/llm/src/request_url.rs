@@ -7,8 +7,8 @@ use crate::Secret;
 use crate::providers::Provider;
 use crate::sign::RESERVED;
 
-/// Returns the URL that requests are sent to, and the user and the password of the base URL. A query of the base
-/// URL stays.
+/// Returns the URL that requests are sent to, and the user and the password of the base URL. A query of the
+/// base URL stays.
 pub(crate) fn request_url(
     base_url: &str,
     path: &str,

@@ -29,8 +29,9 @@ struct CacheEntry {
 }
 
 impl ToolsetCache {
-    /// Returns the tools of a request in the dialect, converting them if they are not cached. A client's tools that are sent
-    /// unchanged need no conversion, so the tools of a gateway are converted once for all clients.
+    /// Returns the tools of a request in the dialect, converting them if they are not cached. A client's
+    /// tools that are sent unchanged need no conversion, so the tools of a gateway are converted once for all
+    /// clients.
     pub(crate) async fn convert(&self, request: &ModelRequest, dialect: Dialect) -> Arc<Toolset> {
         let recent_tools = match dialect {
             Dialect::AnthropicStrict => request.recent_tools.clone(),

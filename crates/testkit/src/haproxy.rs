@@ -26,7 +26,8 @@ pub struct HaProxy {
 }
 
 impl HaProxy {
-    /// Starts a proxy that reuses its connections to the server for all clients. `options` are lines of the section `defaults`.
+    /// Starts a proxy that reuses its connections to the server for all clients. `options` are lines of the
+    /// section `defaults`.
     ///
     /// # Panics
     ///

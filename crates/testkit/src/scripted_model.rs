@@ -171,8 +171,8 @@ fn check(request: &ModelRequest, limits: ModelLimits) -> Result<(), String> {
 
 /// Checks a history by the rules of the strictest provider.
 ///
-/// The first message is the user's, and the roles alternate. No message is empty. Call ids are unique within a
-/// message. The results of a message's calls are at the beginning of the next message, in the order of the
+/// The first message is the user's, and the roles alternate. No message is empty. Call ids are unique within
+/// a message. The results of a message's calls are at the beginning of the next message, in the order of the
 /// calls, once each.
 ///
 /// # Errors

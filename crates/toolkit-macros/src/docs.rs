@@ -39,19 +39,19 @@ fn flowing(text: &str) -> String {
     for line in text.lines() {
         let line = line.strip_prefix(' ').unwrap_or(line).trim_end();
         let is_fence = line.trim_start().starts_with("```");
-        let goes_on = !is_code
+        let continues_line = !is_code
             && !is_fence
             && !line.trim().is_empty()
             && !starts_a_line(line)
             && !flowing.is_empty()
             && !flowing.ends_with('\n')
             && !flowing.ends_with("```");
-        if goes_on {
+        if continues_line {
             flowing.push(' ');
         } else if !flowing.is_empty() {
             flowing.push('\n');
         }
-        flowing.push_str(if goes_on { line.trim_start() } else { line });
+        flowing.push_str(if continues_line { line.trim_start() } else { line });
         is_code ^= is_fence;
     }
     flowing.trim().to_owned()

@@ -25,7 +25,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     let returns = Returns::read(&function.sig.output)?;
 
     let (ident, visibility) = (&function.sig.ident, &function.vis);
-    // The type has another name than the tool, because a module may have the name of its tool.
+    // The name of the type differs from that of the tool, because a module may have the name of its tool.
     let hidden = format_ident!("__tool_{}", ident.unraw());
     let (outer, inner): (Vec<&Attribute>, Vec<&Attribute>) = function
         .attrs

@@ -77,7 +77,8 @@ pub(crate) const EXPLICIT_ACTION: &str = "explicit_action";
 
 /// A set of tools that cannot be built into a server.
 ///
-/// Its `Debug` output is the sentence of the error with its hint, because that is what Rust prints if `main` returns it.
+/// Its `Debug` output is the sentence of the error with its hint, because that is what Rust prints if `main`
+/// returns it.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     #[error("duplicate tool name `{name}`")]

@@ -118,18 +118,18 @@ pub(crate) fn lint_tool(
 
 /// Checks the fields of an object and their schemas.
 fn fields(schema: &Value, root: &Value, path: &str, problems: &mut Vec<LintProblem>) {
-    let hard = |what| LintProblem::NotPortable { argument: path.to_owned(), what };
+    let not_portable = |what| LintProblem::NotPortable { argument: path.to_owned(), what };
     if schema.get("$ref").is_some() {
         // All other references are inlined. The fields of a recursive type were checked at its first
         // occurrence.
-        problems.push(hard("a recursive type"));
+        problems.push(not_portable("a recursive type"));
         return;
     }
     if schema.get("prefixItems").is_some() {
-        problems.push(hard("a tuple"));
+        problems.push(not_portable("a tuple"));
     }
     if schema.get("additionalProperties").is_some_and(|others| *others != false) {
-        problems.push(hard("a map"));
+        problems.push(not_portable("a map"));
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {

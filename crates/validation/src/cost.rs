@@ -16,8 +16,8 @@ const MAX_UNCOUNTED_EVALUATIONS: u64 = 10_000;
 /// The maximum number of schemas that may apply to the same value, counted once for each path of references.
 pub const MAX_SCHEMAS_PER_VALUE: u64 = 20_000;
 
-/// The maximum number of counting steps, which limits the memory for the counts. If it is exceeded, the count is
-/// `u64::MAX`.
+/// The maximum number of counting steps, which limits the memory for the counts. If it is exceeded, the count
+/// is `u64::MAX`.
 const MAX_STEPS: usize = 900_000;
 
 /// The maximum memory for the paths and URIs that the validator stores for each schema.
@@ -26,8 +26,8 @@ const MAX_PATH_BYTES: usize = 50_000_000;
 /// The maximum depth of counting. If it is reached, the count is `u64::MAX`.
 const MAX_DEPTH: usize = 600;
 
-/// If the paths through the references of a recursive schema have at most this many schemas, the evaluations are not
-/// counted for each value.
+/// If the paths through the references of a recursive schema have at most this many schemas, the evaluations
+/// are not counted for each value.
 const MAX_UNFOLDED: u64 = 4_000;
 
 /// The maximum number of references on a path.
@@ -40,11 +40,13 @@ pub(crate) enum EvaluationCost {
     Linear { width: u64 },
     /// It grows with the number of paths that the value takes through the references of the schema.
     ByReferences {
-        /// The number of schemas that are evaluated for each part of the value to decide whether it matches; `None` if it
-        /// is large. The validator caches which values match the target of a recursive reference.
+        /// The number of schemas that are evaluated for each part of the value to decide whether it matches;
+        /// `None` if it is large. The validator caches which values match the target of a recursive
+        /// reference.
         remembered: Option<u64>,
     },
-    /// More than [`MAX_SCHEMAS_PER_VALUE`] schemas apply to one value, or the names in the schema are too long.
+    /// More than [`MAX_SCHEMAS_PER_VALUE`] schemas apply to one value, or the names in the schema are too
+    /// long.
     TooComplex,
 }
 
@@ -67,7 +69,8 @@ impl EvaluationCost {
         }
     }
 
-    /// Whether at most `max` schemas, approximately, are evaluated to find out whether `value` matches `schema`.
+    /// Whether at most `max` schemas, approximately, are evaluated to find out whether `value` matches
+    /// `schema`.
     pub(crate) fn is_decided_within(&self, max: u64, schema: &Value, value: &Value) -> bool {
         match self {
             EvaluationCost::Linear { .. } => true,
@@ -79,8 +82,8 @@ impl EvaluationCost {
         }
     }
 
-    /// Returns the approximate number of schemas that are evaluated to collect the errors of `value`; if the cost is linear,
-    /// the number of values in it. `u64::MAX` means that there are too many to count.
+    /// Returns the approximate number of schemas that are evaluated to collect the errors of `value`; if the
+    /// cost is linear, the number of values in it. `u64::MAX` means that there are too many to count.
     pub(crate) fn evaluations(&self, schema: &Value, value: &Value) -> u64 {
         match self {
             EvaluationCost::Linear { .. } => count_values(value),
@@ -103,8 +106,9 @@ pub(crate) fn count_values(value: &Value) -> u64 {
     }
 }
 
-/// Follows all references until they lead back to a schema on the current path. Every such cycle has a reference whose
-/// results the validator caches, so the schemas on one path are evaluated at most once for each start of the path.
+/// Follows all references until they lead back to a schema on the current path. Every such cycle has a
+/// reference whose results the validator caches, so the schemas on one path are evaluated at most once for
+/// each start of the path.
 struct Unfolding<'r> {
     references: &'r References<'r>,
     /// The targets of the references on the current path.
@@ -115,7 +119,8 @@ struct Unfolding<'r> {
 }
 
 impl<'r> Unfolding<'r> {
-    /// Returns the number of schemas on all paths; `None` if there are too many, or if a keyword evaluates others again.
+    /// Returns the number of schemas on all paths; `None` if there are too many, or if a keyword evaluates
+    /// others again.
     fn size(references: &'r References<'r>) -> Option<u64> {
         let starts = vec![references.root()];
         let mut unfolding = Unfolding { references, path: Vec::new(), starts, schemas: 0 };

@@ -198,7 +198,7 @@ fn requirement(error: &ValidationError<'_>) -> Requirement {
         Kind::Not { schema } => return Requirement::NotMatch(schema.clone()),
         Kind::FalseSchema => return Requirement::Nothing,
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => any_of(context, pointer(error)),
-        Kind::OneOfMultipleValid { .. } => "valid for exactly one alternative".to_owned(),
+        Kind::OneOfMultipleValid { .. } => "valid for only one alternative".to_owned(),
         other => format!("valid according to `{}`", other.keyword()),
     })
 }

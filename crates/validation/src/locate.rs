@@ -1,8 +1,8 @@
 //! Finds the invalid place in a value that is too deep to collect all its errors.
 //!
-//! For every alternative of a recursive schema, `jsonschema` collects the errors of everything below it, so their number
-//! can double at every level. Deciding whether a part is valid is fast, so the search descends to the innermost invalid
-//! part and collects the errors only there.
+//! For every alternative of a recursive schema, `jsonschema` collects the errors of everything below it, so
+//! their number can double at every level. Deciding whether a part is valid is fast, so the search descends
+//! to the innermost invalid part and collects the errors only there.
 
 use std::collections::HashMap;
 
@@ -80,7 +80,8 @@ pub(crate) fn innermost_errors<T>(
             None => break schemas,
         }
     };
-    // All parts are valid, so collecting the errors of these schemas takes no longer than validating the value.
+    // All parts are valid, so collecting the errors of these schemas takes no longer than validating the
+    // value.
     let is_followed = |schema: &&String| {
         let schema = root.pointer(schema);
         schema.is_some_and(|schema| !NOT_FOLLOWED.iter().any(|keyword| schema.get(keyword).is_some()))
@@ -114,7 +115,8 @@ impl Search<'_> {
         self.compile(&part.schema).is_none_or(|validator| validator.is_valid(part.value))
     }
 
-    /// Returns the pointers of the schemas that apply to a part. Of alternatives, the only one that can match is included.
+    /// Returns the pointers of the schemas that apply to a part. Of alternatives, the only one that can match
+    /// is included.
     fn schemas_of(&self, part: &Part<'_>) -> Vec<String> {
         let mut schemas = vec![part.schema.clone()];
         let mut next = 0;
@@ -208,14 +210,15 @@ fn may_match(schema: &Value, value: &Value, root: &Value) -> bool {
         && tags(schema, value).all(|is_same| is_same)
 }
 
-/// Whether a value has at least one constant of an alternative and contradicts none. Other keys may be missing.
+/// Whether a value has at least one constant of an alternative and contradicts none. Other keys may be
+/// missing.
 fn is_tagged(schema: &Value, value: &Value, root: &Value) -> bool {
     let mut tags = tags(resolved(schema, root), value).peekable();
     tags.peek().is_some() && tags.all(|is_same| is_same)
 }
 
-/// Compares the properties of a value with the constants that an alternative requires. Returns one result for each
-/// constant whose property exists.
+/// Compares the properties of a value with the constants that an alternative requires. Returns one result for
+/// each constant whose property exists.
 fn tags<'t>(schema: &'t Value, value: &'t Value) -> impl Iterator<Item = bool> + 't {
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     properties.filter_map(|(key, schema)| Some(schema.get("const")? == value.get(key)?))

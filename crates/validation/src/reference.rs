@@ -51,7 +51,8 @@ impl<'s> References<'s> {
             match node {
                 Value::Object(map) => {
                     let text = |keyword| map.get(keyword).and_then(Value::as_str);
-                    // Draft 4 has `id` instead of `$id`. Before 2019-09, an `$id` with only a fragment is an anchor.
+                    // Draft 4 has `id` instead of `$id`. Before 2019-09, an `$id` with only a fragment is an
+                    // anchor.
                     let id = text("$id").or_else(|| text("id")).unwrap_or_default();
                     references.objects += 1;
                     let longest = map.keys().map(String::len).max().unwrap_or(0).max(id.len());

@@ -17,11 +17,12 @@ const MAX_EVALUATIONS: u64 = 1_000_000;
 /// The maximum work for collecting errors with one budget, in steps.
 const MAX_ERROR_STEPS: u64 = 8_000_000;
 
-/// The steps for one evaluation of a schema whose references expand exponentially. The number is large, because its
-/// errors may contain the errors of other evaluations.
+/// The steps for one evaluation of a schema whose references expand exponentially. The number is large,
+/// because its errors may contain the errors of other evaluations.
 const STEPS_PER_EVALUATION: u64 = 80;
 
-/// The steps for each further schema that applies to the same value, whose errors are nested in those of another.
+/// The steps for each further schema that applies to the same value, whose errors are nested in those of
+/// another.
 const STEPS_PER_NESTED_ERROR: u64 = 8;
 
 /// Limits the work of collecting errors, for all calls with the same budget.
@@ -94,9 +95,9 @@ impl Validator {
         Ok(self.compiled.as_ref().ok_or(TooComplex)?.is_valid(value))
     }
 
-    /// Returns the violations in the order of the schema's properties; unknown properties come last. After fifty,
-    /// the last one is [`ViolationKind::More`]. If there are too many possible causes to list, only those of one
-    /// invalid part of the value are listed, or only that the value does not match.
+    /// Returns the violations in the order of the schema's properties; unknown properties come last. After
+    /// fifty, the last one is [`ViolationKind::More`]. If there are too many possible causes to list, only
+    /// those of one invalid part of the value are listed, or only that the value does not match.
     pub fn violations(&self, value: &Value) -> Result<Vec<Violation>, TooComplex> {
         if self.accepts(value)? {
             return Ok(Vec::new());

@@ -125,8 +125,8 @@ fn every_keyword_has_a_message_with_and_without_the_value() {
         (
             json!({"oneOf": [{"type": "integer"}, {"minimum": 1}]}),
             json!(1),
-            "1 is not valid for exactly one alternative",
-            "must be valid for exactly one alternative",
+            "1 is not valid for only one alternative",
+            "must be valid for only one alternative",
         ),
         (
             json!({"anyOf": [{"type": "string"}, {"type": "array"}]}),

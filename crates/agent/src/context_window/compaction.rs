@@ -29,7 +29,8 @@ pub(super) struct Compaction {
     shortened: usize,
     /// Messages before this index, which starts a turn, are omitted.
     turns: usize,
-    /// The messages between these two indexes are omitted. The first index starts a turn, and its message is sent.
+    /// The messages between these two indexes are omitted. The first index starts a turn, and its message is
+    /// sent.
     steps: Option<(usize, usize)>,
 }
 

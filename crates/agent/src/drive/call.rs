@@ -1,5 +1,5 @@
-//! Makes the calls of one step, in parallel up to a limit and during the reviews of others. Each call has exactly one
-//! result.
+//! Makes the calls of one step, in parallel up to a limit and during the reviews of others. Each call has
+//! exactly one result.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -31,8 +31,8 @@ struct FinishedCall {
 }
 
 impl Driver {
-    /// Makes the calls, while the approver decides about the others; calls that it approves are made too. Each
-    /// result is saved as soon as it arrives, independently of the other calls.
+    /// Makes the calls, while the approver decides about the others; calls that it approves are made too.
+    /// Each result is saved as soon as it arrives, independently of the other calls.
     pub(super) async fn call_tools(&mut self, calls: Vec<(String, ToolCall)>) {
         let cancellation = self.cancellation.clone();
         let parallel = self.agent.parallel_calls;

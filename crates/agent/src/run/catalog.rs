@@ -109,8 +109,8 @@ impl Catalog {
         settings.search.deferred.iter().any(is_listed) || self.is_too_large(settings)
     }
 
-    /// Whether there are too many tools to send all definitions. Deferred tools do not count, because they are never sent
-    /// before a search finds them.
+    /// Whether there are too many tools to send all definitions. Deferred tools do not count, because they
+    /// are never sent before a search finds them.
     pub(super) fn is_too_large(&self, settings: &AgentSettings) -> bool {
         let search = &settings.search;
         let (mut own, mut tokens) = (self.0.tools.len(), self.0.tokens);

@@ -12,7 +12,8 @@ use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult, pai
 use super::calls::{is_outcome_unknown, outcome_unknown_result};
 use crate::context_window::Summary;
 
-/// The `_meta` field of a stored message that is a summary: the number of messages that it replaces in requests.
+/// The `_meta` field of a stored message that is a summary: the number of messages that it replaces in
+/// requests.
 const SUMMARY_KEY: &str = "toolwire/summary";
 
 /// Converts stored messages to the form that models accept.
@@ -107,7 +108,8 @@ pub(crate) fn is_result(block: &Block) -> bool {
     matches!(block, Block::Result { .. })
 }
 
-/// Whether the results come first, one for each call, in the order of the calls. Such a message is not copied.
+/// Whether the results come first, one for each call, in the order of the calls. Such a message is not
+/// copied.
 fn has_sorted_results(response: Option<&Message>, message: &Message) -> bool {
     let count = message.content.iter().take_while(|block| is_result(block)).count();
     let ids = response.into_iter().flat_map(Message::calls).map(|(id, _)| id);

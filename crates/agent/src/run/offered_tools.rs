@@ -103,8 +103,8 @@ impl OfferedTools {
         tools
     }
 
-    /// Returns the tools that were found or called before the last list was made, the most recent first. Like the
-    /// list, it changes only if another tool is used, so that prompt caches stay valid.
+    /// Returns the tools that were found or called before the last list was made, the most recent first. Like
+    /// the list, it changes only if another tool is used, so that prompt caches stay valid.
     pub(super) fn recent(&self) -> Arc<[String]> {
         self.cached.as_ref().map(|cached| cached.recent.clone()).unwrap_or_default()
     }

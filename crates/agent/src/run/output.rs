@@ -1,9 +1,9 @@
 //! The required format of the final response.
 //!
-//! A response that does not have this format is rejected: it is added to the history only if the run ends before it is
-//! corrected. The next request ends with the rejected response and the reason, and the model must not call tools. If the
-//! second response is rejected too, the run fails. If an API does not allow tools together with a format, the format is
-//! required only after the model has stopped calling tools.
+//! A response that does not have this format is rejected: it is added to the history only if the run ends
+//! before it is corrected. The next request ends with the rejected response and the reason, and the model
+//! must not call tools. If the second response is rejected too, the run fails. If an API does not allow tools
+//! together with a format, the format is required only after the model has stopped calling tools.
 
 use std::sync::Arc;
 
@@ -80,7 +80,8 @@ impl Run {
         if state.is_required { self.settings.output.clone() } else { OutputFormat::Text }
     }
 
-    /// Checks the format of a response without calls. Returns the message to add; `None` if the response is rejected.
+    /// Checks the format of a response without calls. Returns the message to add; `None` if the response is
+    /// rejected.
     pub(super) fn check_output(
         &mut self,
         mut message: Message,

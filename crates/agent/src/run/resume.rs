@@ -23,8 +23,8 @@ impl Run {
     }
 
     /// Like [`Run::resume`], if it is known which calls of the last step were started
-    /// ([`AgentEvent::CallStarted`](crate::AgentEvent::CallStarted)). The others took no effect: they are made, or need
-    /// approval, as if the model had just requested them.
+    /// ([`AgentEvent::CallStarted`](crate::AgentEvent::CallStarted)). The others took no effect: they are
+    /// made, or need approval, as if the model had just requested them.
     pub fn resume_with_started(
         settings: AgentSettings,
         messages: impl IntoIterator<Item = impl Into<Arc<Message>>>,

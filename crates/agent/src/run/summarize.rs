@@ -19,8 +19,8 @@ impl Run {
             && self.is_window_nearly_full()
     }
 
-    /// Returns the task of summarizing all complete turns, and the number of messages that the summary will cover;
-    /// `None` if there is nothing new to summarize.
+    /// Returns the task of summarizing all complete turns, and the number of messages that the summary will
+    /// cover; `None` if there is nothing new to summarize.
     pub(crate) fn summary_task(&self, keep: Option<&str>) -> Option<(SummaryTask, usize)> {
         let end = self.summarizable()?;
         let previous = self.context_window.summary();
@@ -34,7 +34,8 @@ impl Run {
         Some((task, end))
     }
 
-    /// Records a summary of the first messages. It becomes a message that is stored, and is sent instead of them.
+    /// Records a summary of the first messages. It becomes a message that is stored, and is sent instead of
+    /// them.
     pub(crate) fn add_summary(&mut self, text: String, messages: usize, usage: Usage) {
         let summary = Summary { text, messages };
         let message = Arc::new(history::summary_message(&summary));

@@ -39,8 +39,8 @@ pub(super) const FIELDS: [FieldSettings; FIELD_COUNT] = [
     field(0.1, 0.7),
 ];
 
-/// Returns the server's name and title, the tool's name, its title, the first sentence of its description, the
-/// rest of it, and the names, descriptions and listed values of the parameters.
+/// Returns the server's name and title, the tool's name, its title, the first sentence of its description,
+/// the rest of it, and the names, descriptions and listed values of the parameters.
 pub(super) fn fields(tool: &Tool, server: Option<&ToolServer>) -> [String; FIELD_COUNT] {
     let server = server.map_or(String::new(), |server| {
         format!("{} {}", server.name, server.title.as_deref().unwrap_or_default())
@@ -75,8 +75,8 @@ pub(super) fn fields(tool: &Tool, server: Option<&ToolServer>) -> [String; FIELD
     ]
 }
 
-/// Returns the text of a tool for an embedding: the name of its server, its own name in words, and the first sentence of
-/// its description. A longer text would cost more, and its vector would be less specific.
+/// Returns the text of a tool for an embedding: the name of its server, its own name in words, and the first
+/// sentence of its description. A longer text would cost more, and its vector would be less specific.
 fn embedding_text(tool: &Tool, server: Option<&ToolServer>) -> String {
     let server = server.map_or("", |server| server.title.as_deref().unwrap_or(&server.name));
     let parts = [server, &words(&tool.name).join(" "), &first_sentence(tool)];

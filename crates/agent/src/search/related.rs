@@ -22,8 +22,8 @@ pub(super) type RelatedTerms = Vec<(String, f32)>;
 pub(super) struct WordVectors {
     terms: Vec<String>,
     vectors: Vec<Arc<[f32]>>,
-    /// The average of all vectors. Cosines are relative to it, because all words are somewhat similar, and how much
-    /// depends on the model.
+    /// The average of all vectors. Cosines are relative to it, because all words are somewhat similar, and
+    /// how much depends on the model.
     average: Vec<f32>,
     positions: Vec<Position>,
     related: HashMap<String, RelatedTerms>,
@@ -94,7 +94,8 @@ mod tests {
 
     #[test]
     fn words_with_similar_vectors_are_related() {
-        // The first number is large in all vectors, so their cosines differ little before the average is subtracted.
+        // The first number is large in all vectors, so their cosines differ little before the average is
+        // subtracted.
         let known = words(&[
             ("movies", &[0.9, 0.4, 0.0]),
             ("trailer", &[0.9, 0.3, 0.1]),

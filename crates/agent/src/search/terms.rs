@@ -15,8 +15,8 @@ const STOP_WORDS: &[&str] = &[
     "what", "when", "where", "which", "who", "will", "with", "would", "you", "your",
 ];
 
-/// Words that say nothing about the tool in a query, in addition to [`STOP_WORDS`], sorted. In definitions they
-/// are rare and would therefore count much. Some of them are actions, which count separately.
+/// Words that say nothing about the tool in a query, in addition to [`STOP_WORDS`], sorted. In definitions
+/// they are rare and would therefore count much. Some of them are actions, which count separately.
 const QUERY_STOP_WORDS: &[&str] = &[
     "actually",
     "again",
@@ -153,8 +153,8 @@ fn is_number(word: &str) -> bool {
     word.chars().all(char::is_numeric)
 }
 
-/// Returns the words of a text and the parts of `camelCase` and `snake_case` names, in lower case. Chinese and
-/// Japanese do not separate words, so each pair of neighbouring characters is one.
+/// Returns the words of a text and the parts of `camelCase` and `snake_case` names, in lower case. Chinese
+/// and Japanese do not separate words, so each pair of neighbouring characters is one.
 pub(super) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for word in split(text) {

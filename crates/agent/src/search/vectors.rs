@@ -15,8 +15,8 @@ const CROWDING_WEIGHT: f32 = 0.6;
 
 /// The vectors of the texts and words of tools.
 ///
-/// A text that is similar to many others is also similar to most queries. Such texts would be among the hits of
-/// queries that are about something else, so their similarity counts less.
+/// A text that is similar to many others is also similar to most queries. Such texts would be among the hits
+/// of queries that are about something else, so their similarity counts less.
 #[derive(Default)]
 pub struct VectorIndex {
     texts: Vec<Arc<[f32]>>,
@@ -51,8 +51,8 @@ impl VectorIndex {
         words
     }
 
-    /// Compares a query with the tools, by its vector and those of its [unknown words](VectorIndex::unknown_words). They
-    /// have the length 1 as well.
+    /// Compares a query with the tools, by its vector and those of its [unknown
+    /// words](VectorIndex::unknown_words). They have the length 1 as well.
     pub fn similarities(
         &self,
         query: &str,

@@ -12,7 +12,8 @@ fn with_client_tools(builder: toolwire_agent::AgentBuilder, names: &[&str]) -> A
     builder.approvals(ApprovalPolicy::allow_all()).client_tools(tools).build().unwrap()
 }
 
-/// The calls of the toolbox run, and the run ends with those of the client; it can be saved there and continued.
+/// The calls of the toolbox run, and the run ends with those of the client; it can be saved there and
+/// continued.
 #[tokio::test]
 async fn a_step_with_both_kinds_of_calls_waits_for_the_client() {
     let model = model([

@@ -154,8 +154,8 @@ fn long_results() -> Functions {
     })
 }
 
-/// A model that calls `read` in response to each user message, then says that it has read it. It refuses requests over
-/// its window.
+/// A model that calls `read` in response to each user message, then says that it has read it. It refuses
+/// requests over its window.
 fn reading_model(max_tokens: u64, stated: Option<u64>, summary: fn() -> ScriptedTurn) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
         if request.estimated_tokens() > max_tokens {
@@ -225,7 +225,8 @@ async fn messages_are_omitted_if_they_cannot_be_summarized() {
     assert!(reductions > 0);
 }
 
-/// Nothing is known about the window: the first request that exceeds it is refused, and the conversation goes on.
+/// Nothing is known about the window: the first request that exceeds it is refused, and the conversation goes
+/// on.
 #[tokio::test]
 async fn a_refused_request_is_reduced_and_sent_again() {
     for (stated, max_refusals) in [(Some(5_000), 1), (None, 4)] {

@@ -20,7 +20,8 @@ enum Behaviour {
     ReturnsTooFew,
 }
 
-/// Distinguishes one meaning: the vectors of texts about pictures have one direction, and all others have another one.
+/// Distinguishes one meaning: the vectors of texts about pictures have one direction, and all others have
+/// another one.
 struct FakeEmbedder {
     documents: Behaviour,
     queries: Behaviour,
@@ -117,7 +118,8 @@ async fn a_search_finds_tools_by_meaning() {
         assert_eq!(failures, []);
         assert!(found.starts_with("You can call these tools now:\n- paint_picture: "), "{found}");
     }
-    // The tools and the two words that several of them have are embedded once, and each query with its unknown word.
+    // The tools and the two words that several of them have are embedded once, and each query with its
+    // unknown word.
     let documents = embedder.embedded(TextPurpose::Document);
     assert_eq!(documents.iter().map(Vec::len).collect::<Vec<_>>(), [54]);
     assert!(documents[0].contains(&"send mail: the tool send_mail".to_owned()), "{documents:?}");

@@ -60,7 +60,7 @@ async fn only_the_final_response_is_shown() {
 }
 
 #[tokio::test]
-async fn a_response_of_another_form_is_corrected_once() {
+async fn a_response_in_another_format_is_corrected_once() {
     let model = model([ScriptedTurn::text(r#"{"town":"Paris"}"#), ScriptedTurn::text(r#"{"city":"Paris"}"#)]);
     let agent = builder(&model).output_schema(weather()).build().unwrap();
     let (events, finished) = events(agent.stream("Where?")).await;
@@ -96,7 +96,7 @@ async fn a_response_that_is_not_corrected_fails_the_run() {
 
 /// Some APIs cannot have tools and a schema in one request.
 #[tokio::test]
-async fn the_form_is_required_when_the_model_stops_calling_tools() {
+async fn the_format_is_required_when_the_model_stops_calling_tools() {
     let limits = ModelLimits { separate_output: true, ..ModelLimits::default() };
     let script = [
         ScriptedTurn::calls([("a", "read", json!({}))]),

@@ -85,8 +85,8 @@ pub fn tuning_questions() -> Vec<Question> {
     parse_questions(include_str!("../tuning_questions.tsv"))
 }
 
-/// Questions that were written before the ranking and not used to tune it. The first 150 are for the first 1,500
-/// tools, the others for the following 2,500.
+/// Questions that were written before the ranking and not used to tune it. The first 150 are for the first
+/// 1,500 tools, the others for the following 2,500.
 pub fn judging_questions() -> Vec<Question> {
     parse_questions(include_str!("../judging_questions.tsv"))
 }
@@ -96,8 +96,8 @@ pub fn second_judging_questions() -> Vec<Question> {
     parse_questions(include_str!("../second_judging_questions.tsv"))
 }
 
-/// Questions by a third author, for 150 random tools of the first 1,500 and 150 of the following 2,500. The ranking
-/// with embeddings was tuned with them.
+/// Questions by a third author, for 150 random tools of the first 1,500 and 150 of the following 2,500. The
+/// ranking with embeddings was tuned with them.
 pub fn third_author_questions() -> Vec<Question> {
     parse_questions(include_str!("../third_author_questions.tsv"))
 }
@@ -125,7 +125,8 @@ fn is_answer(answer: &str, tool: &str, server: Option<&ToolServer>) -> bool {
     }
 }
 
-/// Returns how many questions have their tool among the first five hits, and how many have it as the first hit.
+/// Returns how many questions have their tool among the first five hits, and how many have it as the first
+/// hit.
 pub fn found<'i>(questions: &[Question], search: impl Fn(&Question) -> Vec<ToolHit<'i>>) -> (usize, usize) {
     let hits: Vec<Vec<ToolHit<'i>>> = questions.iter().map(search).collect();
     let count = |limit: usize| {

@@ -1,4 +1,5 @@
-//! The parts of HTTP/1.1 that the benchmark needs. A complete HTTP library would use more CPU time and distort the figures.
+//! The parts of HTTP/1.1 that the benchmark needs. A complete HTTP library would use more CPU time and
+//! distort the figures.
 
 /// The way in which the end of a body is determined.
 pub(crate) enum Framing {

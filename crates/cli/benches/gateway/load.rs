@@ -52,8 +52,8 @@ pub(crate) async fn run(request: &Request, connections: usize, total: usize) -> 
     Ok(Load { requests: total, elapsed: started.elapsed() })
 }
 
-/// Sends requests one after the other on one connection; returns the time to the first text of each response, or to
-/// its end, if it has none.
+/// Sends requests one after the other on one connection; returns the time to the first text of each response,
+/// or to its end, if it has none.
 pub(crate) async fn latencies(request: &Request, total: usize) -> io::Result<Vec<Duration>> {
     let mut connection = connect(request.address).await?;
     let mut buffer = Vec::new();

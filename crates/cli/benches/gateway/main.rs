@@ -1,10 +1,11 @@
-//! Measures the overhead of the gateway: a client, the gateway and a provider that responds at once, on one machine.
+//! Measures the overhead of the gateway: a client, the gateway and a provider that responds at once, on one
+//! machine.
 //!
-//! `cargo bench --workspace --bench gateway`, with `-- endurance` for a million requests, or with a part of a row's name
-//! for only these rows. Requires Linux.
-//! Each row compares requests to the provider with the same requests through the gateway, in alternating rounds. All three
-//! programs share the cores, so the client and the provider limit the requests per second too. The CPU time is that of the
-//! gateway's process alone and depends less on other load. Streams have 20 text events, each in its own chunk.
+//! `cargo bench --workspace --bench gateway`, with `-- endurance` for a million requests, or with a part of a
+//! row's name for only these rows. Requires Linux. Each row compares requests to the provider with the same
+//! requests through the gateway, in alternating rounds. All three programs share the cores, so the client and
+//! the provider limit the requests per second too. The CPU time is that of the gateway's process alone and
+//! depends less on other load. Streams have 20 text events, each in its own chunk.
 
 mod http;
 mod load;

@@ -17,8 +17,8 @@ pub(crate) fn question(call: &PendingCall, server: Option<&str>) -> String {
     format!("`{}`{title}{server} needs your approval: {}", escape(&call.name), escape(&call.why))
 }
 
-/// Returns the complete arguments as lines of JSON, because the user's decision depends on them. Characters that are
-/// not visible are escaped.
+/// Returns the complete arguments as lines of JSON, because the user's decision depends on them. Characters
+/// that are not visible are escaped.
 pub(crate) fn argument_lines(call: &PendingCall) -> Vec<String> {
     let short = short_arguments(&call.arguments);
     let text = serde_json::to_string_pretty(&call.arguments).unwrap_or(short);

@@ -137,8 +137,8 @@ impl LineEditor {
         line.unwrap_or_else(|_| InputLine::Failed("the line editor exited".to_owned()))
     }
 
-    /// Ends a question whose future was dropped. The editor cannot be interrupted, so the user has to complete
-    /// the line; its text becomes type-ahead.
+    /// Ends a question whose future was dropped. The editor cannot be interrupted, so the user has to
+    /// complete the line; its text becomes type-ahead.
     pub(crate) async fn abandon_answer(&mut self, reason: &str) {
         let Some(answer) = self.answer.take() else { return };
         self.print_above(format!("{reason}\n"));

@@ -1,4 +1,5 @@
-//! The keys Up and Down: they move through the history, or search it for entries that start like the typed text.
+//! The keys Up and Down: they move through the history, or search it for entries that start like the typed
+//! text.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -37,7 +38,8 @@ impl HistoryKeys {
         *self.state() = State::default();
     }
 
-    /// Records whether a search would find an entry, because the editor's own search loses its position if it finds none.
+    /// Records whether a search would find an entry, because the editor's own search loses its position if it
+    /// finds none.
     pub(super) fn observe(&self, typed: &str, context: &Context<'_>) {
         let has_entry = |start: Option<usize>, direction| {
             let found = start.map(|start| context.history().starts_with(typed, start, direction));

@@ -10,8 +10,8 @@ const PUNCTUATION: [char; 13] = ['.', ',', ';', ':', '!', '?', ')', ']', '}', '>
 /// Characters that may precede the `@`, apart from white space.
 const OPENING: [char; 7] = ['(', '[', '{', '<', '"', '\'', '`'];
 
-/// Returns the paths after `@` that are files, without duplicates. Every other `@word` is text, such as a mail
-/// address or the name of a package.
+/// Returns the paths after `@` that are files, without duplicates. Every other `@word` is text, such as a
+/// mail address or the name of a package.
 pub(crate) fn mentioned_files(text: &str) -> Vec<String> {
     let mut files: Vec<String> = Vec::new();
     let mut previous = ' ';
@@ -83,7 +83,8 @@ fn read_word(text: &str) -> (String, bool) {
     (unescaped, false)
 }
 
-/// Completes the path at the end of `typed`: after `@`, or an argument of `/attach`. Returns `None` if there is none.
+/// Completes the path at the end of `typed`: after `@`, or an argument of `/attach`. Returns `None` if there
+/// is none.
 pub(crate) fn complete_path(typed: &str) -> Option<(usize, Vec<Pair>)> {
     let is_attach = typed.starts_with("/attach ");
     let mut start = 0;

@@ -206,7 +206,8 @@ impl Chat {
         Ok(chat)
     }
 
-    /// Prints the model, the servers, and a warning if conversations are not stored or the pins are unreadable.
+    /// Prints the model, the servers, and a warning if conversations are not stored or the pins are
+    /// unreadable.
     fn print_greeting(&mut self, store_error: Option<CommandError>) -> Result<(), CommandError> {
         if let Some((problem, hint)) = store_error.map(CommandError::into_parts) {
             let warning = format!("the conversation is not stored: {problem}");
@@ -262,7 +263,7 @@ impl Chat {
                     if self.interrupts.repeats() && was_empty {
                         return Ok(ExitCode::from(130));
                     }
-                    self.print(&format!("{DIMMED}Ctrl-C again exits{DIMMED:#}\n"))?;
+                    self.print(&format!("{DIMMED}press Ctrl-C again to exit{DIMMED:#}\n"))?;
                     continue;
                 }
                 InputLine::Failed(problem) => {

@@ -61,7 +61,7 @@ impl Chat {
                 Ending::Finished if is_refused => self.view.note("refused:", NOTE, REFUSED)?,
                 Ending::Finished => {}
                 Ending::Cancelled if self.interrupts.is_recent() => {
-                    self.view.note("stopped", NOTE, "· Ctrl-C again exits")?;
+                    self.view.note("stopped", NOTE, "· press Ctrl-C again to exit")?;
                 }
                 Ending::Cancelled => self.view.note("stopped", NOTE, "")?,
                 Ending::Stopped(limit) => {
@@ -71,7 +71,7 @@ impl Chat {
                     )?;
                 }
                 Ending::Failed(failure) if is_store_full(&failure) => {
-                    let warning = format!("this conversation is not stored any more: {}", failure.message);
+                    let warning = format!("this conversation is no longer stored: {}", failure.message);
                     self.view.note("warning:", NOTE, &warning)?;
                     match self.session.store_in_memory().await.map_err(CommandError::into_parts) {
                         Ok(()) => continue,
@@ -126,7 +126,7 @@ impl Chat {
                         return Ok(None);
                     }
                     cancellation.cancel();
-                    self.view.show_waiting("stopping · Ctrl-C again exits")?;
+                    self.view.show_waiting("stopping · press Ctrl-C again to exit")?;
                 }
                 event = running.next() => match event {
                     Some(event) => {

@@ -21,7 +21,7 @@ pub(super) fn render(survey: &Survey, columns: usize) -> String {
             let _ = write!(text, "\n{BOLD}{server}{BOLD:#}\n{}", tools.concat());
         }
     }
-    let lead = if text.is_empty() { "no tool loses anything; " } else { "" };
+    let lead = if text.is_empty() { "no tool is lossy or refused; " } else { "" };
     for line in wrapped(&format!("{lead}`--all` lists every tool with its changes"), columns) {
         let _ = write!(text, "\n{line}");
     }

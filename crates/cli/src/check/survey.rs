@@ -11,7 +11,7 @@ use toolwire_hub::QuarantinedTool;
 pub(super) struct ServerTools {
     pub(super) server: String,
     pub(super) count: usize,
-    /// Tools that no dialect gets.
+    /// Tools that are offered in no dialect.
     pub(super) quarantined: Vec<QuarantinedTool>,
     /// The reason why the server has no tools.
     pub(super) error: Option<String>,

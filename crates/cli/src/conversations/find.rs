@@ -30,8 +30,8 @@ pub(crate) async fn stored(
     Ok(page.conversations.into_iter().filter(|conversation| conversation.messages > 0).collect())
 }
 
-/// Returns the conversations that match, the last changed first: by id, else by a part of the id, else by words of
-/// the title, else by words of the messages.
+/// Returns the conversations that match, the last changed first: by id, else by a part of the id, else by
+/// words of the title, else by words of the messages.
 pub(crate) async fn matching(
     store: &dyn Conversations,
     reference: &str,

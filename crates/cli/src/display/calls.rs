@@ -241,7 +241,7 @@ fn short_block(content: &Content) -> String {
     }
 }
 
-/// Truncates a text to more than any line displays, with single spaces as its white space.
+/// Replaces all white space by single spaces, and truncates the text to a length that no line reaches.
 fn to_single_line(text: &str) -> String {
     const MAX_CHARS: usize = 2_000;
     let words: Vec<&str> = text.split_whitespace().take(MAX_CHARS).collect();

@@ -1,7 +1,8 @@
-//! Prevents other processes from reading the memory of the gateway, which contains the keys of clients and providers.
+//! Prevents other processes from reading the memory of the gateway, which contains the keys of clients and
+//! providers.
 
-/// Turns off core dumps. On Linux, other processes of the same user can then neither read the memory and the environment, nor
-/// attach a debugger. Returns what could not be turned off.
+/// Turns off core dumps. On Linux, other processes of the same user can then neither read the memory and the
+/// environment, nor attach a debugger. Returns what could not be turned off.
 pub(super) fn apply() -> Vec<&'static str> {
     #[cfg_attr(not(unix), allow(unused_mut))]
     let mut failed = Vec::new();

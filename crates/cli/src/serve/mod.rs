@@ -36,13 +36,14 @@ const KEY_VARIABLE: &str = "TOOLWIRE_KEY";
 
 /// Serve OpenAI's and Anthropic's APIs for any model, with the tools of the servers
 ///
-/// Clients use its address as their base URL: Chat Completions, Responses and Messages, streamed or not. The gateway
-/// adds the tools of the servers to each request and calls them; calls of the client's own tools are returned to the
-/// client.
+/// Clients use its address as their base URL: Chat Completions, Responses and Messages, streamed or not. The
+/// gateway adds the tools of the servers to each request and calls them; calls of the client's own tools are
+/// returned to the client.
 #[derive(Args)]
 #[command(after_long_help = include_str!("../help/serve.txt"))]
 pub(crate) struct ServeArgs {
-    /// The address to listen on [default: `toolwire.gateway.listen` in the configuration, else 127.0.0.1:8787]
+    /// The address to listen on [default: `toolwire.gateway.listen` in the configuration, else
+    /// 127.0.0.1:8787]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
     /// Allow a tool that needs approval: a name or a pattern; can be repeated

@@ -13,7 +13,8 @@ use toolwire_llm::{Balanced, Demo, EndpointError, Models, PROVIDERS, RawBody, Ra
 use crate::command_error::CommandError;
 use crate::settings::Settings;
 
-/// The maximum number of cached model names. Above it, the cache is emptied; configured models are not affected.
+/// The maximum number of cached model names. Above it, the cache is emptied; configured models are not
+/// affected.
 const MAX_NAMES: usize = 256;
 
 /// The start of the names of well-known models, and their providers.
@@ -34,14 +35,16 @@ pub(super) struct ConfiguredModels {
     names: Vec<String>,
     aliases: BTreeMap<String, String>,
     default_name: String,
-    /// The models that the configuration names. All names of a model share one instance, and therefore its limits.
+    /// The models that the configuration names. All names of a model share one instance, and therefore its
+    /// limits.
     configured: BTreeMap<String, ServedModel>,
     /// A cache of models by the names that clients used, so that connections and converted tools are reused.
     used: Mutex<BTreeMap<String, ServedModel>>,
 }
 
 impl ConfiguredModels {
-    /// Creates all configured models, so that mistakes are reported at the start and not with the first request.
+    /// Creates all configured models, so that mistakes are reported at the start and not with the first
+    /// request.
     pub(super) fn new(settings: &Settings, models: Models) -> Result<ConfiguredModels, CommandError> {
         let default = settings.model.clone().or_else(|| models.default_model().map(|(name, _)| name));
         let default_name = default.unwrap_or_else(|| Demo::NAME.to_owned());

@@ -1,7 +1,8 @@
 //! MCP servers that clients of the gateway name by URL.
 //!
-//! Each is a hub of its own, for one client, URL and set of headers. It is used again by the next requests of this client, and
-//! closed soon after the last one. A run that waits for an approval keeps the headers in memory and connects again.
+//! Each is a hub of its own, for one client, URL and set of headers. It is used again by the next requests of
+//! this client, and closed soon after the last one. A run that waits for an approval keeps the headers in
+//! memory and connects again.
 
 mod server;
 
@@ -39,7 +40,8 @@ struct Pool {
     hosts: Arc<AllowedHosts>,
     /// The time to connect.
     connect_timeout: Duration,
-    /// The maximum duration of a run. A server that was not used for so long can only be in use by a paused run.
+    /// The maximum duration of a run. A server that was not used for so long can only be in use by a paused
+    /// run.
     run_timeout: Duration,
     servers: Mutex<Vec<Arc<PooledServer>>>,
 }
@@ -90,8 +92,8 @@ impl RequestServers for ServerPool {
     }
 }
 
-/// The use of a server while it is being connected. If it is not connected in the end, because this failed or the request was
-/// cancelled, it is removed from the pool, unless something else uses it.
+/// The use of a server while it is being connected. If it is not connected in the end, because this failed or
+/// the request was cancelled, it is removed from the pool, unless something else uses it.
 struct Entry<'a> {
     pool: &'a Pool,
     /// Only `drop` takes it.
@@ -171,8 +173,8 @@ impl Pool {
     }
 }
 
-/// Makes room for one more server of a client. Servers that no run uses are removed, first those that were not used for the
-/// longest time. Dormant servers do not count: the limits of stored runs apply to them.
+/// Makes room for one more server of a client. Servers that no run uses are removed, first those that were
+/// not used for the longest time. Dormant servers do not count: the limits of stored runs apply to them.
 fn make_room(servers: &mut Vec<Arc<PooledServer>>, new: &RequestServer) -> Result<(), RequestServerError> {
     let is_of_client = |server: &Arc<PooledServer>| server.server.client == new.client;
     loop {
@@ -274,7 +276,8 @@ mod tests {
         assert_eq!(connected(&pool), [false; 0]);
     }
 
-    /// A new connection lists the tools again. The gateway permits only calls of the definition that the client has seen.
+    /// A new connection lists the tools again. The gateway permits only calls of the definition that the
+    /// client has seen.
     #[tokio::test]
     async fn a_tool_that_changed_in_the_meantime_is_not_called() {
         let mcp = serve(SocketAddr::from(([127, 0, 0, 1], 0)), "The temperature").await;

@@ -280,12 +280,12 @@ fn a_chat_continues_when_the_store_is_full() {
     terminal.wait_for_prompt();
     redis.command(&["CONFIG", "SET", "maxmemory", "1"]);
     terminal.enter("second");
-    terminal.wait_for("this conversation is not stored any more");
+    terminal.wait_for("this conversation is no longer stored");
     terminal.wait_for("\ntwo");
     terminal.wait_for_prompt();
     terminal.enter("third");
     let screen = terminal.wait_for("\nthree");
-    assert_eq!(count(&screen, "not stored any more"), 1, "{screen}");
+    assert_eq!(count(&screen, "no longer stored"), 1, "{screen}");
     assert_eq!(model.user_messages(), ["first", "second", "third"]);
 }
 

@@ -93,7 +93,7 @@ fn a_terminal_that_draws_no_images_gets_the_path_of_the_saved_file() {
 }
 
 #[test]
-fn a_terminal_with_sixels_says_so_and_typed_keys_are_kept() {
+fn the_support_of_sixels_is_detected_and_typed_keys_are_kept() {
     let image = json!([{"type": "image", "data": PNG, "mimeType": "image/png"}]);
     let gate = Gate::new();
     let call = ModelOutput::default().call("call_1", "picture", "{}");

@@ -118,18 +118,18 @@ fn ctrl_c_clears_the_line_and_exits_when_repeated() {
     terminal.send("never sent");
     terminal.wait_for("> never sent");
     terminal.send(CTRL_C);
-    terminal.wait_for("Ctrl-C again exits");
+    terminal.wait_for("Ctrl-C again to exit");
     terminal.wait_for_prompt();
     terminal.enter("/usage");
     terminal.wait_for("output tokens");
     terminal.wait_for_prompt();
     terminal.send(CTRL_C);
-    terminal.wait_until("a second hint", |screen| count(screen, "Ctrl-C again exits") == 2);
+    terminal.wait_until("a second hint", |screen| count(screen, "Ctrl-C again to exit") == 2);
     terminal.wait_for_prompt();
     // Only a press within 2 seconds of the last one exits.
     thread::sleep(Duration::from_millis(2_100));
     terminal.send(CTRL_C);
-    terminal.wait_until("a third hint", |screen| count(screen, "Ctrl-C again exits") == 3);
+    terminal.wait_until("a third hint", |screen| count(screen, "Ctrl-C again to exit") == 3);
     terminal.wait_for_prompt();
     assert_eq!(terminal.press_until_end(CTRL_C), Some(130));
 }

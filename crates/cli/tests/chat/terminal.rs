@@ -175,7 +175,8 @@ impl Terminal {
         String::from_utf8_lossy(&self.state().output).into_owned()
     }
 
-    /// Returns the first cell of the text, which must be on the screen and have only ASCII characters before it.
+    /// Returns the first cell of the text, which must be on the screen and have only ASCII characters before
+    /// it.
     #[track_caller]
     fn cell(&self, text: &str) -> vt100::Cell {
         let state = self.state();

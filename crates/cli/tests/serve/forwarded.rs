@@ -247,7 +247,7 @@ async fn a_forwarded_response_takes_a_limited_time() {
 
 /// 28: clients with different keys share the account at the provider, so they must not refer to data that it has stored.
 #[tokio::test]
-async fn references_to_stored_data_need_an_account_of_ones_own() {
+async fn clients_with_different_keys_cannot_refer_to_stored_data() {
     let provider = FakeProvider::start(Api::Responses, text_script()).await;
     let mut config = with_provider(&provider, "responses");
     config["toolwire"]["gateway"] = json!({"keys": {"one": "key-1", "two": "key-2"}});
@@ -278,7 +278,7 @@ async fn references_to_stored_data_need_an_account_of_ones_own() {
             r#"{"model":"up","input":"hi","tools":[{"type":"code_interpreter","container":"cntr_1"}]}"#,
             "container",
         ),
-        // A second key or another spelling hides no reference.
+        // A second key or a different spelling does not hide a reference.
         (
             r#"{"model":"up","input":[{"type":"image_generation_call","id":"ig_1","Result":"aW1n"}]}"#,
             "image_generation_call",

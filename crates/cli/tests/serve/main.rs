@@ -87,7 +87,7 @@ fn serve_until(command: &mut Command, start: &str) -> Served {
     Served { child, url, lines, stderr: Some(stderr) }
 }
 
-/// A configuration with the stand-in of a provider as the model `up`, and no servers.
+/// A configuration with a fake provider as the model `up`, and no servers.
 fn with_provider(provider: &FakeProvider, name: &str) -> Value {
     let model = json!({"provider": name, "model": "real-name", "baseUrl": provider.base_url(), "apiKey": API_KEY, "retries": 0});
     json!({"mcpServers": {}, "toolwire": {"model": "up", "models": {"up": model}}})

@@ -135,7 +135,7 @@ fn mistakes_are_reported_at_the_start() {
     }
 }
 
-/// The gateway is ready when no server is starting any more, even if a server failed.
+/// The gateway is ready as soon as no server is starting, even if a server failed.
 #[tokio::test]
 async fn the_gateway_is_ready_after_the_start_of_its_servers() {
     let folder = folder("ready", None);

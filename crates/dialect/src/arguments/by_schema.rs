@@ -1,5 +1,5 @@
-//! Repairs that follow from the schema: wrapped arguments, keys in another spelling, and integers with a fraction
-//! of zeros or an exponent.
+//! Repairs that follow from the schema: wrapped arguments, keys in another spelling, and integers with a
+//! fraction of zeros or an exponent.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -21,8 +21,8 @@ const MAX_SCHEMAS: usize = 64;
 /// The maximum depth of nested values that are repaired.
 const MAX_DEPTH: usize = 64;
 
-/// Unwraps the arguments and renames keys, except to the properties at the pointers in `except`. If the arguments
-/// were not `rejected`, objects that allow other keys stay as they are.
+/// Unwraps the arguments and renames keys, except to the properties at the pointers in `except`. If the
+/// arguments were not `rejected`, objects that allow other keys stay as they are.
 pub(super) fn use_known_keys(
     value: &mut Value,
     schema: &Value,
@@ -227,8 +227,8 @@ impl<'s, 'a> Walk<'s, 'a> {
         }
     }
 
-    /// Renames an unknown key that differs from one missing property only in case, `_` and `-`, if no other key
-    /// does. The keys keep their order.
+    /// Renames an unknown key that differs from one missing property only in case, `_` and `-`, if no other
+    /// key does. The keys keep their order.
     fn rename_keys(&mut self, map: &mut Map<String, Value>, schemas: &[&Value], except: &BTreeSet<String>) {
         // The properties and the number of keys, by folded name.
         let mut similar: HashMap<String, (Vec<&String>, usize)> = HashMap::new();
@@ -276,7 +276,8 @@ fn property_names<'s>(schemas: &[&'s Value]) -> impl Iterator<Item = &'s String>
     schemas.iter().filter_map(|schema| schema.get("properties")?.as_object()).flat_map(Map::keys)
 }
 
-/// Whether objects to which `schemas` apply should have only listed properties: no schema allows others explicitly.
+/// Whether objects to which `schemas` apply should have only listed properties: no schema allows others
+/// explicitly.
 fn are_closed(schemas: &[&Value]) -> bool {
     let is_closed = |schema: &&Value| {
         let forbids = |keyword| schema.get(keyword).is_none_or(|rest| rest == false);

@@ -52,7 +52,7 @@ pub(crate) struct Codec {
     tool_schema: Arc<Value>,
     /// The tool's own schema, normalized. It is used if `tool_schema` is not a valid schema.
     normalized_schema: Arc<Value>,
-    /// Whether the definition has another shape than the tool somewhere.
+    /// Whether a part of the definition has a different shape than in the tool's schema.
     reshapes: bool,
     tool_validator: OnceLock<Option<ToolValidator>>,
     wire_validator: OnceLock<Option<ArgumentValidator>>,

@@ -1,8 +1,9 @@
 //! The consent of the user in arguments.
 //!
-//! A tool of the toolkit with an explicit action requires the argument `explicit_action` with a constant value. If a
-//! call does not have it, the server's response instructs the model to ask the user. After a validation error, the
-//! model would only add the argument. So a call is not rejected because of this argument, and it is not repaired.
+//! A tool of the toolkit with an explicit action requires the argument `explicit_action` with a constant
+//! value. If a call does not have it, the server's response instructs the model to ask the user. After a
+//! validation error, the model would only add the argument. So a call is not rejected because of this
+//! argument, and it is not repaired.
 
 use serde_json::Value;
 use toolwire_validation::{Validator, Violation, ViolationKind};

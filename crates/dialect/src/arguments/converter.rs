@@ -29,7 +29,7 @@ pub(crate) struct Converter<'c> {
     match_budget: MatchBudget,
     /// Set by `encode`: an additional key that has the wire name of another one.
     pub(crate) name_collision: RefCell<Option<String>>,
-    /// Set by `decode`: a key that is twice in a list of entries.
+    /// Set by `decode`: a key that occurs twice in a list of entries.
     pub(crate) duplicate_key: RefCell<Option<String>>,
     /// Set by `decode`: the texts that were read as JSON. Some may have been meant as they are.
     pub(crate) json_texts: RefCell<Vec<String>>,

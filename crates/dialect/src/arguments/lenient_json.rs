@@ -8,8 +8,8 @@ pub(crate) fn parse_any(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().or_else(|| serde_json::from_str(&corrected(text)).ok())
 }
 
-/// Returns the text with its mistakes corrected, as far as that is possible without guessing: a text that was cut
-/// off is not completed. Lines and columns stay nearly the same, for the errors of the parser.
+/// Returns the text with its mistakes corrected, as far as that is possible without guessing: a text that was
+/// cut off is not completed. Lines and columns stay nearly the same, for the errors of the parser.
 pub(super) fn corrected(text: &str) -> String {
     let input = without_fences(text);
     let start = input.as_ptr() as usize - text.as_ptr() as usize;
@@ -79,7 +79,8 @@ impl<'t> Rewriter<'t> {
         } else {
             None
         };
-        // A single slash, or a comment without an end, is left for the parser to reject, with all that follows.
+        // A single slash, or a comment without an end, is left for the parser to reject, with all that
+        // follows.
         match length {
             Some(length) => self.blank(&rest[..length]),
             None => self.output.push_str(rest),

@@ -1,8 +1,8 @@
 //! Plans: how to convert between a model's arguments and the tool's own.
 //!
 //! A plan is made when the schema is lowered. It has the structure of the definition, but only where
-//! something must be converted; everywhere else it is [`Plan::Same`]. A value of another type than the plan
-//! expects is passed on unchanged, and the final validation rejects it.
+//! something must be converted; everywhere else it is [`Plan::Same`]. A value of a type that the plan does
+//! not expect is passed on unchanged, and the final validation rejects it.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::json::{escape_segment, unescape_segment};
 /// The maximum number of shared plans that lead to each other without a step into the value.
 const MAX_SHARED_HOPS: usize = 64;
 
-/// The conversion of one value. The side of the definition is called the wire.
+/// The conversion of one value. The side of the definition is called the *wire*.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Plan {
     #[default]
@@ -30,13 +30,13 @@ pub(crate) enum Plan {
     Union(Vec<Branch>),
     /// A plan that several places share, or that contains itself; the index of the plan.
     Shared(usize),
-    /// The wire has JSON text of the value.
+    /// The value is JSON text on the wire.
     JsonText,
-    /// The wire has a list of `{"key", "value"}` instead of a map.
+    /// A map is a list of `{"key", "value"}` on the wire.
     Entries(Box<Plan>),
-    /// The wire has an object with one key per position instead of an array.
+    /// An array is an object with one key per position on the wire.
     Positions(Box<PositionsPlan>),
-    /// The wire has text instead of each of these values.
+    /// Each of these values is text on the wire.
     Values(Vec<(String, Value)>),
 }
 
@@ -65,7 +65,7 @@ pub(crate) enum Rest {
     #[default]
     Same,
     Plan(Plan),
-    /// The wire has them as a list of entries under one key.
+    /// They are a list of entries under one key on the wire.
     Entries {
         wire: String,
         plan: Plan,
@@ -96,7 +96,7 @@ impl Plan {
         matches!(self, Plan::Same)
     }
 
-    /// Whether the wire has another shape than the tool somewhere, not only other keys or additional nulls.
+    /// Whether a value has a different shape on the wire, not only other keys or additional nulls.
     pub(crate) fn reshapes(&self) -> bool {
         match self {
             Plan::Same | Plan::Shared(_) => false,

@@ -1,4 +1,5 @@
-//! The names of all properties in a schema, to find arguments that may need a repair although the schema accepts them.
+//! The names of all properties in a schema, to find arguments that may need a repair although the schema
+//! accepts them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,8 +14,8 @@ const COMPARED_NAMES: usize = 8;
 /// The names of the properties anywhere in a schema. Most valid arguments have no others.
 #[derive(Debug, Default)]
 pub(super) struct PropertyNames {
-    /// The names without another spelling in the schema, in the order of the schema. Most models write the arguments in this
-    /// order, and comparing a key with the next names takes less time than hashing it.
+    /// The names without another spelling in the schema, in the order of the schema. Most models write the
+    /// arguments in this order, and comparing a key with the next names takes less time than hashing it.
     in_order: Vec<String>,
     /// Whether each name is the only spelling.
     names: HashMap<String, bool>,

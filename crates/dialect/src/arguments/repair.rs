@@ -32,7 +32,7 @@ pub enum RepairKind {
     RenamedKey { found: String },
     /// An optional property that does not allow `null` was `null`.
     RemovedNull,
-    /// A list of entries had a key twice.
+    /// A list of entries contained a key twice.
     DuplicateKey { key: String },
     /// A string was JSON text of an object.
     ParsedObject,

@@ -22,9 +22,9 @@ const MAX_ROUNDS: usize = 8;
 
 /// Repairs `value` in place, except at `protected`, and adds what was done to `repairs`.
 ///
-/// Keys are unwrapped and renamed in a copy, because their values may need repairs too. If values stay invalid under
-/// new names, these names are not used. Each kind of repair is made at all places, or at none if the budget is too
-/// small.
+/// Keys are unwrapped and renamed in a copy, because their values may need repairs too. If values stay
+/// invalid under new names, these names are not used. Each kind of repair is made at all places, or at none
+/// if the budget is too small.
 pub(crate) fn repair(
     value: &mut Value,
     validator: &Validator,
@@ -323,7 +323,8 @@ fn each_cause(error: &ValidationError<'_>, depth: usize, visit: &mut dyn FnMut(&
     }
 }
 
-/// Returns the errors of the alternative with the fewest errors, preferably one that accepts the type of the value.
+/// Returns the errors of the alternative with the fewest errors, preferably one that accepts the type of the
+/// value.
 fn nearest_alternative<'e>(
     error: &ValidationError<'_>,
     alternatives: &'e [Vec<ValidationError<'static>>],

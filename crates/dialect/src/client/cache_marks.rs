@@ -1,4 +1,5 @@
-//! Finds the marks of a client for the provider's cache. Only a request that is sent as the client wrote it has them.
+//! Finds the marks of a client for the provider's cache. Only a request that is sent as the client wrote it
+//! has them.
 
 use serde_json::Value;
 

@@ -21,7 +21,8 @@ pub(crate) struct ConversationReader {
     calls: HashMap<String, (usize, usize)>,
     instructions: Vec<String>,
     approvals: Vec<ApprovalResponse>,
-    /// The position of the last request for approval: the number of messages before it, and of blocks in the last of them.
+    /// The position of the last request for approval: the number of messages before it, and of blocks in the
+    /// last of them.
     asked_at: Option<(usize, usize)>,
     sources: Sources,
     /// The items that are not assigned to a message yet.
@@ -53,8 +54,8 @@ impl ConversationReader {
         self.items.extend(position);
     }
 
-    /// Adds a system or developer message. Those at the start become instructions; later ones keep their position as
-    /// marked text of the user.
+    /// Adds a system or developer message. Those at the start become instructions; later ones keep their
+    /// position as marked text of the user.
     pub(crate) fn add_instructions(&mut self, text: String) {
         match (self.messages.is_empty(), text.trim().is_empty()) {
             (_, true) => {}
@@ -152,13 +153,15 @@ impl ConversationReader {
         self.approvals.push(approval);
     }
 
-    /// Marks the position of a request for approval. User messages after it are not part of the paused run yet.
+    /// Marks the position of a request for approval. User messages after it are not part of the paused run
+    /// yet.
     pub(crate) fn add_approval_request(&mut self) {
         let last = self.messages.last().filter(|last| last.role == Role::User);
         self.asked_at = Some((self.messages.len(), last.map_or(0, |last| last.content.len())));
     }
 
-    /// Removes the approvals read so far. They were already applied, because a response of the model follows them.
+    /// Removes the approvals read so far. They were already applied, because a response of the model follows
+    /// them.
     pub(crate) fn forget_approvals(&mut self) {
         self.approvals.clear();
         self.asked_at = None;

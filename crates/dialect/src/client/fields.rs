@@ -10,8 +10,8 @@ use super::{InvalidRequest, Problem};
 
 pub(crate) type ReadRequest<T> = Result<T, InvalidRequest>;
 
-/// The fields of an object in a request, with the path to it. Reading a field removes it, so that only unknown fields
-/// remain at the end. `null` is treated as absent.
+/// The fields of an object in a request, with the path to it. Reading a field removes it, so that only
+/// unknown fields remain at the end. `null` is treated as absent.
 #[derive(Debug)]
 pub(crate) struct RequestFields {
     path: String,
@@ -132,7 +132,7 @@ impl RequestFields {
         if self.has(key) { self.list(key) } else { Err(self.missing(key)) }
     }
 
-    /// Puts the fields of an object that were not read back, so that they are preserved.
+    /// Preserves the fields of an object that were not read, under their key.
     pub(crate) fn put_back(&mut self, key: &str, object: RequestFields) {
         if !object.fields.is_empty() {
             self.fields.insert(key.to_owned(), Value::Object(object.fields));

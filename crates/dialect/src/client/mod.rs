@@ -58,8 +58,8 @@ pub struct ClientRequest {
     pub hosted_servers: Vec<HostedServer>,
     /// The client's decisions about calls that it had to approve.
     pub approvals: Vec<ApprovalResponse>,
-    /// The only tools that may be called, of the client or of servers; `None`: all of them. The request's tools are already
-    /// restricted to these.
+    /// The only tools that may be called, of the client or of servers; `None`: all of them. The request's
+    /// tools are already restricted to these.
     pub allowed_tools: Option<Vec<ToolReference>>,
     /// The tool of a server that must be called first, if the request names one.
     pub required_tool: Option<ToolReference>,
@@ -148,7 +148,8 @@ impl ClientRequest {
         }
     }
 
-    /// Reads the remaining fields that have the same name in all APIs, and preserves the fields that were not read.
+    /// Reads the remaining fields that have the same name in all APIs, and preserves the fields that were not
+    /// read.
     pub(crate) fn finish(mut self, family: Family, mut body: RequestFields) -> ReadRequest<ClientRequest> {
         self.request.temperature = body.number("temperature")?;
         self.request.generation.top_p = body.number("top_p")?;
@@ -181,7 +182,7 @@ pub enum Problem {
     WrongType { expected: &'static str, found: &'static str },
     #[error("{0}")]
     Invalid(String),
-    /// The API has this, but the gateway does not.
+    /// The API supports this, but the gateway does not.
     #[error("is not supported: {0}")]
     Unsupported(String),
     /// A tool that only the provider can run.

@@ -1,5 +1,6 @@
-//! Parts of requests that OpenAI's two APIs have in common. Some fields are in a nested object in Chat Completions, and
-//! directly in the object in Responses: the function of a tool or a choice, the allowed tools, and the response schema.
+//! Parts of requests that OpenAI's two APIs have in common. Some fields are in a nested object in Chat
+//! Completions, and directly in the object in Responses: the function of a tool or a choice, the allowed
+//! tools, and the response schema.
 
 mod tools;
 

@@ -14,8 +14,8 @@ use super::ToolForm;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ResponseHead {
-    /// The id of the response, with the prefix of the API (`chatcmpl-`, `resp_`, `msg_`). Other ids of the response are
-    /// derived from it.
+    /// The id of the response, with the prefix of the API (`chatcmpl-`, `resp_`, `msg_`). Other ids of the
+    /// response are derived from it.
     pub id: String,
     /// The name of the model, as the client wrote it.
     pub model: String,
@@ -23,12 +23,13 @@ pub struct ResponseHead {
     pub created: u64,
     /// Chat Completions: whether the stream ends with the usage.
     pub stream_usage: bool,
-    /// Chat Completions: whether calls have the deprecated form `function_call`. The first call of a message is its only one.
+    /// Chat Completions: whether calls have the deprecated form `function_call`. The first call of a message
+    /// is its only one.
     pub has_functions: bool,
     /// Whether the client sees the model's reasoning.
     pub shows_thinking: bool,
-    /// Whether the client sees the calls of servers' tools. Chat Completions has no format for them, so they are under the
-    /// additional key `toolwire`.
+    /// Whether the client sees the calls of servers' tools. Chat Completions has no format for them, so they
+    /// are under the additional key `toolwire`.
     pub shows_server_calls: bool,
     /// The client's tools whose calls are not plain function calls, by name.
     pub tool_forms: BTreeMap<String, ToolForm>,
@@ -271,8 +272,8 @@ pub(crate) trait ClientWriter: fmt::Debug + Send {
 
 /// Writes the response to one request of a client.
 ///
-/// The same writer serves both modes: in a stream, send what [`ResponseWriter::start`] and [`ResponseWriter::event`] return;
-/// otherwise send [`ResponseWriter::body`] after the last event.
+/// The same writer serves both modes: in a stream, send what [`ResponseWriter::start`] and
+/// [`ResponseWriter::event`] return; otherwise send [`ResponseWriter::body`] after the last event.
 #[derive(Debug)]
 pub struct ResponseWriter(Box<dyn ClientWriter>);
 

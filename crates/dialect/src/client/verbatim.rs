@@ -52,7 +52,8 @@ pub(crate) struct ToolSource {
 }
 
 impl ClientRequest {
-    /// Returns the parts of the body that this request was read from. `None`: the body is not a request of this family.
+    /// Returns the parts of the body that this request was read from. `None`: the body is not a request of
+    /// this family.
     pub fn verbatim(&self, family: Family, body: &str) -> Option<VerbatimRequest> {
         let format = family.format().verbatim?;
         let mut fields: BTreeMap<String, &RawValue> = serde_json::from_str(body).ok()?;

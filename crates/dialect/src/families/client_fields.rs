@@ -1,5 +1,5 @@
-//! The fields of a client's request that no type represents. APIs of the same family get them unchanged; other APIs get
-//! those that they have too.
+//! The fields of a client's request that no type represents. APIs of the same family get them unchanged;
+//! other APIs get those that they have too.
 
 use serde_json::{Map, Value, json};
 use toolwire_contract::{FamilyFields, Generation};
@@ -77,7 +77,8 @@ impl ClientFields {
         true
     }
 
-    /// Sends the id of the end user to Anthropic, which has one such field, and returns whether it is the id that is sent.
+    /// Sends the id of the end user to Anthropic, which has one such field, and returns whether it is the id
+    /// that is sent.
     fn set_user<'v>(&mut self, user: &mut Option<&'v str>, id: Option<&'v Value>) -> bool {
         let Some(id) = id.and_then(Value::as_str) else { return false };
         match user {

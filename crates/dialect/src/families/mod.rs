@@ -45,7 +45,8 @@ pub(crate) struct FamilyFormat {
     /// Writes the response for a client; `None` if the gateway does not serve this API.
     pub(crate) client_writer: Option<fn(ResponseHead) -> Box<dyn ClientWriter>>,
     pub(crate) write_results: fn(&ResultTurn<'_>) -> Vec<Value>,
-    /// The format of requests that are sent with the client's JSON text; `None` if the gateway does not serve this API.
+    /// The format of requests that are sent with the client's JSON text; `None` if the gateway does not serve
+    /// this API.
     pub(crate) verbatim: Option<VerbatimFormat>,
 }
 

@@ -16,7 +16,8 @@ fn read(text: &str) -> Option<Value> {
     reader.end().ok()?;
     let mut writer = JsonWriter::new(Layout::Compact, text.len()).reading_from(text);
     writer.node(node);
-    // `serde_json` normalizes `1e3` to `1e+3` and this reader preserves the digits, so both are parsed once more.
+    // `serde_json` normalizes `1e3` to `1e+3` and this reader preserves the digits, so both are parsed once
+    // more.
     let value: Value = serde_json::from_str(&to_value(node, &arena).to_string()).expect("valid JSON");
     // The written text has the same value, regardless of how the nodes were borrowed.
     let written: Value = serde_json::from_str(&writer.out).expect("valid JSON");

@@ -10,8 +10,8 @@ use crate::arguments::parse_any;
 use crate::response::UNPARSED_ARGUMENTS;
 
 impl BoundOutput {
-    /// Returns the response with its text converted to the original schema, if it can be read. A response with calls of
-    /// other tools is not the final one, and is returned unchanged.
+    /// Returns the response with its text converted to the original schema, if it can be read. A response
+    /// with calls of other tools is not the final one, and is returned unchanged.
     pub fn decode(&self, mut response: ModelResponse) -> ModelResponse {
         let written = self.take_call(&mut response);
         if response.message.calls().next().is_some() || response.stop == StopReason::Refusal {
@@ -33,7 +33,8 @@ impl BoundOutput {
         response
     }
 
-    /// Removes the calls whose arguments are the response. Returns those of the first one, unless it was cut off.
+    /// Removes the calls whose arguments are the response. Returns those of the first one, unless it was cut
+    /// off.
     fn take_call(&self, response: &mut ModelResponse) -> Option<Value> {
         let name = self.tool_name()?;
         let mut arguments = None;
@@ -67,7 +68,8 @@ impl BoundSchema {
     fn decode(&self, written: &Value) -> Option<Value> {
         let mut arguments = match self.tool.decode(&self.wire.name, written) {
             Ok(decoded) => decoded.arguments,
-            // These arguments are repaired as far as possible. The caller rejects them and lists the violations.
+            // These arguments are repaired as far as possible. The caller rejects them and lists the
+            // violations.
             Err(ArgumentError::Invalid { arguments, .. }) => arguments,
             Err(_) => return None,
         };

@@ -1,7 +1,8 @@
 //! The required format of a response, bound to a dialect.
 //!
-//! A schema is converted like that of a tool, and the response like its arguments. The model's response matches the
-//! converted schema in the request; [`BoundOutput::decode`] converts it back to the original schema.
+//! A schema is converted like that of a tool, and the response like its arguments. The model's response
+//! matches the converted schema in the request; [`BoundOutput::decode`] converts it back to the original
+//! schema.
 
 mod decode;
 mod root;

@@ -12,8 +12,8 @@ const COMPOSITION: [&str; 9] =
 /// Keywords whose values are data, not schemas.
 const DATA: [&str; 4] = ["enum", "const", "default", "examples"];
 
-/// Returns a schema that accepts only objects, and whether the given schema was wrapped: then it is the schema of the
-/// only property.
+/// Returns a schema that accepts only objects, and whether the given schema was wrapped: then it is the
+/// schema of the only property.
 pub(super) fn as_object(schema: &Value) -> (Value, bool) {
     let is_object = schema.get("type").is_some_and(|kind| kind == "object")
         && !COMPOSITION.iter().any(|keyword| schema.get(keyword).is_some());
@@ -38,7 +38,7 @@ pub(super) fn as_object(schema: &Value) -> (Value, bool) {
     (Value::Object(root), true)
 }
 
-/// Rewrites references to other parts of the document, for a schema that is not its root any more.
+/// Rewrites references to other parts of the document, for a schema that is no longer its root.
 fn move_references(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(move_references),

@@ -90,7 +90,8 @@ impl GenerationFormat {
         names
     }
 
-    /// Adds the parameters that the API has to a body, except `parallel_calls`: its place depends on the tools.
+    /// Adds the parameters that the API has to a body, except `parallel_calls`: its place depends on the
+    /// tools.
     pub(crate) fn write(&self, generation: &Generation, body: &mut Map<String, Value>) {
         let scalars = self.scalars(generation).into_iter();
         let fields: Vec<(&str, Value)> = scalars.filter_map(|(_, key, value)| Some((key?, value?))).collect();
@@ -111,7 +112,8 @@ impl GenerationFormat {
         }
     }
 
-    /// Returns the name, the key in this API and the value of each parameter that every API writes in the same way.
+    /// Returns the name, the key in this API and the value of each parameter that every API writes in the
+    /// same way.
     fn scalars(&self, generation: &Generation) -> [(&'static str, Option<&'static str>, Option<Value>); 6] {
         let number = |number: Option<f64>| number.filter(|number| number.is_finite()).map(Value::from);
         let stop = (!generation.stop.is_empty()).then(|| json!(generation.stop));

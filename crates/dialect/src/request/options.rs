@@ -20,11 +20,11 @@ pub struct RequestOptions {
     pub output_limit: Option<OutputLimit>,
     /// The output limit if the request has none and the API requires one (Anthropic, MCP).
     pub default_output_tokens: u64,
-    /// Ollama: the size of the context window to allocate, in tokens. `None`: the server's default, beyond which it
-    /// silently drops the start of the conversation.
+    /// Ollama: the size of the context window to allocate, in tokens. `None`: the server's default, beyond
+    /// which it silently drops the start of the conversation.
     pub context_tokens: Option<u64>,
-    /// Whether to mark the parts that the provider caches: tools, instructions and history (Anthropic; on Bedrock only
-    /// some models accept it). Other APIs cache by themselves.
+    /// Whether to mark the parts that the provider caches: tools, instructions and history (Anthropic; on
+    /// Bedrock only some models accept it). Other APIs cache by themselves.
     pub prompt_cache: bool,
     /// Chat Completions: whether to request the usage of a stream (`stream_options`). `None`: the dialect's
     /// default.
@@ -46,20 +46,22 @@ pub struct RequestOptions {
     pub encrypted_reasoning: bool,
     /// The way in which the schema of the response is sent to the model. `None`: the dialect's default.
     pub output: Option<OutputMethod>,
-    /// Whether tools may be called in a request with a schema for its response. `None`: the dialect's default.
+    /// Whether tools may be called in a request with a schema for its response. `None`: the dialect's
+    /// default.
     pub output_with_tools: Option<bool>,
-    /// How much of the API the server has. Requests of clients are sent as they are only to a complete one.
+    /// How much of the API the server supports. Only a server with the complete API gets the requests of
+    /// clients unchanged.
     pub api_support: ApiSupport,
     /// Additional fields of the body (`reasoning_effort`, `thinking`). Objects are merged key by key; these
     /// fields override others.
     pub extra: Map<String, Value>,
 }
 
-/// How much of an API a server has.
+/// How much of an API a server supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ApiSupport {
-    /// The format of the API. The server may ignore or reject fields of it, such as `max_completion_tokens`.
+    /// The format of the API. The server may ignore or reject some fields, such as `max_completion_tokens`.
     Partial,
     /// Everything that the API documents.
     #[default]

@@ -1,4 +1,5 @@
-//! Converts a parsed response to the types of `toolwire-contract`: tools have their own names and arguments again.
+//! Converts a parsed response to the types of `toolwire-contract`: tools have their own names and arguments
+//! again.
 
 use std::collections::HashSet;
 
@@ -16,7 +17,8 @@ use crate::{ArgumentError, Dialect, Toolset};
 /// The key of `_meta` for arguments that could not be parsed, as received.
 pub(crate) const UNPARSED_ARGUMENTS: &str = "toolwire/arguments";
 
-/// The key of provider data that marks a call of OpenAI's free-text tools. Its only argument is the text, `input`.
+/// The key of provider data that marks a call of OpenAI's free-text tools. Its only argument is the text,
+/// `input`.
 pub(crate) const CUSTOM_CALL: &str = "custom";
 
 /// The key of provider data that marks a call of a tool that OpenAI defines and the client runs. Its value is the id of the

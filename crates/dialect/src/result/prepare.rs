@@ -339,7 +339,8 @@ fn media_part(media: &EncodedMedia<'_>, limits: &ContentLimits) -> ContentPart {
     })
 }
 
-/// Converts media to media that the API accepts, or to text. The error has the number of bytes, if it is known.
+/// Converts media to media that the API accepts, or to text. The error has the number of bytes, if it is
+/// known.
 fn supported_media(
     EncodedMedia { data, declared, uri, name, detail }: &EncodedMedia<'_>,
     limits: &ContentLimits,

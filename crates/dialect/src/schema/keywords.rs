@@ -1,5 +1,5 @@
-//! The kind of value that each keyword of JSON Schema has. All code that walks a schema uses this table to distinguish
-//! schemas from data.
+//! The kind of value that each keyword of JSON Schema has. All code that walks a schema uses this table to
+//! distinguish schemas from data.
 
 use bumpalo::Bump;
 

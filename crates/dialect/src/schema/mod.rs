@@ -63,7 +63,7 @@ pub(crate) struct Converted<'a> {
     /// The size of a lowered schema; zero if it was not lowered.
     pub(crate) size: SchemaSize,
     pub(crate) changes: Vec<Change>,
-    /// Text of the root that belongs into the tool's description, if the root may not have one.
+    /// Text of the root that belongs in the tool's description, if the root may not have one.
     pub(crate) root_description: Option<Node<'a>>,
 }
 

@@ -14,8 +14,9 @@ use super::walk::each_child;
 use super::{Refusal, TOO_COMPLEX};
 use crate::json::{Node, Object, Place, get};
 
-/// Whether more than [`MAX_SCHEMAS_PER_VALUE`] schemas could apply to one value in the worst case: the number of paths
-/// grows fastest with three references from each definition to the next, and all schemas are at the end of each path.
+/// Whether more than [`MAX_SCHEMAS_PER_VALUE`] schemas could apply to one value in the worst case: the number
+/// of paths grows fastest with three references from each definition to the next, and all schemas are at the
+/// end of each path.
 pub(super) fn may_multiply(schemas: usize, references: usize, unevaluated: usize) -> bool {
     let exponent = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let paths = 3u64.saturating_pow(exponent(references.div_ceil(3)));

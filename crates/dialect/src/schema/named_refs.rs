@@ -1,8 +1,8 @@
 //! Replaces references to names (`$id`, `$anchor`, `$dynamicAnchor`) by JSON pointers from the root.
 //!
-//! The rest of the engine supports only pointers. The target of a `$dynamicRef` depends on the resources through
-//! which validation gets there, its scope. A schema that is reached in another scope than the one of its place
-//! is copied to the root's `$defs` for that scope.
+//! The rest of the engine supports only pointers. The target of a `$dynamicRef` depends on the resources
+//! through which validation gets there, its scope. A schema that is reached in a scope other than that of its
+//! place is copied to the root's `$defs` for that scope.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;

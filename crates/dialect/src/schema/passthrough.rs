@@ -44,7 +44,7 @@ impl<'a> Context<'a, '_> {
     }
 
     /// Reduces the root to `type`, `properties` and `required`, and what cannot be expressed elsewhere. Also
-    /// returns the text that belongs into the tool's description.
+    /// returns the text that belongs in the tool's description.
     fn minimize_root(&mut self, root: Node<'a>) -> (Node<'a>, Option<Node<'a>>) {
         let members = root.object().unwrap_or_default();
         let mut edit = ObjectEdit::of(members);

@@ -1,4 +1,4 @@
-//! Regular expressions for other engines than that of ECMA 262.
+//! Regular expressions for engines other than that of ECMA 262.
 //!
 //! JSON Schema uses ECMA 262. OpenAI's and Anthropic's validators compile patterns with Python's `re`;
 //! constrained decoders support neither lookaround nor back references. When in doubt, a pattern counts as
@@ -14,7 +14,8 @@ pub(crate) fn to_python(pattern: &str) -> Option<Cow<'_, str>> {
     rewrite(pattern).filter(|rewritten| compiles_in_python(rewritten)).map(Cow::Owned)
 }
 
-/// Replaces what only ECMA 262 has: named groups, `\u{…}`, `\cA`, `[^]`, and ranges with classes like `[a-\d]`.
+/// Replaces what only ECMA 262 has: named groups, `\u{…}`, `\cA`, `[^]`, and ranges with classes like
+/// `[a-\d]`.
 fn rewrite(pattern: &str) -> Option<String> {
     let mut output = String::with_capacity(pattern.len());
     let mut rest = pattern;

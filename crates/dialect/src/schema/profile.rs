@@ -344,8 +344,8 @@ impl Profile {
         }
     }
 
-    /// Returns the profile for a tool that cannot be sent with `strict: true`; `None` if the dialect has no strict
-    /// mode.
+    /// Returns the profile for a tool that cannot be sent with `strict: true`; `None` if the dialect has no
+    /// strict mode.
     pub(crate) const fn fallback(dialect: Dialect) -> Option<&'static Profile> {
         match dialect {
             Dialect::OpenAiStrict => Some(&OPENAI),

@@ -82,7 +82,7 @@ impl<'a> Context<'a, '_> {
         let properties = object_at(flattened.members(), "properties");
         let named = crate::names::property_keys_in(rule, self.arena);
         // A branch that does not describe the key allows it with any value.
-        let is_silent = |branch: &Object<'a>, name: &str| {
+        let allows_any_value = |branch: &Object<'a>, name: &str| {
             let properties = object_at(branch, "properties");
             let closed = matches!(get(branch, "additionalProperties"), Some(Node::Bool(false)));
             !closed && get(properties, name).is_none()
@@ -92,7 +92,7 @@ impl<'a> Context<'a, '_> {
             || named
                 .iter()
                 .filter(|name| get(own, name).is_none())
-                .any(|name| branches.iter().any(|branch| is_silent(branch, name)))
+                .any(|name| branches.iter().any(|branch| allows_any_value(branch, name)))
     }
 
     fn flatten_properties(&mut self, edit: &mut ObjectEdit<'a>, branches: &[Object<'a>], open: bool) {

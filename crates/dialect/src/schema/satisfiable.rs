@@ -7,8 +7,8 @@ use super::types::TypeSet;
 use super::walk::each_child;
 use crate::json::{Node, get};
 
-/// Returns the schemas that no value satisfies. They are the schemas outside of a least fixpoint, so endless recursion
-/// through required properties counts as unsatisfiable.
+/// Returns the schemas that no value satisfies. They are the schemas outside of a least fixpoint, so endless
+/// recursion through required properties counts as unsatisfiable.
 pub(crate) fn unsatisfiable_schemas<'a>(document: &Document<'a>) -> NodeSet {
     let mut schemas: Vec<Node<'a>> = Vec::new();
     let mut stack = vec![document.root];

@@ -64,7 +64,7 @@ pub(super) fn is_wrapped_schema(schema: Node<'_>) -> bool {
     matches!(schema, Node::Object([member]) if member.key == "json" && member.value.object().is_some())
 }
 
-/// Whether an `inputSchema` has another format than in MCP.
+/// Whether the format of an `inputSchema` is not that of MCP.
 pub(super) fn is_unusual(schema: Node<'_>) -> bool {
     is_wrapped_schema(schema) || matches!(schema, Node::Null)
 }

@@ -15,8 +15,8 @@ const OTHER_KEYS: [&str; 5] = ["outputSchema", "annotations", "_meta", "icons", 
 const RESULT_KEYS: [&str; 4] = ["output", "return", "response", "result"];
 
 impl<'a> SourceTool<'a> {
-    /// Uses a schema under another key, if this is the only one. Refuses a tool that seems to describe arguments in
-    /// any other way, so that they are not lost.
+    /// Uses a schema under another key, if this is the only one. Refuses a tool that seems to describe
+    /// arguments in any other way, so that they are not lost.
     pub(super) fn with_unusual_schema(self, members: &'a [Member<'a>], arena: &'a Bump) -> SourceTool<'a> {
         let has_schema = self.input_schema.is_some_and(|schema| !matches!(schema, Node::Null));
         if has_schema || self.error.is_some() {

@@ -1,5 +1,5 @@
-//! Restores a client's marks for Anthropic's cache in messages that are written again, for example because results of the
-//! client and of servers follow one response.
+//! Restores a client's marks for Anthropic's cache in messages that are written again, for example because
+//! results of the client and of servers follow one response.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -8,8 +8,8 @@ use toolwire_contract::VerbatimRequest;
 
 const MARK: &str = "cache_control";
 
-/// The marks of items that are not sent as the client wrote them, in their order. APIs allow only a few marks, but a client may
-/// send any number of them.
+/// The marks of items that are not sent as the client wrote them, in their order. APIs allow only a few
+/// marks, but a client may send any number of them.
 #[derive(Debug)]
 pub(super) struct CacheMarks(HashMap<MarkedBlock, VecDeque<Value>>);
 
@@ -42,7 +42,8 @@ impl CacheMarks {
         CacheMarks(marks)
     }
 
-    /// Adds the marks to the same blocks in written items. Each mark is used once, so a request does not get more of them.
+    /// Adds the marks to the same blocks in written items. Each mark is used once, so a request does not get
+    /// more of them.
     pub(super) fn restore(&mut self, items: &mut [Value]) {
         let blocks = items.iter_mut().filter_map(|item| item.get_mut("content")?.as_array_mut()).flatten();
         for block in blocks.filter(|block| block.get(MARK).is_none()) {

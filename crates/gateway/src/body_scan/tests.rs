@@ -140,7 +140,7 @@ fn servers_and_options_are_found_in_every_spelling() {
 
 /// Parsers use the first or the last of two equal keys, and some ignore case. A second key must not hide a reference.
 #[test]
-fn a_second_key_or_spelling_hides_no_reference() {
+fn a_second_key_or_spelling_does_not_hide_a_reference() {
     let item = |fields: &str| facts(&format!(r#"{{"input":[{{{fields}}}]}}"#));
     for (fields, key) in [
         (r#""type":"image_generation_call","id":"ig_1","Result":"aW1n""#, "image_generation_call"),

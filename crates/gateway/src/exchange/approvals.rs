@@ -72,12 +72,12 @@ impl Exchange {
         exchange
     }
 
-    /// Records that the client has got the response: decisions are not accepted again.
+    /// Records that the client has received the response: decisions are not accepted again.
     pub(crate) fn delivered(&mut self) {
         self.continued = None;
     }
 
-    /// Whether the response is needed until the client has got it.
+    /// Whether the response is needed until the client has received it.
     pub(crate) fn is_continued(&self) -> bool {
         self.continued.is_some()
     }
@@ -196,7 +196,7 @@ impl Exchange {
     }
 }
 
-/// Keeps approved calls if the client disconnects before it has got its response.
+/// Keeps approved calls if the client disconnects before it has received its response.
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.keep_approved();

@@ -19,7 +19,7 @@ pub(super) struct Restoration<'a> {
     messages: &'a [Arc<Message>],
     /// The responses, by the position of the message that they replace.
     rounds: HashMap<usize, Vec<&'a Round>>,
-    /// The original ids of the calls that the client got; `None` if the messages already have the result.
+    /// The original ids of the calls that the client received; `None` if the messages already have the result.
     original_ids: HashMap<&'a str, Option<&'a str>>,
     /// The client's results of these calls.
     results: HashMap<&'a str, &'a ToolResult>,

@@ -30,7 +30,7 @@ pub(crate) struct TestGateway {
     pub(crate) address: SocketAddr,
     pub(crate) model: Arc<ScriptedModel>,
     pub(crate) running: Running,
-    /// The number of next requests with results that fail.
+    /// How many of the next requests with results fail.
     pub(crate) failures: Arc<AtomicUsize>,
     stop: CancellationToken,
 }
@@ -155,7 +155,7 @@ pub(crate) fn tools(running: &Running) -> Arc<dyn Toolbox> {
     let counted = move || {
         running.calls.fetch_add(1, Ordering::SeqCst);
         running.now.fetch_add(1, Ordering::SeqCst);
-        Leaving(running.now.clone())
+        RunningCall(running.now.clone())
     };
     let (count, count_deletion) = (counted.clone(), counted.clone());
     let key = |arguments: &serde_json::Map<String, Value>| {
@@ -170,7 +170,7 @@ pub(crate) fn tools(running: &Running) -> Arc<dyn Toolbox> {
     Arc::new(Demo(
         Functions::new()
             .with(tool("lookup", json!({"key": {"type": "string"}})), move |arguments| {
-                let _leaving = count();
+                let _running = count();
                 let key = key(&arguments);
                 async move { Ok::<_, String>(format!("value of {key}")) }
             })
@@ -182,18 +182,18 @@ pub(crate) fn tools(running: &Running) -> Arc<dyn Toolbox> {
             .with(tool("delete", json!({})), move |arguments| {
                 let held = arguments.contains_key("hold").then(&count_deletion);
                 async move {
-                    if let Some(_leaving) = held {
+                    if let Some(_running) = held {
                         std::future::pending::<()>().await;
                     }
                     Ok::<_, String>("deleted")
                 }
             })
             .with(tool("wait", json!({"milliseconds": {"type": "integer"}})), move |arguments| {
-                let leaving = counted();
+                let running = counted();
                 let milliseconds = arguments.get("milliseconds").and_then(Value::as_u64).unwrap_or(3_600_000);
                 async move {
                     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
-                    drop(leaving);
+                    drop(running);
                     Ok::<_, String>("waited")
                 }
             }),
@@ -227,9 +227,9 @@ impl Toolbox for Demo {
 pub(crate) const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
 
-struct Leaving(Arc<AtomicUsize>);
+struct RunningCall(Arc<AtomicUsize>);
 
-impl Drop for Leaving {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -247,7 +247,7 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
     let search_tool =
         request.tools.iter().map(|tool| tool.name.as_str()).find(|name| name.contains("search"));
     let search = |id: &'static str| (id, search_tool.unwrap_or_default(), json!({"query": "lookup fail"}));
-    let told = || ScriptedTurn::text_in_chunks(&format!("Results: {}.", results.join(" | ")), 5);
+    let results_turn = || ScriptedTurn::text_in_chunks(&format!("Results: {}.", results.join(" | ")), 5);
     match (scenario, results.len()) {
         (name, results) if content::is_known(name) => content::play(name, results, request),
         ("say", _) => ScriptedTurn::text_in_chunks(&rest.join(" "), 4),
@@ -352,7 +352,7 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
         ("broken", _) => broken(),
         ("hang", _) => ScriptedTurn { events: vec![ModelEvent::Text("Half a".to_owned())], end: None },
         (_, 0) => ScriptedTurn::text_in_chunks("I know no such scenario.", 6),
-        _ => told(),
+        _ => results_turn(),
     }
 }
 

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
-/// IPv4 addresses that are not on the public Internet, with the length of their prefix (IANA's registries of special
-/// addresses).
+/// IPv4 addresses that are not on the public Internet, with the length of their prefix (IANA's registries of
+/// special addresses).
 const SPECIAL_V4: [(Ipv4Addr, u32); 16] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),

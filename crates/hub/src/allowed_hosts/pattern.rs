@@ -96,7 +96,7 @@ fn name_pattern(text: &str) -> Option<NamePattern> {
     let normalized = url.host_str()?.to_owned();
     match name.len() == text.len() {
         true => Some(NamePattern::Exact(normalized)),
-        // The names below an address do not exist.
+        // An address has no subdomains.
         false => {
             normalized.parse::<IpAddr>().is_err().then(|| NamePattern::EndingWith(format!(".{normalized}")))
         }

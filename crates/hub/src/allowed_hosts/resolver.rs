@@ -11,8 +11,9 @@ use super::AllowedHosts;
 
 type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
-/// Resolves names, and fails if one of the addresses is not allowed: the name belongs to a network that is not public, or it is
-/// used to reach one. The HTTP client connects to the returned addresses and does not resolve the name again.
+/// Resolves names, and fails if one of the addresses is not allowed: the name belongs to a network that is
+/// not public, or it is used to reach one. The HTTP client connects to the returned addresses and does not
+/// resolve the name again.
 #[derive(Clone)]
 pub(crate) struct CheckedResolver {
     hosts: Arc<AllowedHosts>,
@@ -99,8 +100,9 @@ mod tests {
         }
     }
 
-    /// Security test 11 (docs/security-tests.md): a name that has another address at the next lookup. The connection goes to the address that was checked, and a
-    /// connection whose own lookup finds an address that is not allowed fails.
+    /// Security test 11 (docs/security-tests.md): a name that has another address at the next lookup. The
+    /// connection goes to the address that was checked, and a connection whose own lookup finds an address
+    /// that is not allowed fails.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn the_checked_address_is_the_one_that_is_connected_to() {
@@ -120,7 +122,7 @@ mod tests {
         let url = format!("http://mcp.example.com:{port}/");
         let respond = async {
             let (mut connection, _) = allowed.accept().await.expect("a connection");
-            // A GET request has no body, so it arrives with its first part.
+            // One read is enough, because the request is short.
             let _ = connection.read(&mut [0; 4096]).await;
             let response = b"HTTP/1.1 204 x\r\nconnection: close\r\n\r\n";
             connection.write_all(response).await.expect("a reader");
@@ -153,7 +155,8 @@ mod tests {
         }
     }
 
-    /// Another spelling of `localhost`, which is not checked as an address of this machine before it is resolved.
+    /// Another spelling of `localhost`, which is not checked as an address of this machine before it is
+    /// resolved.
     #[tokio::test]
     async fn a_name_of_this_machine_with_a_final_dot_is_checked_too() {
         let localhost = "localhost.".parse().expect("a name");

@@ -24,7 +24,7 @@ use crate::{Secret, private_file};
 const MAX_FILE_BYTES: u64 = 1 << 20;
 const VERSION: u32 = 1;
 
-/// Tokens that an authorization server issued, and the client that got them.
+/// Tokens that an authorization server issued, and the client that received them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Grant {
     pub(super) version: u32,

@@ -41,7 +41,8 @@ pub(super) fn parse(text: &str) -> Vec<(String, String)> {
     variables
 }
 
-/// Splits the text at the first separator outside of quotes. A quote after a backslash does not end quoted text.
+/// Splits the text at the first separator outside of quotes. A quote after a backslash does not end quoted
+/// text.
 fn split_unquoted<'a>(text: &'a str, separators: &[char]) -> Option<(&'a str, &'a str)> {
     let (mut open_quote, mut previous) = (None, ' ');
     for (index, letter) in text.char_indices() {
@@ -57,8 +58,8 @@ fn split_unquoted<'a>(text: &'a str, separators: &[char]) -> Option<(&'a str, &'
     None
 }
 
-/// Removes a comment, and the quotes around the value. `\n` and `\r` work in double quotes; a backslash before
-/// another character stays.
+/// Removes a comment, and the quotes around the value. `\n` and `\r` work in double quotes; a backslash
+/// before another character stays.
 fn unquote(value: &str) -> String {
     let value = split_unquoted(value, &['#']).map_or(value, |(value, _)| value.trim_end());
     let quoted = |quote: &char| value.strip_prefix(*quote)?.strip_suffix(*quote);

@@ -44,8 +44,8 @@ const IGNORED_KEYS: [&str; 16] = [
     "version",
 ];
 
-/// The keys of other hosts that have no equivalent here: Codex names variables, and Continue has an object with
-/// headers.
+/// The keys of other hosts that have no equivalent here: Codex names variables, and Continue has an object
+/// with headers.
 const OTHER_KEYS: [&str; 4] = ["env_vars", "env_http_headers", "bearer_token_env_var", "requestOptions"];
 
 /// Whether a key is `name` or an alias of it.
@@ -137,8 +137,8 @@ pub(super) fn has_milliseconds(file: &Path) -> bool {
     folder.is_some_and(|name| name == ".gemini") || file.file_stem().is_some_and(|name| name == "opencode")
 }
 
-/// Returns the folder that `${workspaceFolder}` means: the folder of the file, or its parent if the file is in
-/// a folder such as `.vscode`.
+/// Returns the folder that `${workspaceFolder}` means: the folder of the file, or its parent if the file is
+/// in a folder such as `.vscode`.
 pub(super) fn workspace_folder(file: &Path) -> Option<PathBuf> {
     let file = std::path::absolute(file).ok()?;
     let folder = file.parent()?;
@@ -147,8 +147,8 @@ pub(super) fn workspace_folder(file: &Path) -> Option<PathBuf> {
     Some(folder.parent().filter(|_| is_settings_folder).unwrap_or(folder).to_owned())
 }
 
-/// The environment variable that replaces an input of VS Code: `GITHUB_TOKEN` for `${input:github-token}`, but
-/// `INPUT_PATH` for `${input:path}`, because `PATH` has another meaning.
+/// The environment variable that replaces an input of VS Code: `GITHUB_TOKEN` for `${input:github-token}`,
+/// but `INPUT_PATH` for `${input:path}`, because `PATH` has another meaning.
 pub(super) fn input_variable(id: &str) -> String {
     let name = id.to_uppercase().replace(['-', '.'], "_");
     if is_inherited(&name) { format!("INPUT_{name}") } else { name }

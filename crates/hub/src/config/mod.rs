@@ -57,8 +57,8 @@ pub struct ServerConfig {
     pub transport: Transport,
     pub disabled: bool,
     pub connect_timeout: Duration,
-    /// Whether a process gets longer to connect: up to ten times while its package is being installed, and up to four
-    /// times while the processor is busy. `false` if `timeout` is configured.
+    /// Whether a process gets longer to connect: up to ten times while its package is being installed, and up
+    /// to four times while the processor is busy. `false` if `timeout` is configured.
     pub extends_connect_timeout: bool,
     pub call_timeout: Duration,
     /// Prepended to the names of the server's tools; a legal start of a tool name.
@@ -101,8 +101,8 @@ impl Config {
         parse::parse(text, file, variables, &|_| Vec::new())
     }
 
-    /// Like [`Config::parse`], and reports the problems of the key `toolwire` that `check` finds together with the
-    /// others. `check` returns the path of each value below `toolwire`, and what is wrong with it.
+    /// Like [`Config::parse`], and reports the problems of the key `toolwire` that `check` finds together
+    /// with the others. `check` returns the path of each value below `toolwire`, and what is wrong with it.
     pub fn parse_with_settings(
         text: &str,
         file: &Path,
@@ -112,14 +112,14 @@ impl Config {
         parse::parse(text, file, variables, check)
     }
 
-    /// Returns the servers of a file in the shape of any known host, as they are written: names and JSON values. Only
-    /// inputs with a default are replaced, and a relative path in `envFile` is made absolute.
+    /// Returns the servers of a file in the shape of any known host, as they are written: names and JSON
+    /// values. Only inputs with a default are replaced, and a relative path in `envFile` is made absolute.
     pub fn raw_servers(text: &str, file: &Path) -> Result<Vec<(String, Value)>, ConfigError> {
         parse::raw_servers(text, file)
     }
 
-    /// Adds servers to the text of `file`, or replaces those with the same names. Comments and the rest of the
-    /// text stay unchanged. An empty text is an empty configuration.
+    /// Adds servers to the text of `file`, or replaces those with the same names. Comments and the rest of
+    /// the text stay unchanged. An empty text is an empty configuration.
     pub fn insert_servers(
         text: &str,
         file: &Path,
@@ -179,7 +179,8 @@ impl ServerConfig {
         (self.allow.is_empty() || matches(&self.allow)) && !matches(&self.deny)
     }
 
-    /// Replaces the values of the configured headers and of the URL's query in a text that may come from the server.
+    /// Replaces the values of the configured headers and of the URL's query in a text that may come from the
+    /// server.
     pub fn redact(&self, text: String) -> String {
         SentSecrets::new(&self.transport).redact(text)
     }

@@ -52,8 +52,8 @@ pub(super) fn parse(
     .map(|(config, warnings)| (config.unwrap_or_default(), warnings))
 }
 
-/// Returns the servers of a file in any known shape: their names, and their values as JSON. Only what would mean
-/// something else in another file is changed: inputs with a default, and a relative path in `envFile`.
+/// Returns the servers of a file in any known shape: their names, and their values as JSON. Only what would
+/// mean something else in another file is changed: inputs with a default, and a relative path in `envFile`.
 pub(super) fn raw_servers(text: &str, file: &Path) -> Result<Vec<(String, Value)>, ConfigError> {
     with_root(text, file, &|_| None, |parser, root| {
         parser.read_inputs(root);

@@ -11,8 +11,8 @@ use crate::excerpt::excerpt_of;
 /// Shorter values are not secret, and are parts of other words.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// The values of the headers and of the URL's query that a server receives, and its token. Cheap to clone; clones share the
-/// token.
+/// The values of the headers and of the URL's query that a server receives, and its token. Cheap to clone;
+/// clones share the token.
 #[derive(Clone, Default)]
 pub(crate) struct SentSecrets {
     configured: Arc<[Secret]>,
@@ -55,8 +55,8 @@ impl SentSecrets {
         })
     }
 
-    /// Returns the beginning of what the server sent as one line of text. Secrets are replaced before the text is cut, because
-    /// a part of a secret would not be recognized later.
+    /// Returns the beginning of what the server sent as one line of text. Secrets are replaced before the
+    /// text is cut, because a part of a secret would not be recognized later.
     pub(crate) fn excerpt(&self, bytes: &[u8]) -> String {
         excerpt_of(bytes, |text| self.redact(text))
     }

@@ -20,11 +20,12 @@ pub struct HubOptions {
     pub host: Arc<dyn Host>,
     /// The environment of this process. A server process receives only the necessary variables of it.
     pub environment: Vec<(OsString, OsString)>,
-    /// A program that calls [`run_as_guard`](crate::run_as_guard) first, such as the current program. Each server
-    /// process then gets a guard, which also ends processes that have left the server's session (Linux only).
+    /// A program that calls [`run_as_guard`](crate::run_as_guard) first, such as the current program. Each
+    /// server process then gets a guard, which also ends processes that have left the server's session (Linux
+    /// only).
     pub guard: Option<PathBuf>,
-    /// The maximum number of server processes that start at the same time. By default, the number is limited only while
-    /// the processor is busy, and depends on the number of cores.
+    /// The maximum number of server processes that start at the same time. By default, the number is limited
+    /// only while the processor is busy, and depends on the number of cores.
     pub concurrent_starts: Option<NonZeroUsize>,
     /// Where tokens, known tool definitions and full results are stored. Without it, servers that require a
     /// login fail, and the truncated part of a result cannot be read.
@@ -37,8 +38,8 @@ pub struct HubOptions {
     pub only_server: Option<ServerName>,
     /// The handling of tools whose definition changed.
     pub pin_policy: PinPolicy,
-    /// The only hosts and addresses of servers, if their URLs come from untrusted sources. Then proxies are not used, redirects
-    /// are not followed, and messages are limited to 8 MB.
+    /// The only hosts and addresses of servers, if their URLs come from untrusted sources. Then proxies are
+    /// not used, redirects are not followed, and messages are limited to 8 MB.
     pub allowed_hosts: Option<Arc<AllowedHosts>>,
 }
 

@@ -45,7 +45,7 @@ impl HubState {
         self.servers.iter().find(|server| server.config.name.as_str() == name)
     }
 
-    /// Whether a server that was never seen and is still connecting may have a tool of the same name.
+    /// Whether a server that has never been seen and is still connecting may have a tool of the same name.
     pub(super) fn may_conflict(&self, route: &Route) -> bool {
         if self.has_settled.load(Ordering::Relaxed) || self.never_seen.is_empty() {
             return false;

@@ -15,8 +15,8 @@ use crate::transport::Connection;
 /// The interval over which the activity of the machine is measured.
 const INTERVAL: Duration = Duration::from_secs(3);
 
-/// A package runner that used less processor time (in clock ticks) and transferred fewer bytes than this within an
-/// interval counts as idle.
+/// A package runner that used less processor time (in clock ticks) and transferred fewer bytes than this
+/// within an interval counts as idle.
 const MIN_PROCESSOR_TIME: u64 = 5;
 const MIN_BYTES: u64 = 64 * 1024;
 
@@ -43,8 +43,8 @@ impl SlowStart {
         }
     }
 
-    /// Returns the maximum time for connecting, as a multiple of the timeout. An interrupted installation may leave
-    /// a damaged package behind, so it gets more time, if it can be observed.
+    /// Returns the maximum time for connecting, as a multiple of the timeout. An interrupted installation may
+    /// leave a damaged package behind, so it gets more time, if it can be observed.
     fn max_extension(self) -> u32 {
         match self {
             SlowStart::Installing if process_table::exists() => MAX_CONNECT_EXTENSION,

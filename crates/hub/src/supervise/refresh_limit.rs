@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-/// The number of refreshes that may follow each other immediately. A server usually announces its changes together.
+/// The number of refreshes that may follow each other immediately. A server usually announces its changes
+/// together.
 const BURST: u32 = 10;
 
-/// Limits the refreshes of a tool list, however often the server announces changes: [`BURST`] at once, then one in each
-/// interval.
+/// Limits the refreshes of a tool list, however often the server announces changes: [`BURST`] at once, then
+/// one in each interval.
 pub(super) struct RefreshLimit {
     interval: Duration,
     /// The time at which the next [`BURST`] refreshes may follow each other immediately again.

@@ -1,8 +1,8 @@
 //! Limits how many server processes start at the same time while the processor is busy.
 //!
-//! Package runners use a whole core for seconds. If dozens of them start at once on a small machine, none is ready
-//! before its timeout. Servers that only wait while they start do not delay each other, so the limit applies only
-//! while the processor has no time left, or its load is unknown.
+//! Package runners use a whole core for seconds. If dozens of them start at once on a small machine, none is
+//! ready before its timeout. Servers that only wait while they start do not delay each other, so the limit
+//! applies only while the processor has no time left, or its load is unknown.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -63,8 +63,8 @@ impl StartQueue {
         }
     }
 
-    /// Whether the processor had time left since the last check. Only one server is admitted per check, because it
-    /// changes the answer for the others.
+    /// Whether the processor had time left since the last check. Only one server is admitted per check,
+    /// because it changes the answer for the others.
     fn is_idle(&self) -> bool {
         let mut last = lock(&self.last_times);
         let (Some(now), Some(before)) = ((self.processor_times)(), *last) else { return false };

@@ -138,7 +138,8 @@ async fn connect(
     };
     let is_process = matches!(server.config.transport, Transport::Stdio { .. });
     let connecting = async {
-        // The timeout of the server begins when it is started. Dropped when the server is ready or has failed.
+        // The timeout of the server begins when it is started. Dropped when the server is ready or has
+        // failed.
         let _permit = match is_process {
             true => {
                 set_start(&server.snapshot, StartProgress::Waiting);

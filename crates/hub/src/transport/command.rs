@@ -156,8 +156,8 @@ fn find_in_path(command: &str, environment: &[(OsString, OsString)]) -> Result<P
     }
 }
 
-/// Checks that the interpreter of a script exists. Otherwise the system reports that the script is missing, or
-/// `env` fails.
+/// Checks that the interpreter of a script exists. Otherwise the system reports that the script is missing,
+/// or `env` fails.
 fn with_interpreter(path: PathBuf, environment: &[(OsString, OsString)]) -> Result<PathBuf, SpawnError> {
     const MAX_LINE_BYTES: u64 = 256;
     let mut start = Vec::new();

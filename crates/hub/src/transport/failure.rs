@@ -206,7 +206,8 @@ impl TransportFailure {
         }
     }
 
-    /// Whether the failure has nothing to do with the protocol, so that no other way to connect would succeed.
+    /// Whether the failure has nothing to do with the protocol, so that no other way to connect would
+    /// succeed.
     pub(crate) fn is_independent_of_protocol(&self) -> bool {
         matches!(
             self,

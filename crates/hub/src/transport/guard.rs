@@ -1,17 +1,17 @@
 //! A process between this one and a server, which ends the server and all its descendants (ADR 0006).
 //!
-//! The guard is a subreaper: a descendant that loses its parent becomes a child of the guard, even if it has left
-//! the session and the process group of the server. So the guard knows all descendants, and waits for each of them.
-//! It stops them when the server has exited, or when the pipe to the server's stdin is closed: because the server
-//! is to be stopped, or because this process was killed.
+//! The guard is a subreaper: a descendant that loses its parent becomes a child of the guard, even if it has
+//! left the session and the process group of the server. So the guard knows all descendants, and waits for
+//! each of them. It stops them when the server has exited, or when the pipe to the server's stdin is closed:
+//! because the server is to be stopped, or because this process was killed.
 
 use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::GUARD_NAME;
 
-/// The start of the line that a guard writes to stdout if it could not start the server. The number of the error
-/// follows.
+/// The start of the line that a guard writes to stdout if it could not start the server. The number of the
+/// error follows.
 const START_ERROR: &str = "toolwire-guard: could not start the server: error ";
 
 /// Returns the number of the error, if a guard has written this line.

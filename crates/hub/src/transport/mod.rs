@@ -57,7 +57,7 @@ pub(crate) enum ConnectionEnd {
     Exited { how: String },
     /// The guard of the process could not start it, because of an error of the system.
     NotStarted { path: PathBuf, code: i32 },
-    /// The process is still running, but cannot respond any more.
+    /// The process is still running, but can no longer respond.
     StdoutClosed,
     /// The stream of events ended.
     StreamEnded { reason: String },

@@ -1,8 +1,8 @@
 //! The process group of a server: the process and its children.
 //!
-//! A server with a guard is in the guard's group. Otherwise the group is created before the server, by a shell
-//! that only waits, so that the watchdog knows the group before the server starts. In both cases, the servers
-//! that this process has started end when it is killed (ADR 0006).
+//! A server with a guard is in the guard's group. Otherwise the group is created before the server, by a
+//! shell that only waits, so that the watchdog knows the group before the server starts. In both cases, the
+//! servers that this process has started end when it is killed (ADR 0006).
 
 use std::io;
 use std::time::Duration;

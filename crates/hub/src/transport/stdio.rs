@@ -1,7 +1,7 @@
 //! A server as a child process that reads messages from stdin and writes them to stdout, one per line.
 //!
-//! The process ends together with its children, even if this process is killed: by a guard, or by its own process
-//! group and a watchdog (ADR 0006). It is stopped in three steps: end of input, SIGTERM, SIGKILL.
+//! The process ends together with its children, even if this process is killed: by a guard, or by its own
+//! process group and a watchdog (ADR 0006). It is stopped in three steps: end of input, SIGTERM, SIGKILL.
 //! Without a session there is nothing to finish, so the first two steps are one.
 
 mod stdin;

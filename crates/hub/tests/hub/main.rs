@@ -125,8 +125,8 @@ async fn many_servers_that_need_the_processor_become_ready() {
     hub.close().await;
 }
 
-/// A package runner that works until a file exists, and then starts the server. The test creates the file after the
-/// timeout.
+/// A package runner that works until a file exists, and then starts the server. The test creates the file
+/// after the timeout.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_package_runner_that_still_works_gets_more_time() {

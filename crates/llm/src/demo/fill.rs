@@ -8,8 +8,8 @@ use super::Demo;
 use super::describe::results;
 use super::select::select_calls;
 
-/// Returns the final response of a request that requires JSON; `None` if the request does not, or if tools must be called
-/// first.
+/// Returns the final response of a request that requires JSON; `None` if the request does not, or if tools
+/// must be called first.
 pub(super) fn respond(request: &ModelRequest) -> Option<Result<Value, ModelError>> {
     if request.output.is_text() {
         return None;

@@ -19,8 +19,8 @@ pub(crate) struct ModelFacts {
     pub(crate) price: Option<Price>,
 }
 
-/// Returns the facts about a model under its provider's name for it; nothing is known about a model that is not in the
-/// table.
+/// Returns the facts about a model under its provider's name for it; nothing is known about a model that is
+/// not in the table.
 pub(crate) fn facts(provider: &str, model: &str) -> ModelFacts {
     let sections: &[&str] = match provider {
         "openai" | "responses" | "azure" => &["openai"],
@@ -54,8 +54,8 @@ pub(crate) fn facts(provider: &str, model: &str) -> ModelFacts {
     ModelFacts { context_tokens: tokens(0), output_tokens: tokens(1), price }
 }
 
-/// Returns the names under which a model may be listed, the most specific first: without the prefixes of regions,
-/// vendors and lists, and without dates and versions.
+/// Returns the names under which a model may be listed, the most specific first: without the prefixes of
+/// regions, vendors and lists, and without dates and versions.
 fn names(model: &str) -> Vec<String> {
     let mut name = model.trim().to_ascii_lowercase();
     // The ARN of an inference profile ends with its id.
@@ -85,7 +85,8 @@ fn names(model: &str) -> Vec<String> {
     names
 }
 
-/// Removes a version or a date at the end of a name: `-v1:0`, `-1:0`, `@20251001`, `-20251001`, `-2025-10-01`, `-001`, `-latest`.
+/// Removes a version or a date at the end of a name: `-v1:0`, `-1:0`, `@20251001`, `-20251001`,
+/// `-2025-10-01`, `-001`, `-latest`.
 fn without_version(name: &str) -> Option<&str> {
     let is_digits =
         |text: &str, length: usize| text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -101,8 +101,8 @@ async fn a_request_that_is_too_long_has_its_own_error() {
             let Err(error @ ModelError::ContextExceeded { window, .. }) = result else {
                 panic!("{api:?}: {result:?}");
             };
-            let is_silent = matches!(api, Api::Groq | Api::Responses | Api::Bedrock | Api::Ollama);
-            assert_eq!(window, (!is_silent).then_some(3_000), "{api:?}");
+            let omits_window = matches!(api, Api::Groq | Api::Responses | Api::Bedrock | Api::Ollama);
+            assert_eq!(window, (!omits_window).then_some(3_000), "{api:?}");
             assert_eq!(provider.endpoint.limits().context_tokens, window, "{api:?}");
             assert_eq!(error.code(), "context_exceeded");
             assert!(error.hint().is_some());

@@ -28,8 +28,8 @@ pub(super) struct RedisConnection {
     /// The address, without user and password.
     pub(super) place: String,
     timeout: Duration,
-    /// Whether the last request waited for the whole timeout. The next ones wait less, so that an operation of
-    /// several requests costs the timeout only once.
+    /// Whether the last request waited for the whole timeout. The next ones wait less, so that an operation
+    /// of several requests costs the timeout only once.
     is_down: AtomicBool,
 }
 

@@ -87,7 +87,8 @@ pub(super) fn write_head(conversation: &Conversation) -> Vec<(&'static str, Stri
     fields
 }
 
-/// Returns input, output, cached, written to the cache, reasoning and cost; an unknown cost is an empty string.
+/// Returns input, output, cached, written to the cache, reasoning and cost; an unknown cost is an empty
+/// string.
 pub(super) fn write_usage(usage: &Usage) -> [String; 6] {
     [
         usage.input_tokens.to_string(),

@@ -14,13 +14,14 @@ use super::error::SqliteFailure;
 use super::open::open_cache;
 use super::worker::Worker;
 
-/// Texts are embedded in groups of this size, and each group is stored: a process that ends in between loses little.
+/// Texts are embedded in groups of this size, and each group is stored: a process that ends in between loses
+/// little.
 const GROUP_SIZE: usize = 256;
 /// Older vectors are removed, so that the file does not grow forever.
 const MAX_AGE: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
-/// An embedder that stores the vectors of documents, so that each is computed once. Queries are not stored. If the
-/// file cannot be used, vectors are computed each time.
+/// An embedder that stores the vectors of documents, so that each is computed once. Queries are not stored.
+/// If the file cannot be used, vectors are computed each time.
 pub struct CachedEmbedder {
     inner: Arc<dyn Embedder>,
     path: PathBuf,

@@ -69,7 +69,7 @@ impl SqliteFailure {
                     // A commit that failed with an I/O error may still be on the disk after a crash.
                     Some(ErrorCode::SystemIoFailure) => unavailable(place, problem),
                     Some(_) => StoreError::Refused { place, problem },
-                    // A column has another type than this program writes.
+                    // A column does not have the type that this program writes.
                     None => StoreError::Damaged { place, problem },
                 }
             }

@@ -29,8 +29,8 @@ pub(super) fn open_to_write(path: &Path, options: &SqliteOptions) -> Result<Conn
     // macOS, reaching the disk needs the second setting; elsewhere it has no effect.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
-    // The log is checkpointed in `idle`. A writer without pauses does it every 16 MB, and the log file is
-    // then truncated.
+    // The log is checkpointed in `idle`, or every 16 MB if the writer never pauses. The log file is then
+    // truncated.
     connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     if let Some(max_bytes) = options.max_bytes {

@@ -186,8 +186,8 @@ pub(crate) async fn the_list_starts_with_the_latest_change(backend: &Backend) {
     assert_eq!(page.conversations[0], store.get(&first).await.unwrap());
 }
 
-/// Waits until the clock of the store is past the last change of a conversation, so that the next change has a
-/// later time.
+/// Waits until the clock of the store is past the last change of a conversation, so that the next change has
+/// a later time.
 async fn next_millisecond(store: &dyn Conversations, id: &ConversationId) {
     let before = store.get(id).await.unwrap().changed;
     let other = begin_with(store, "clock", &[]).await;

@@ -1,4 +1,5 @@
-//! Fake providers: HTTP servers that implement the wire format of an LLM API and reject what that API rejects.
+//! Fake providers: HTTP servers that implement the wire format of an LLM API and reject what that API
+//! rejects.
 //!
 //! A [`FakeProvider`] listens on a local port, plays a [`Script`] and records every [`ReceivedRequest`].
 //! Before it plays a response it [checks](check_request) the request: keys, headers and paths, roles, the
@@ -25,8 +26,8 @@
 //! | `Cohere` | `Authorization: Bearer` | | `/v2/chat` |
 //! | `Ollama` | none | | `/api/chat` |
 //!
-//! The embeddings of OpenAI's API are at `/embeddings` of the same base URL; at Gemini, Cohere and Ollama, where their
-//! OpenAI-compatible APIs have them.
+//! The embeddings of OpenAI's API are at `/embeddings` of the same base URL; at Gemini, Cohere and Ollama,
+//! where their OpenAI-compatible APIs have them.
 //!
 //! Every key is [`API_KEY`].
 

@@ -54,7 +54,8 @@ pub struct TokenCounts {
     pub input: u64,
     /// The tokens of the request that came from the cache.
     pub cached: u64,
-    /// The tokens of the request that were written to the cache; only Anthropic, Bedrock and OpenAI report them.
+    /// The tokens of the request that were written to the cache; only Anthropic, Bedrock and OpenAI report
+    /// them.
     pub written: u64,
     /// All tokens of the response, including thinking.
     pub output: u64,

@@ -1,8 +1,8 @@
 //! OpenAI's Responses.
 //!
 //! Rules in `docs/providers.md`: `openai-responses/endpoint`, `openai-responses/unknown-fields`,
-//! `openai-responses/tool-definition`, `openai-responses/tool-names`, `openai-responses/tool-choice`, `openai-responses/response-format`,
-//! `openai-chat/schema`, `openai-strict/*`.
+//! `openai-responses/tool-definition`, `openai-responses/tool-names`, `openai-responses/tool-choice`,
+//! `openai-responses/response-format`, `openai-chat/schema`, `openai-strict/*`.
 
 mod items;
 mod render;

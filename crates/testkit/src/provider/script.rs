@@ -44,8 +44,8 @@ impl Script {
         self
     }
 
-    /// Refuses requests that are longer than this context window, in tokens. If `is_stated`, the provider also states
-    /// the window to clients that ask for it, where the API has a way to do so.
+    /// Refuses requests that are longer than this context window, in tokens. If `is_stated`, the provider
+    /// also states the window to clients that ask for it, where the API has a way to do so.
     pub fn with_window(mut self, tokens: u64, is_stated: bool) -> Script {
         self.window = Some(tokens);
         self.states_window = is_stated;

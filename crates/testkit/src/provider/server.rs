@@ -89,7 +89,8 @@ impl FakeProvider {
         lock(&self.state.received).clone()
     }
 
-    /// Returns the paths of the requests for descriptions of models. They are not part of [`FakeProvider::requests`].
+    /// Returns the paths of the requests for descriptions of models. They are not part of
+    /// [`FakeProvider::requests`].
     pub fn lookups(&self) -> Vec<String> {
         lock(&self.state.lookups).clone()
     }

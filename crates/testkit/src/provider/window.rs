@@ -1,9 +1,9 @@
 //! The context window of a fake provider: a request that is longer is refused with the error of the API.
 //!
-//! Three bytes of the body of a request are one token, with the names of fields and the quotation marks; an escaped
-//! character counts as one byte. The count does not depend on the estimates of the client. An output limit in the
-//! request counts as well where the API counts it. The real Ollama silently truncates the start of a longer
-//! conversation; the fake one refuses the request, so that tests fail.
+//! Three bytes of the body of a request are one token, with the names of fields and the quotation marks; an
+//! escaped character counts as one byte. The count does not depend on the estimates of the client. An output
+//! limit in the request counts as well where the API counts it. The real Ollama silently truncates the start
+//! of a longer conversation; the fake one refuses the request, so that tests fail.
 //!
 //! Rules in `docs/providers.md`: `context-window/errors`, `context-window/lookups`.
 

@@ -215,7 +215,7 @@ fn closed_schema() -> Value {
 }
 
 #[test]
-fn each_api_has_its_own_forms_of_responses() {
+fn each_api_has_its_own_response_formats() {
     for api in Api::CHAT_FLAVOURS {
         if *api != Api::DeepSeek {
             check_accepted(*api, require_form(closed_schema(), false));

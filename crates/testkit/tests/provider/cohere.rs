@@ -89,7 +89,7 @@ fn tool_choice_is_checked() {
 }
 
 #[test]
-fn a_form_of_the_response_excludes_tools() {
+fn a_response_format_excludes_tools() {
     let format = json!({"type": "json_object", "json_schema": {"type": "object"}});
     check(
         |body| body["response_format"] = format.clone(),

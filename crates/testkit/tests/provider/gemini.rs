@@ -320,7 +320,7 @@ fn tool_choice_is_checked() {
 }
 
 #[test]
-fn older_models_have_either_tools_or_a_form_of_the_response() {
+fn older_models_accept_either_tools_or_a_response_format() {
     let form = |request: &mut TestRequest| {
         request.body["generationConfig"] =
             json!({"responseMimeType": "application/json", "responseJsonSchema": {"type": "object"}});

@@ -45,14 +45,14 @@ pub(super) fn arguments(schema: &mut Value, is_whole: bool) {
     }
     let is_composed =
         ["allOf", "anyOf", "oneOf", "$ref", "if", "not"].iter().any(|key| fields.contains_key(*key));
-    let is_silent = !["additionalProperties", "unevaluatedProperties", "patternProperties"]
+    let others_unspecified = !["additionalProperties", "unevaluatedProperties", "patternProperties"]
         .iter()
         .any(|key| fields.contains_key(*key));
     let is_object = fields.get("type").is_some_and(|kind| kind == "object");
-    if is_object && !fields.contains_key("properties") && is_silent && !is_composed && is_whole {
+    if is_object && !fields.contains_key("properties") && others_unspecified && !is_composed && is_whole {
         fields.insert("properties".to_owned(), Map::new().into());
     }
-    if fields.contains_key("properties") && is_silent && !is_composed && is_whole {
+    if fields.contains_key("properties") && others_unspecified && !is_composed && is_whole {
         fields.insert("additionalProperties".to_owned(), false.into());
     }
     let branches_are_whole = is_whole && !fields.contains_key("properties");

@@ -111,7 +111,7 @@ struct Inner {
     refusing: CancellationToken,
     /// Ends all streams.
     ended: CancellationToken,
-    /// Ends the tasks, which no client can reach any more.
+    /// Ends the tasks, which no client can reach after the shutdown.
     _tasks_end: DropGuard,
 }
 
@@ -178,7 +178,7 @@ impl HttpService {
         // All permits are available when all responses have been sent.
         let finished = async {
             let _ = inner.requests.acquire_many(all).await;
-            // Tasks have no request any more, but they are running calls too.
+            // The requests of tasks have ended, but tasks are running calls too.
             inner.shared.running_calls.close();
             inner.shared.running_calls.wait().await;
         };
@@ -225,7 +225,7 @@ impl Inner {
             // A stream of changes, or the end of a session: neither has a body, and sessions are counted.
             return self.sdk.handle(request.map(|_| Full::<Bytes>::default())).await;
         }
-        // The SDK rejects a request whose header names another method than its body.
+        // The SDK rejects a request whose header does not name the method of its body.
         let listens = header_is(request.headers(), "mcp-method", "subscriptions/listen");
         let limit = if listens { &self.listeners } else { &self.requests };
         let Ok(permit) = limit.clone().try_acquire_owned() else {

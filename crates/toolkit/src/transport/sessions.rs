@@ -1,5 +1,5 @@
-//! Sessions, for clients that use a revision before 2026-07-28. Raw responses are inserted before the SDK stores messages
-//! for reconnecting clients.
+//! Sessions, for clients that use a revision before 2026-07-28. Raw responses are inserted before the SDK
+//! stores messages for reconnecting clients.
 
 use std::sync::Arc;
 use std::time::Duration;

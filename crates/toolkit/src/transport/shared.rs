@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(super) closing: CancellationToken,
     /// Cancels running calls.
     pub(super) abandoned: CancellationToken,
-    /// Forward the changes of toolboxes; aborted on drop.
+    /// The tasks that forward the changes of toolboxes. They are aborted on drop.
     _forwarding: JoinSet<()>,
 }
 

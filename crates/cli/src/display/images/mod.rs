@@ -1,7 +1,7 @@
 //! Images of results: drawn on terminals that support it, otherwise saved to a file.
 //!
-//! The terminal receives only the escape sequences of its protocol, with the image in base64 or as sixels that are made
-//! here. So bytes from a server never reach it as they are.
+//! The terminal receives only the escape sequences of its protocol, with the image in base64 or as sixels
+//! that are made here. The bytes that a server sent are never written to it unchanged.
 
 mod inline;
 #[cfg(feature = "sixel")]
@@ -108,8 +108,8 @@ fn protocol(variable: impl Fn(&str) -> Option<String>) -> Option<Protocol> {
 }
 
 impl Image {
-    /// Returns the text that draws the image with the cursor in the first column, at most as large as the terminal.
-    /// `None` if the protocol cannot draw it.
+    /// Returns the text that draws the image with the cursor in the first column, at most as large as the
+    /// terminal. `None` if the protocol cannot draw it.
     pub(crate) fn draw(&self, protocol: Protocol, terminal: Size) -> Option<String> {
         let (width, height) = self.size?;
         if u64::from(width) * u64::from(height) > MAX_PIXELS {

@@ -36,8 +36,8 @@ impl Table {
         }
     }
 
-    /// Lays out the rows that start at `frozen` or later; the source before it stays as it was displayed. The last
-    /// row can still grow, so its lines do not count as final.
+    /// Lays out the rows that start at `frozen` or later; the source before it stays as it was displayed. The
+    /// last row can still grow, so its lines do not count as final.
     pub(super) fn lines(&self, frozen: usize, margin: &Margin, room: usize) -> Vec<Line> {
         let count = self.alignments.len();
         if count * (MIN_COLUMN_WIDTH + max_columns(GAP)) > room + max_columns(GAP) {

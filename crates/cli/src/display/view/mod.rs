@@ -39,8 +39,8 @@ impl View {
         }
     }
 
-    /// Allows a query to the terminal whether it supports images. It is sent before the first image, and only if nothing
-    /// else determines this.
+    /// Allows a query to the terminal whether it supports images. It is sent before the first image, and only
+    /// if nothing else determines this.
     pub(crate) fn allow_image_query(&mut self) {
         if let View::Terminal(view) = self {
             view.can_query = images::is_query_safe();

@@ -28,7 +28,8 @@ pub(super) struct State {
     /// The tools as they were listed last.
     listed: Arc<Listed>,
     pub(super) used_at: Instant,
-    /// Whether the connection was closed because it was not used for a long time, such as that of a run that waits for approval.
+    /// Whether the connection was closed because it was not used for a long time, such as that of a run that
+    /// waits for approval.
     pub(super) is_dormant: bool,
 }
 
@@ -39,7 +40,7 @@ struct Listed {
     originals: BTreeMap<String, Option<String>>,
 }
 
-/// A connection to a server. It is closed when nothing uses it any more.
+/// A connection to a server. It is closed when nothing uses it.
 pub(super) struct Connection(Option<Arc<Hub>>);
 
 impl Connection {

@@ -54,8 +54,8 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     client.finish(Family::Anthropic, body)
 }
 
-/// Whether a message is not sent as the client wrote it. The provider would treat `mcp_tool_use` blocks as calls of its own
-/// MCP servers, and it rejects thinking without a signature, which other models produce.
+/// Whether a message is not sent as the client wrote it. The provider would treat `mcp_tool_use` blocks as
+/// calls of its own MCP servers, and it rejects thinking without a signature, which other models produce.
 fn is_rewritten(message: &Value) -> bool {
     // The response of a model may be empty, but the API rejects such a message in a history.
     let is_empty = |content: &Value| content.as_array().is_some_and(Vec::is_empty) || *content == "";
@@ -89,8 +89,8 @@ fn read_message(conversation: &mut ConversationReader, path: &str, message: Valu
     Ok(())
 }
 
-/// Reads an assistant message. Calls of servers' tools and their results become separate messages. They are only history:
-/// nothing in a request makes them run again.
+/// Reads an assistant message. Calls of servers' tools and their results become separate messages. They are
+/// only history: nothing in a request makes them run again.
 fn read_assistant_message(
     conversation: &mut ConversationReader,
     path: &str,

@@ -123,8 +123,8 @@ impl MessageWriter {
         events
     }
 
-    /// Adds a call and its result as two blocks. Each is complete in its first event, because most clients do not append
-    /// deltas to these blocks.
+    /// Adds a call and its result as two blocks. Each is complete in its first event, because most clients do
+    /// not append deltas to these blocks.
     fn server_call(&mut self, call: &ServerCall) -> Vec<StreamEvent> {
         let mut events: Vec<StreamEvent> = self.close().into_iter().collect();
         let random = self.head.id.strip_prefix("msg_").unwrap_or(&self.head.id);

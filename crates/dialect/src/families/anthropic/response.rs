@@ -1,4 +1,5 @@
-//! Reads Messages responses and streams. Streamed blocks are assembled into the format of a complete response.
+//! Reads Messages responses and streams. Streamed blocks are assembled into the format of a complete
+//! response.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Reads Converse responses and streams. Streamed blocks are assembled into the format of a complete response.
+//! Reads Converse responses and streams. Streamed blocks are assembled into the format of a complete
+//! response.
 
 use std::collections::BTreeMap;
 

@@ -74,8 +74,8 @@ fn read_generation(body: &mut RequestFields, generation: &mut Generation) -> Rea
     Ok(())
 }
 
-/// Whether a message has reasoning, which is not part of OpenAI's API. Most providers reject it, so the message is converted
-/// for the provider instead of sent unchanged.
+/// Whether a message has reasoning, which is not part of OpenAI's API. Most providers reject it, so the
+/// message is converted for the provider instead of sent unchanged.
 fn has_reasoning(message: &Value) -> bool {
     ["reasoning_content", "reasoning", "reasoning_details"].iter().any(|key| message.get(key).is_some())
 }

@@ -1,4 +1,5 @@
-//! The deprecated `functions` of Chat Completions, as tools: they have no ids, and a message has one call at most.
+//! The deprecated `functions` of Chat Completions, as tools: they have no ids, and a message has one call at
+//! most.
 
 use std::collections::BTreeSet;
 

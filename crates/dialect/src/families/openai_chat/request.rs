@@ -26,8 +26,8 @@ pub(super) fn user_limits(dialect: Dialect, options: &RequestOptions) -> Content
     ContentLimits { file_types, max_file_bytes: 20_000_000, ..limits }
 }
 
-/// The APIs of this family have most parameters in common. A server that does not know one rejects the request or
-/// ignores it, so what an API does not document is not sent.
+/// The APIs of this family have most parameters in common. A server that does not know one rejects the
+/// request or ignores it, so what an API does not document is not sent.
 pub(super) fn generation(dialect: Dialect) -> GenerationFormat {
     const ALL: &[Effort] = &Effort::ALL;
     const LOW_TO_HIGH: &[Effort] = &[Effort::Low, Effort::Medium, Effort::High];

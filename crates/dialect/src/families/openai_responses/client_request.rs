@@ -95,7 +95,8 @@ fn is_of_assistant(item: &Value) -> bool {
     }
 }
 
-/// Returns a message in the format of an output item: clients may leave out the type and write the content as a string.
+/// Returns a message in the format of an output item: clients may leave out the type and write the content as
+/// a string.
 fn as_output_item(mut item: Value) -> Value {
     if let Some(fields) = item.as_object_mut() {
         fields.entry("type").or_insert_with(|| json!("message"));

@@ -13,8 +13,8 @@ use crate::client::{
 use crate::native_tools::{NativeTool, without_namespace};
 use crate::request::SetFields;
 
-/// A response that is being written. At most one item is open, the last one, because clients do not support interleaved
-/// items.
+/// A response that is being written. At most one item is open, the last one, because clients do not support
+/// interleaved items.
 #[derive(Debug)]
 pub(super) struct ItemWriter {
     head: ResponseHead,

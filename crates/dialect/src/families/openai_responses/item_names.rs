@@ -38,7 +38,8 @@ pub(super) const CUSTOM: CallForm = CallForm {
 };
 
 impl OpenItem {
-    /// Returns the type of the part, the key of its text, and the names of the events for a fragment and for the end.
+    /// Returns the type of the part, the key of its text, and the names of the events for a fragment and for
+    /// the end.
     pub(super) const fn names(self) -> (&'static str, &'static str, &'static str, &'static str) {
         match self {
             OpenItem::Text => {

@@ -65,7 +65,7 @@ pub(crate) struct LoweredRoot<'a> {
     /// Plans by the index in [`Plan::Shared`].
     pub(crate) shared: Vec<Plan>,
     pub(crate) size: SchemaSize,
-    /// Some schemas are at another place than in the original.
+    /// Some schemas are not at their original place.
     pub(crate) moved: bool,
 }
 

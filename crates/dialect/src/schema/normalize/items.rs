@@ -83,7 +83,7 @@ impl<'a> Context<'a, '_> {
         }
         edit.put("items", EMPTY);
         if self.unevaluated_items > 0 {
-            let detail = "added items: {}, which this API requires; unevaluatedItems has no effect any more";
+            let detail = "added items: {}, which this API requires; unevaluatedItems no longer has an effect";
             return self.record(place, "unevaluatedItems", Effect::Widened, detail);
         }
         let detail = "added items: {}, which this API requires";

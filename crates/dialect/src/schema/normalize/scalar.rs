@@ -154,7 +154,7 @@ impl<'a> Context<'a, '_> {
                 TypeName::Known(name) if is_text(value, name) => return,
                 TypeName::Known(name) => (Some(Node::Text(name)), Effect::Rewritten),
                 TypeName::Any => (None, Effect::Rewritten),
-                // Strictly, an unknown type allows no value; no author means that.
+                // Strictly, an unknown type allows no value, but this is never intended.
                 TypeName::Unknown => (None, Effect::Widened),
             },
         };

@@ -66,8 +66,8 @@ impl<'a> HttpRequest<'a> {
 }
 
 impl HttpClient {
-    /// Creates a client with the configured headers. With `allowed_hosts`, the URL comes from an untrusted source. The error is
-    /// a reason why the configuration is invalid.
+    /// Creates a client with the configured headers. With `allowed_hosts`, the URL comes from an untrusted
+    /// source. The error is a reason why the configuration is invalid.
     pub(crate) fn new(
         url: &Url,
         configured: &[(String, Secret)],
@@ -126,7 +126,7 @@ impl HttpClient {
 
     /// Reads the beginning of a body for an error message, for a limited time.
     async fn body_excerpt(&self, response: Response) -> String {
-        const ENOUGH_BYTES: usize = 1024;
+        const EXCERPT_BYTES: usize = 1024;
         const TIMEOUT: Duration = Duration::from_secs(2);
         let response = match uncompressed(response) {
             Ok(response) => response,
@@ -137,7 +137,7 @@ impl HttpClient {
         let reading = async {
             while let Some(Ok(chunk)) = chunks.next().await {
                 body.extend_from_slice(&chunk);
-                if body.len() > ENOUGH_BYTES {
+                if body.len() > EXCERPT_BYTES {
                     break;
                 }
             }
@@ -362,7 +362,8 @@ fn redirect_target(response: &Response) -> Option<Url> {
     response.url().join(location.to_str().ok()?).ok()
 }
 
-/// Returns the reason why a request got no response. `url` is that of the request if a proxy may have been used.
+/// Returns the reason why a request got no response. `url` is that of the request if a proxy may have been
+/// used.
 fn send_failure(error: &reqwest::Error, url: Option<&Url>) -> TransportFailure {
     if error.is_redirect() {
         return TransportFailure::RedirectLoop;

@@ -22,8 +22,8 @@ pub(super) const OUTPUT_DRAIN_TIME: Duration = Duration::from_millis(500);
 /// The receivers of what a process writes to stdout.
 pub(super) struct ServerOutput {
     pub(super) incoming: mpsc::Sender<ServerJsonRpcMessage>,
-    /// Notified when the process sends a request after the session has ended. It may wait for the response for a
-    /// minute, although its input has ended.
+    /// Notified when the process sends a request after the session has ended. It may wait for the response
+    /// for a minute, although its input has ended.
     pub(super) awaits_response_after_close: Arc<Notify>,
     /// The program of the server, which a guard starts.
     pub(super) program: PathBuf,

@@ -83,7 +83,8 @@ fn misbehave_at_startup(arguments: &Arguments) -> io::Result<()> {
 /// Returns when this thread has used `time` of processor time, which takes longer on a busy machine.
 fn burn_processor(time: Duration) {
     let start = Instant::now();
-    // The first number is the time on a core, in nanoseconds. Systems without the file use the time of the clock.
+    // The first number is the time on a core, in nanoseconds. Systems without the file use the time of the
+    // clock.
     let used = || {
         let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
         Some(Duration::from_nanos(statistics.split_once(' ')?.0.parse().ok()?))

@@ -171,7 +171,8 @@ fn check_result(flavour: &ChatFlavour, path: &str, message: &Value) -> Result<()
     let id = text(message, "tool_call_id").ok_or_else(|| flavour.missing(&id_path))?;
     check_id(flavour, &id_path, id)?;
     let parts: &[&str] = match flavour.api {
-        // The SDKs of these APIs allow other parts, or it is not known whether the API rejects them, so all are accepted.
+        // The SDKs of these APIs allow other parts, or it is not known whether the API rejects them, so all
+        // are accepted.
         Api::Dial | Api::LlamaCpp | Api::Groq | Api::Mistral | Api::Vllm | Api::Xai => {
             &["text", "image_url", "input_audio", "file", "document_url", "reference"]
         }

@@ -1,7 +1,7 @@
 //! The format of the response that a Chat Completions request requires.
 //!
-//! Rules in `docs/providers.md`: `openai-chat/response-format`, `groq/response-format`, `deepseek/response-format`,
-//! `vllm/response-format`, `llama-cpp/response-format`.
+//! Rules in `docs/providers.md`: `openai-chat/response-format`, `groq/response-format`,
+//! `deepseek/response-format`, `vllm/response-format`, `llama-cpp/response-format`.
 
 use serde_json::Value;
 

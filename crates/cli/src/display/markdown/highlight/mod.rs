@@ -1,7 +1,7 @@
 //! Colours of code: splits its lines into tokens, by a table of languages.
 //!
-//! The tokens of a line are its whole text, in order. Only what has a meaning for the reader is found: comments,
-//! strings, numbers, keywords, types and keys. Invalid code has tokens like valid code.
+//! The tokens of a line are its whole text, in order. Only what has a meaning for the reader is found:
+//! comments, strings, numbers, keywords, types and keys. Invalid code has tokens like valid code.
 
 mod languages;
 #[cfg(test)]
@@ -103,8 +103,8 @@ impl Open {
 }
 
 impl Highlighter {
-    /// Returns a highlighter for the info string of a fence, such as `rust,ignore`, or `None` if the language is
-    /// not known.
+    /// Returns a highlighter for the info string of a fence, such as `rust,ignore`, or `None` if the language
+    /// is not known.
     pub(super) fn new(info: &str) -> Option<Highlighter> {
         let name = info.trim_start_matches(['{', '.', ' ']);
         let name = name.split([' ', '\t', ',', '{', '}', ':']).next()?.to_lowercase();
