@@ -16,8 +16,11 @@ use corpus::{Captured, Question};
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use serde_json::json;
-use toolwire_agent::{AgentSettings, Run, Step, ToolIndex, VectorIndex, estimate_tokens};
-use toolwire_contract::{Embedder, ModelLimits, TextPurpose};
+use toolwire_agent::AgentSettings;
+use toolwire_agent::run::{Run, Step};
+use toolwire_agent::search::{ToolIndex, VectorIndex};
+use toolwire_contract::model::{Embedder, ModelLimits, TextPurpose};
+use toolwire_contract::text::estimate_tokens;
 use toolwire_llm::Endpoint;
 use toolwire_store::CachedEmbedder;
 

@@ -13,11 +13,13 @@ use futures::stream::{self, BoxStream, StreamExt};
 use serde_json::{Map, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use toolwire_agent::{Agent, AgentBuilder, AgentSettings, Ending, Functions, Run, Step};
-use toolwire_contract::{
-    Block, Conversations, Message, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse,
-    NewConversation, Role, StopReason, Tool, ToolCall, ToolResult, Usage,
+use toolwire_agent::run::{Run, Step};
+use toolwire_agent::{Agent, AgentBuilder, AgentSettings, Ending, Functions};
+use toolwire_contract::conversations::{Conversations, NewConversation};
+use toolwire_contract::model::{
+    Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse, StopReason, Usage,
 };
+use toolwire_contract::{Block, Message, Role, Tool, ToolCall, ToolResult};
 use toolwire_store::{Sqlite, SqliteOptions};
 
 /// The number of steps for one user message.

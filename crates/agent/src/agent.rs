@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use toolwire_contract::{
-    ConversationId, Conversations, Embedder, Generation, Message, Model, OutputFormat, StoreError, Tool,
-    ToolChoice, Toolbox,
-};
+use toolwire_contract::conversations::{ConversationId, Conversations, StoreError};
+use toolwire_contract::model::{Embedder, Generation, Model, OutputFormat, ToolChoice};
+use toolwire_contract::toolbox::Toolbox;
+use toolwire_contract::{Message, Tool};
 
 use crate::approval::{ApprovalPolicy, Approver};
 use crate::combined::CombinedToolbox;

@@ -15,7 +15,7 @@ use toolwire_contract::{Glob, Tool, ToolCall};
 /// decides.
 ///
 /// ```
-/// use toolwire_agent::ApprovalPolicy;
+/// use toolwire_agent::approval::ApprovalPolicy;
 ///
 /// let policy = ApprovalPolicy::default().allow("git_*").ask("git_push").deny("*_delete");
 /// ```
@@ -133,7 +133,7 @@ impl ApprovalPolicy {
     /// An unknown tool (`None`) is allowed by [`DefaultRule::ByAnnotation`]: its call fails with a result
     /// that suggests similar tools to the model. If its server becomes available in the meantime, the tool is
     /// checked again immediately before the call
-    /// ([`CallOptions::permission`](toolwire_contract::CallOptions::permission)).
+    /// ([`CallOptions::permission`](toolwire_contract::toolbox::CallOptions::permission)).
     pub fn verdict(&self, name: &str, tool: Option<&Tool>) -> Verdict {
         let find = |patterns: &[String]| {
             patterns.iter().find(|pattern| Glob::new(pattern.as_str()).matches(name)).cloned()

@@ -7,7 +7,8 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{self, BoxStream, StreamExt};
 use serde_json::Value;
-use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, ToolServer, Toolbox};
+use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
 
 /// Several toolboxes combined into one, in their order.
 ///

@@ -11,7 +11,8 @@ mod compaction;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use toolwire_contract::{Message, estimate_tokens};
+use toolwire_contract::Message;
+use toolwire_contract::text::estimate_tokens;
 
 use crate::event::ContextReduction;
 use crate::settings::AgentSettings;

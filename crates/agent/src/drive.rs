@@ -12,7 +12,8 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use toolwire_contract::{Message, ModelError, ModelEvent, ModelRequest};
+use toolwire_contract::Message;
+use toolwire_contract::model::{ModelError, ModelEvent, ModelRequest};
 
 use crate::agent::{AgentInner, Unattended};
 use crate::approval::Decision;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
-use toolwire_contract::{Embedder, ModelError, TextPurpose, WaitPhase, truncate};
+use toolwire_contract::model::{Embedder, ModelError, TextPurpose, WaitPhase};
+use toolwire_contract::text::truncate;
 
 use crate::event::EmbeddingFailure;
 use crate::run::Catalog;

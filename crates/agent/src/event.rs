@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use toolwire_contract::{
-    Citation, Content, ConversationId, Message, ModelError, Progress, ResponseDetails, ToolResult, Usage,
-};
+use toolwire_contract::conversations::ConversationId;
+use toolwire_contract::model::{Citation, ModelError, ResponseDetails, Usage};
+use toolwire_contract::toolbox::Progress;
+use toolwire_contract::{Content, Message, ToolResult};
 
 use crate::approval::PendingCall;
 use crate::outcome::{Ending, RunOutcome};
@@ -54,7 +55,7 @@ pub enum AgentEvent {
     /// The usage of one response, if the provider reports it, and of all responses to this user message.
     Usage { step: Option<Usage>, total: Usage, context: ContextUse },
     /// A complete message was added. Results are added as they arrive, so one step can add several messages;
-    /// [`normalize`](crate::normalize) combines them.
+    /// [`normalize`](crate::run::normalize) combines them.
     MessageAdded(Arc<Message>),
     /// All messages added so far are stored.
     Saved { conversation: ConversationId, position: u64 },

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
-use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox, json_kind};
+use toolwire_contract::text::json_kind;
+use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
 
 type Function = Box<dyn Fn(Map<String, Value>) -> BoxFuture<'static, ToolResult> + Send + Sync>;
 

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolwire_contract::{ModelError, StopReason, StoreError, ToolCall, Usage};
+use toolwire_contract::ToolCall;
+use toolwire_contract::conversations::StoreError;
+use toolwire_contract::model::{ModelError, StopReason, Usage};
 
 use crate::approval::PendingCall;
 
@@ -37,10 +39,10 @@ pub enum Ending {
     Stopped(RunLimit),
     /// The run was cancelled.
     Cancelled,
-    /// These calls need approval; see [`Run::decide`](crate::Run::decide).
+    /// These calls need approval; see [`Run::decide`](crate::run::Run::decide).
     NeedsApproval(Vec<PendingCall>),
     /// The caller must run these calls, given with their ids; see
-    /// [`Run::tools_returned`](crate::Run::tools_returned).
+    /// [`Run::tools_returned`](crate::run::Run::tools_returned).
     NeedsResults(Vec<(String, ToolCall)>),
     Failed(RunFailure),
 }

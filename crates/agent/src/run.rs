@@ -29,10 +29,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use toolwire_contract::{
-    Block, Content, ConversationId, Message, MissingServer, ModelLimits, ModelRequest, ModelResponse, Role,
-    StopReason, Tool, ToolCall, ToolResult, Usage,
-};
+use toolwire_contract::conversations::ConversationId;
+use toolwire_contract::model::{ModelLimits, ModelRequest, ModelResponse, StopReason, Usage};
+use toolwire_contract::toolbox::MissingServer;
+use toolwire_contract::{Block, Content, Message, Role, Tool, ToolCall, ToolResult};
 
 use crate::approval::{Decision, PendingCall};
 use crate::context_window::ContextWindow;

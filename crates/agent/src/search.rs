@@ -14,8 +14,10 @@ mod vectors;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use toolwire_contract::{Tool, ToolServer};
+use toolwire_contract::Tool;
+use toolwire_contract::toolbox::ToolServer;
 
+pub use crate::event::EmbeddingFailure;
 use actions::{ActionWeights, Actions};
 use document::{FIELD_COUNT, FIELDS, fields};
 pub(crate) use document::{embedding_texts, first_sentence};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use toolwire_contract::{
-    Generation, ModelLimits, OutputFormat, Tool, ToolChoice, VerbatimRequest, json_kind,
-};
+use toolwire_contract::Tool;
+use toolwire_contract::model::{Generation, ModelLimits, OutputFormat, ToolChoice, VerbatimRequest};
+use toolwire_contract::text::json_kind;
 use toolwire_validation::Validator;
 
 use crate::agent::BuildError;

@@ -6,10 +6,9 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use toolwire_contract::{
-    Block, Content, Message, Model, ModelError, ModelEvent, ModelRequest, ModelResponse, ResourceBody, Role,
-    Usage, estimate_tokens, truncate,
-};
+use toolwire_contract::model::{Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Usage};
+use toolwire_contract::text::{estimate_tokens, truncate};
+use toolwire_contract::{Block, Content, Message, ResourceBody, Role};
 
 use crate::context_window::shorten_result;
 use crate::run::text_of;

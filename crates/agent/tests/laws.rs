@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::json;
-use toolwire_agent::{AgentSettings, ApprovalPolicy, Decision, Run, Step, normalize};
-use toolwire_contract::{
-    Block, Content, Message, ModelError, ModelLimits, ModelResponse, OutputFormat, Role, StopReason, Tool,
-    ToolCall, ToolResult, UnusableCall, Usage,
+use toolwire_agent::AgentSettings;
+use toolwire_agent::approval::{ApprovalPolicy, Decision};
+use toolwire_agent::run::{Run, Step, normalize};
+use toolwire_contract::model::{
+    ModelError, ModelLimits, ModelResponse, OutputFormat, StopReason, UnusableCall, Usage,
 };
+use toolwire_contract::{Block, Content, Message, Role, Tool, ToolCall, ToolResult};
 use toolwire_testkit::check_messages;
 
 /// A random event, which may be one that the run does not expect.

@@ -11,8 +11,12 @@ mod corpus;
 use std::sync::Arc;
 
 use serde_json::json;
-use toolwire_agent::{AgentSettings, Run, Step, ToolIndex, estimate_tokens};
-use toolwire_contract::{ModelLimits, Tool};
+use toolwire_agent::AgentSettings;
+use toolwire_agent::run::{Run, Step};
+use toolwire_agent::search::ToolIndex;
+use toolwire_contract::Tool;
+use toolwire_contract::model::ModelLimits;
+use toolwire_contract::text::estimate_tokens;
 
 /// The figures are in `docs/benchmarks.md`; these limits are lower, so that a small change passes.
 #[test]

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_agent::{Agent, ApprovalPolicy, Ending, FinishedRun, Functions};
+use toolwire_agent::approval::ApprovalPolicy;
+use toolwire_agent::{Agent, Ending, FinishedRun, Functions};
 use toolwire_contract::Tool;
 use toolwire_llm::{Endpoint, EndpointConfig};
 use toolwire_testkit::provider::{

@@ -11,7 +11,8 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::error::Category;
 use serde_json::{Map, Value};
-use toolwire_dialect::{ArgumentError, Dialect, Options, Repair, Toolset, Violation};
+use toolwire_dialect::arguments::{ArgumentError, Repair, Violation};
+use toolwire_dialect::{Dialect, Options, Toolset};
 
 use crate::command_error::CommandError;
 use crate::convert::accepted_forms;

@@ -14,8 +14,11 @@ use std::sync::Arc;
 use clap::Args;
 use futures::StreamExt;
 use tokio::time::interval;
-use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, Run, RunLimit};
-use toolwire_contract::{Block, Content, ConversationId, Conversations, Message, Role, StopReason};
+use toolwire_agent::run::Run;
+use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, RunLimit};
+use toolwire_contract::conversations::{ConversationId, Conversations};
+use toolwire_contract::model::StopReason;
+use toolwire_contract::{Block, Content, Message, Role};
 use toolwire_hub::Hub;
 
 use crate::assembly;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolwire_agent::{Agent, AgentBuilder};
-use toolwire_contract::Model;
+use toolwire_contract::model::Model;
 use toolwire_hub::{Hub, ResultBudget};
 use toolwire_llm::{Demo, EndpointError, Models};
 use toolwire_store::CachedEmbedder;

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use toolwire_contract::{Block, Content, Model, ResourceBody, ResourceContents, format_size};
-use toolwire_dialect::media_type;
+use toolwire_contract::model::Model;
+use toolwire_contract::text::format_size;
+use toolwire_contract::{Block, Content, ResourceBody, ResourceContents};
+use toolwire_dialect::result::media_type;
 
 use crate::command_error::CommandError;
 use crate::source::describe_io_error;

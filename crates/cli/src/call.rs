@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
-use toolwire_contract::{
-    CallError, CallOptions, Content, Progress, ResourceBody, ToolResult, Toolbox, parse_duration,
-};
+use toolwire_contract::text::parse_duration;
+use toolwire_contract::toolbox::{CallError, CallOptions, Progress, Toolbox};
+use toolwire_contract::{Content, ResourceBody, ToolResult};
 use toolwire_hub::Hub;
 
 use crate::command_error::{CommandError, NOTE, print_stderr};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use toolwire_contract::Conversations;
+use toolwire_contract::conversations::Conversations;
 
 use crate::command_error::{CommandError, NOTE, print_stderr};
 use crate::display::markdown::DIMMED;

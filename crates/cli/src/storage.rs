@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use toolwire_contract::{Conversations, StoreError, parse_duration};
+use toolwire_contract::conversations::{Conversations, StoreError};
+use toolwire_contract::text::parse_duration;
 #[cfg(feature = "redis")]
 use toolwire_store::{Redis, RedisOptions};
 use toolwire_store::{Sqlite, SqliteOptions};

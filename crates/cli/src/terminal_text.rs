@@ -38,8 +38,8 @@ pub(crate) fn describe_reduction(reduction: &toolwire_agent::ContextReduction) -
 }
 
 /// Describes why the tool search has no embeddings, for a note.
-pub(crate) fn describe_embedding_failure(failure: &toolwire_agent::EmbeddingFailure) -> String {
-    use toolwire_agent::EmbeddingFailure;
+pub(crate) fn describe_embedding_failure(failure: &toolwire_agent::search::EmbeddingFailure) -> String {
+    use toolwire_agent::search::EmbeddingFailure;
     let reason = match failure {
         EmbeddingFailure::Pending { model } => format!("`{model}` is still embedding the tools"),
         EmbeddingFailure::Failed(error) => error.to_string(),

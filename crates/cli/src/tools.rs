@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use serde_json::{Value, json};
-use toolwire_contract::{Tool, Toolbox};
+use toolwire_contract::Tool;
+use toolwire_contract::toolbox::Toolbox;
 use toolwire_dialect::{Dialect, Options};
 use toolwire_hub::{Hub, ServerStatus};
 

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use toolwire_agent::{Agent, AgentEvent, ContextReduction, Functions, Run};
+use toolwire_agent::run::Run;
+use toolwire_agent::{Agent, AgentEvent, ContextReduction, Functions};
 use toolwire_contract::{Tool, ToolResult};
 use toolwire_llm::{Endpoint, EndpointConfig};
 use toolwire_store::InMemory;

@@ -5,11 +5,14 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolwire_agent::{Agent, ApprovalPolicy, Ending, Functions};
-use toolwire_contract::{Block, CallOptions, Content, Tool, ToolResult, Toolbox};
+use toolwire_agent::approval::ApprovalPolicy;
+use toolwire_agent::{Agent, Ending, Functions};
+use toolwire_contract::toolbox::{CallOptions, Toolbox};
+use toolwire_contract::{Block, Content, Tool, ToolResult};
 use toolwire_hub::{Config, Hub, HubOptions};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
-use toolwire_toolkit::{HttpOptions, Outcome, Server, serve_http, tool};
+use toolwire_toolkit::transport::{HttpOptions, serve_http};
+use toolwire_toolkit::{Outcome, Server, tool};
 
 /// Measure how loud a room is.
 #[tool(read_only)]

@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex};
 use assert_cmd::Command;
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
-use toolwire_agent::{Agent, AgentEvent, ApprovalPolicy, Functions};
-use toolwire_contract::{
-    CallOptions, Message, Model, ModelError, ModelRequest, ModelResponse, StopReason, Tool, ToolChoice,
-    ToolResult, Toolbox,
-};
+use toolwire_agent::approval::ApprovalPolicy;
+use toolwire_agent::{Agent, AgentEvent, Functions};
+use toolwire_contract::model::{Model, ModelError, ModelRequest, ModelResponse, StopReason, ToolChoice};
+use toolwire_contract::toolbox::{CallOptions, Toolbox};
+use toolwire_contract::{Message, Tool, ToolResult};
 use toolwire_dialect::{Dialect, Options, Status, Toolset};
 use toolwire_llm::{Endpoint, EndpointConfigs, collect};
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split};
-use toolwire_contract::Toolbox;
+use toolwire_contract::toolbox::Toolbox;
 use toolwire_hub::{Config, Hub, HubOptions};
-use toolwire_toolkit::{HttpOptions, Server, in_process, serve_http, tool};
+use toolwire_toolkit::transport::{HttpOptions, in_process, serve_http};
+use toolwire_toolkit::{Server, tool};
 
 /// Say hello.
 #[tool]
@@ -89,8 +90,10 @@ async fn a_hub_is_served_as_a_toolbox() {
     let second = Hub::connect(&config, HubOptions::default()).await;
     let names: Vec<String> = second.tools().iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(names, expected);
-    let product =
-        second.call("calculate", &arguments, toolwire_contract::CallOptions::default()).await.unwrap();
+    let product = second
+        .call("calculate", &arguments, toolwire_contract::toolbox::CallOptions::default())
+        .await
+        .unwrap();
     assert!(!product.is_error(), "{product:?}");
 
     second.close().await;

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::ValidationStamp;
 use crate::fields::{Fields, take_object, take_text};
 use crate::json::json_kind;
+use crate::toolbox::ValidationStamp;
 
 /// A tool call: the parameters of `tools/call`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

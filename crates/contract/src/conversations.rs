@@ -6,7 +6,10 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use crate::{Conversation, ConversationId, InvalidTranscript, Message, Role, Timestamp, Transcript, Usage};
+pub use crate::conversation::{Conversation, ConversationId, Entry, InvalidId, Parent, Timestamp};
+use crate::model::Usage;
+pub use crate::transcript::{InvalidTranscript, Transcript};
+use crate::{Message, Role};
 
 /// A store of conversations. It is append-only and safe with concurrent writers.
 ///

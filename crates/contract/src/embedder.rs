@@ -2,7 +2,7 @@
 
 use futures_core::future::BoxFuture;
 
-use crate::ModelError;
+use crate::model::ModelError;
 
 /// A model that turns texts into vectors. Texts with a similar meaning have vectors in a similar direction.
 pub trait Embedder: Send + Sync {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Parameters of a response, in addition to its length and temperature. Those that an API does not have are
-/// not sent; `toolwire_dialect::dropped_parameters` lists them.
+/// not sent; `toolwire_dialect::request::dropped_parameters` lists them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]

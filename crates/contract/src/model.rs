@@ -9,10 +9,14 @@ use futures_core::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    Citation, Content, Generation, Message, OutputFormat, ResponseDetails, Tool, Usage, VerbatimRequest,
-    format_size,
-};
+pub use crate::conversation::Usage;
+pub use crate::embedder::{Embedder, TextPurpose};
+pub use crate::generation::{Effort, FamilyFields, Generation};
+pub use crate::output_format::OutputFormat;
+pub use crate::response_details::{Citation, ResponseDetails};
+use crate::text::format_size;
+pub use crate::verbatim::VerbatimRequest;
+use crate::{Content, Message, Tool};
 
 /// A model that responds to a [`ModelRequest`].
 ///

@@ -2,6 +2,10 @@
 
 use std::borrow::Cow;
 
+pub use crate::duration::parse_duration;
+pub use crate::json::{MAX_NESTING_DEPTH, json_kind, nesting_depth, object_nesting_depth};
+pub use crate::tokens::estimate_tokens;
+
 /// The similarity above which a name is suggested, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.75;
 const MAX_SUGGESTIONS: usize = 3;
@@ -9,7 +13,7 @@ const MAX_SUGGESTIONS: usize = 3;
 /// Shortens `text` to at most `max_chars` characters. If text is removed, the last character is `…`.
 ///
 /// ```
-/// use toolwire_contract::truncate;
+/// use toolwire_contract::text::truncate;
 ///
 /// assert_eq!(truncate("weather", 7), "weather");
 /// assert_eq!(truncate("weather in Oslo", 8), "weather…");
@@ -35,7 +39,7 @@ pub fn format_size(bytes: usize) -> String {
 /// Returns up to three of the `candidates` that are similar to a mistyped `name`, the most similar first.
 ///
 /// ```
-/// use toolwire_contract::nearest_names;
+/// use toolwire_contract::text::nearest_names;
 ///
 /// assert_eq!(nearest_names("serch", ["fetch", "search", "delete"]), ["search"]);
 /// assert_eq!(nearest_names("create", ["documents_create", "weather"]), ["documents_create"]);

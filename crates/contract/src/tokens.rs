@@ -7,7 +7,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::{Block, Content, Message, ModelRequest, OutputFormat, ResourceBody, Tool, ToolResult};
+use crate::model::{ModelRequest, OutputFormat};
+use crate::{Block, Content, Message, ResourceBody, Tool, ToolResult};
 
 /// The tokens that providers add for each message, block and tool.
 const OVERHEAD_TOKENS: u64 = 4;

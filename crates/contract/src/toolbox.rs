@@ -8,7 +8,8 @@ use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use serde_json::Value;
 
-use crate::{Tool, ToolResult, ValidationStamp};
+pub use crate::validation_stamp::{SchemaFingerprint, ValidationStamp};
+use crate::{Tool, ToolResult};
 
 /// A set of tools that can be called, local or remote.
 pub trait Toolbox: Send + Sync {

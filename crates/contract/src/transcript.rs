@@ -15,8 +15,9 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::conversations::{Conversation, ConversationId, Entry, Parent, Timestamp};
 use crate::json::json_kind;
-use crate::{Conversation, ConversationId, Entry, Parent, Timestamp, Usage};
+use crate::model::Usage;
 
 const FORMAT: &str = "toolwire-conversation";
 const VERSION: u64 = 1;

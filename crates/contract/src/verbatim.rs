@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::{Message, ToolChoice};
+use crate::Message;
+use crate::model::ToolChoice;
 
 /// A request as a client sent it, in parts of its JSON text.
 ///
 /// An endpoint whose API has the same format sends these parts unchanged, so that fields that no type
 /// represents are kept, and prompt caches work. All other endpoints ignore them, because the fields of
-/// [`ModelRequest`](crate::ModelRequest) have the same content.
+/// [`ModelRequest`](crate::model::ModelRequest) have the same content.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VerbatimRequest {
     /// The key under which messages store data of the API's family, such as `toolwire/openai`.

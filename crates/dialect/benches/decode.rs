@@ -4,7 +4,8 @@ mod inputs;
 
 use divan::{Bencher, black_box};
 use serde_json::Value;
-use toolwire_dialect::{Decoded, Dialect, Options, Toolset};
+use toolwire_dialect::arguments::Decoded;
+use toolwire_dialect::{Dialect, Options, Toolset};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

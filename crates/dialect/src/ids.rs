@@ -8,7 +8,8 @@ use crate::{Dialect, Family};
 /// so calls and results match in every request of a conversation without a map.
 ///
 /// ```
-/// use toolwire_dialect::{Dialect, wire_id};
+/// use toolwire_dialect::Dialect;
+/// use toolwire_dialect::request::wire_id;
 ///
 /// assert_eq!(wire_id(Dialect::OpenAi, "functions.get:0"), "functions.get:0");
 /// assert_eq!(wire_id(Dialect::Mistral, "functions.get:0").len(), 9);

@@ -23,7 +23,7 @@ const MAX_NAME_LEN: usize = 64;
 /// Whether every dialect accepts `name` as a tool name, so that no conversion changes it.
 ///
 /// ```
-/// use toolwire_dialect::is_valid_tool_name;
+/// use toolwire_dialect::names::is_valid_tool_name;
 ///
 /// assert!(is_valid_tool_name("create_issue"));
 /// assert!(!is_valid_tool_name("issues/create") && !is_valid_tool_name("2fa") && !is_valid_tool_name(&"x".repeat(65)));
@@ -40,7 +40,7 @@ pub fn is_valid_tool_name(name: &str) -> bool {
 /// check for that.
 ///
 /// ```
-/// use toolwire_dialect::to_valid_tool_name;
+/// use toolwire_dialect::names::to_valid_tool_name;
 ///
 /// assert_eq!(to_valid_tool_name("create_issue", "github"), "create_issue");
 /// assert_eq!(to_valid_tool_name("issues/create", "github"), "issues_create_e2fc7141");
@@ -58,7 +58,7 @@ pub fn to_valid_tool_name(name: &str, server: &str) -> String {
 /// Use it for a valid name that another tool already has.
 ///
 /// ```
-/// use toolwire_dialect::{is_valid_tool_name, disambiguated_tool_name};
+/// use toolwire_dialect::{names::{is_valid_tool_name, disambiguated_tool_name}};
 ///
 /// let name = disambiguated_tool_name("search", "github", "search", 0);
 /// assert_eq!(name, "search_fe0dbb77");

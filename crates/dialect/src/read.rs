@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolwire_contract::{ModelEvent, ModelResponse, ResponseDetails, StopReason};
+use toolwire_contract::model::{ModelEvent, ModelResponse, ResponseDetails, StopReason};
 
 use crate::client::{ClientRequest, InvalidRequest};
 use crate::families::FamilyFormat;
 use crate::output::BoundOutput;
+use crate::response::ReceivedCall;
 use crate::response::{
     Assembly, CallDraft, Ending, JsonCursor, ParsedResponse, ResponseError, ResponseParts, ResponseReader,
     StopSequences,
 };
-use crate::{Dialect, Family, ReceivedCall, Toolset};
+use crate::{Dialect, Family, Toolset};
 
 /// Reads the calls in a complete response: the body, or only the assistant's message.
 ///
@@ -31,7 +32,8 @@ pub fn read_calls(dialect: Dialect, body: &Value) -> Result<Vec<ReceivedCall>, R
 ///
 /// ```
 /// use serde_json::json;
-/// use toolwire_dialect::{CallStream, Dialect};
+/// use toolwire_dialect::Dialect;
+/// use toolwire_dialect::response::CallStream;
 ///
 /// let mut stream = CallStream::new(Dialect::OpenAi);
 /// for event in [
@@ -45,7 +47,7 @@ pub fn read_calls(dialect: Dialect, body: &Value) -> Result<Vec<ReceivedCall>, R
 /// }
 /// let calls = stream.finish()?;
 /// assert_eq!(calls[0].arguments, json!("{\"q\":1}"));
-/// # Ok::<(), toolwire_dialect::ResponseError>(())
+/// # Ok::<(), toolwire_dialect::response::ResponseError>(())
 /// ```
 #[derive(Debug)]
 pub struct CallStream {
@@ -87,7 +89,7 @@ pub fn read_response(
 /// Reads a request of a client, as the gateway receives it. `None`: the gateway does not serve this API.
 ///
 /// Fields that have no type of their own are preserved for APIs of the same family, see
-/// [`Generation::family_fields`](toolwire_contract::Generation::family_fields).
+/// [`Generation::family_fields`](toolwire_contract::model::Generation::family_fields).
 pub fn read_client_request(family: Family, body: Value) -> Option<Result<ClientRequest, InvalidRequest>> {
     family.format().read_client_request.map(|read| read(body))
 }

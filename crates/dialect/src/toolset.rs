@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use bumpalo::Bump;
 use serde_json::{Map, Value};
-use toolwire_contract::{Tool, nearest_names};
+use toolwire_contract::Tool;
+use toolwire_contract::text::nearest_names;
 
 use crate::arguments::{ArgumentError, Codec, Decoded, Encoded};
 use crate::convert::{ConvertedTool, ReadError, convert_each};

@@ -11,12 +11,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use toolwire_contract::{Message, ModelRequest, Tool, ToolChoice, VerbatimRequest};
+use toolwire_contract::model::{ModelRequest, ToolChoice, VerbatimRequest};
+use toolwire_contract::{Message, Tool};
 
 use crate::output::has_native_output;
+use crate::request::{ApiSupport, RequestError, RequestOptions, wire_id};
 use crate::request::{Choice, PreparedRequest, Turn, find_foreign_content, require_final_results};
 use crate::write::{OUTPUT_LIMITS, history_reader, merge, merge_extra, write_request};
-use crate::{ApiSupport, Dialect, RequestError, RequestOptions, Toolset, wire_id};
+use crate::{Dialect, Toolset};
 use cache_marks::CacheMarks;
 
 /// Fields that APIs reject if there are no tools.

@@ -1,17 +1,19 @@
 //! Writes requests, calls and results.
 
 use serde_json::{Map, Value};
-use toolwire_contract::{Content, ModelRequest, Role, ToolResult, UnsupportedContent};
+use toolwire_contract::model::{ModelRequest, UnsupportedContent};
+use toolwire_contract::{Content, Role, ToolResult};
 
 use crate::families::ClientFields;
 use crate::output::BoundOutput;
+use crate::request::{ApiSupport, RequestError, RequestOptions};
 use crate::request::{
     HistoryReader, PreparedRequest, Turn, choose_tools, find_foreign_content, require_final_results,
 };
+use crate::response::ReceivedCall;
 use crate::result::{self, ContentLimits, ContentPart, ResultTurn};
-use crate::{
-    ApiSupport, CallOutcome, Dialect, ReceivedCall, RequestError, RequestOptions, ResultOptions, Toolset,
-};
+use crate::result::{CallOutcome, ResultOptions};
+use crate::{Dialect, Toolset};
 
 /// The keys of the output limit. A request has at most one of them.
 pub(crate) const OUTPUT_LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
@@ -114,8 +116,9 @@ fn user_limits(dialect: Dialect, options: &RequestOptions) -> ContentLimits {
 /// them: the highest one is sent instead.
 ///
 /// ```
-/// use toolwire_contract::ModelRequest;
-/// use toolwire_dialect::{ApiSupport, Dialect, dropped_parameters};
+/// use toolwire_contract::model::ModelRequest;
+/// use toolwire_dialect::Dialect;
+/// use toolwire_dialect::request::{ApiSupport, dropped_parameters};
 ///
 /// let mut request = ModelRequest::default();
 /// request.generation.seed = Some(7);
@@ -136,7 +139,7 @@ pub fn dropped_parameters(dialect: Dialect, api_support: ApiSupport, request: &M
 /// Writes an assistant turn with `calls`, as messages or items for a request.
 ///
 /// Within one provider, send the provider's own message back instead: it may contain reasoning and state that
-/// the provider needs. Ids are converted with [`wire_id`](crate::wire_id) here and in [`write_results`], so
+/// the provider needs. Ids are converted with [`wire_id`](crate::request::wire_id) here and in [`write_results`], so
 /// they match.
 pub fn write_calls(dialect: Dialect, calls: &[ReceivedCall]) -> Vec<Value> {
     if calls.is_empty() {
@@ -154,7 +157,9 @@ pub fn write_calls(dialect: Dialect, calls: &[ReceivedCall]) -> Vec<Value> {
 /// ```
 /// use serde_json::json;
 /// use toolwire_contract::ToolResult;
-/// use toolwire_dialect::{CallOutcome, Dialect, ResultOptions, read_calls, write_results};
+/// use toolwire_dialect::Dialect;
+/// use toolwire_dialect::result::{CallOutcome, ResultOptions, write_results};
+/// use toolwire_dialect::response::read_calls;
 ///
 /// let calls = read_calls(Dialect::Anthropic, &json!({"role": "assistant", "content": [
 ///     {"type": "tool_use", "id": "toolu_1", "name": "get", "input": {"q": 1}}]}))?;

@@ -4,10 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
-use toolwire_contract::SchemaFingerprint;
-use toolwire_dialect::{
-    ArgumentError, Decoded, Dialect, Effect, Encoded, Options, Status, Toolset, Violation,
-};
+use toolwire_contract::toolbox::SchemaFingerprint;
+use toolwire_dialect::arguments::{ArgumentError, Decoded, Encoded, Violation};
+use toolwire_dialect::{Dialect, Effect, Options, Status, Toolset};
 
 fn toolset(schema: &Value, dialect: Dialect, options: &Options) -> Toolset {
     let tool = json!({"name": "tool", "description": "d", "inputSchema": schema});

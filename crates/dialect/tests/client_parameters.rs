@@ -4,10 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
-use toolwire_dialect::{
-    ApiSupport, ClientRequest, Dialect, Family, Options, RequestOptions, Toolset, dropped_parameters,
-    read_client_request, write_request,
-};
+use toolwire_dialect::client::{ClientRequest, read_client_request};
+use toolwire_dialect::request::{ApiSupport, RequestOptions, dropped_parameters, write_request};
+use toolwire_dialect::{Dialect, Family, Options, Toolset};
 
 #[track_caller]
 fn read(family: Family, mut parameters: Value) -> ClientRequest {

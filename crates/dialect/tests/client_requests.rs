@@ -7,14 +7,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use toolwire_contract::{
-    Block, Content, Effort, FamilyFields, Generation, Message, ModelRequest, OutputFormat, Role, Tool,
-    ToolCall, ToolChoice, ToolResult,
-};
-use toolwire_dialect::{
-    ClientRequest, Dialect, Family, HostedApproval, Options, RequestError, RequestOptions, ToolFilter,
-    Toolset, read_client_request, write_request, write_request_text,
-};
+use toolwire_contract::model::{Effort, FamilyFields, Generation, ModelRequest, OutputFormat, ToolChoice};
+use toolwire_contract::{Block, Content, Message, Role, Tool, ToolCall, ToolResult};
+use toolwire_dialect::client::{ClientRequest, HostedApproval, ToolFilter, read_client_request};
+use toolwire_dialect::request::{RequestError, RequestOptions, write_request, write_request_text};
+use toolwire_dialect::{Dialect, Family, Options, Toolset};
 
 const SERVED: [(Dialect, Family); 3] = [
     (Dialect::OpenAi, Family::OpenAiChat),
@@ -242,7 +239,7 @@ proptest! {
 }
 
 #[track_caller]
-fn read(family: Family, body: Value) -> toolwire_dialect::ClientRequest {
+fn read(family: Family, body: Value) -> toolwire_dialect::client::ClientRequest {
     read_client_request(family, body).expect("a served API").unwrap()
 }
 
@@ -610,7 +607,7 @@ fn an_empty_message_of_the_user_is_a_turn() {
 
 #[test]
 fn a_tool_that_is_not_supported_is_an_unsupported_parameter() {
-    use toolwire_dialect::ClientError;
+    use toolwire_dialect::client::ClientError;
     let hi = json!([{"role": "user", "content": "hi"}]);
     for (family, sent) in [
         (Family::OpenAiResponses, json!({"model": "m", "input": "hi", "tools": [{"type": "file_search"}]})),

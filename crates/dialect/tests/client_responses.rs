@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use toolwire_contract::{
-    Block, Citation, Content, ModelEvent, ModelResponse, ResponseDetails, StopReason, Usage,
+use toolwire_contract::model::{Citation, ModelEvent, ModelResponse, ResponseDetails, StopReason, Usage};
+use toolwire_contract::{Block, Content};
+use toolwire_dialect::client::{
+    ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, StreamData, StreamEvent, ToolForm,
+    read_client_request,
 };
-use toolwire_dialect::{
-    ClientError, ClientEvent, Dialect, ErrorKind, Family, Options, ResponseHead, ResponseStream,
-    ResponseWriter, StreamData, StreamEvent, ToolForm, Toolset, read_client_request, read_response,
-};
+use toolwire_dialect::response::{ResponseStream, read_response};
+use toolwire_dialect::{Dialect, Family, Options, Toolset};
 
 const SERVED: [(Dialect, Family); 3] = [
     (Dialect::OpenAi, Family::OpenAiChat),
@@ -379,7 +380,8 @@ fn a_failed_response_has_a_code_of_openai() {
 
 #[test]
 fn errors_have_the_status_and_the_type_of_each_api() {
-    let invalid = toolwire_dialect::read_client_request(Family::OpenAiChat, json!({"model": "m"})).unwrap();
+    let invalid =
+        toolwire_dialect::client::read_client_request(Family::OpenAiChat, json!({"model": "m"})).unwrap();
     let error = ClientError::from(&invalid.unwrap_err());
     let body = error.body(Family::OpenAiChat, "req_1");
     assert_eq!(

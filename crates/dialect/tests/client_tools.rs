@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Message, ModelRequest, Role, Tool, ToolCall, ToolResult};
-use toolwire_dialect::{
-    ClientEvent, ClientRequest, Dialect, Family, Options, RequestOptions, ResponseHead, ResponseStream,
-    ResponseWriter, StreamData, ToolForm, Toolset, read_client_request, read_response, write_request,
-    write_request_text,
+use toolwire_contract::model::ModelRequest;
+use toolwire_contract::{Block, Message, Role, Tool, ToolCall, ToolResult};
+use toolwire_dialect::client::{
+    ClientEvent, ClientRequest, ResponseHead, ResponseWriter, StreamData, ToolForm, read_client_request,
 };
+use toolwire_dialect::request::{RequestOptions, write_request, write_request_text};
+use toolwire_dialect::response::{ResponseStream, read_response};
+use toolwire_dialect::{Dialect, Family, Options, Toolset};
 
 const PLAIN: Family = Family::OpenAiResponses;
 
@@ -395,7 +397,7 @@ fn tools_in_items_of_the_conversation_can_be_called() {
 
 #[test]
 fn a_choice_can_name_any_of_these_tools() {
-    use toolwire_contract::ToolChoice;
+    use toolwire_contract::model::ToolChoice;
     let tools = json!([{"type": "shell"}, namespace()]);
     for (choice, expected) in [
         (json!({"type": "shell"}), "shell"),

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
-use toolwire_dialect::{ArgumentError, Dialect, Options, Status, Toolset};
+use toolwire_dialect::arguments::ArgumentError;
+use toolwire_dialect::{Dialect, Options, Status, Toolset};
 
 fn toolset(schema: &Value, dialect: Dialect) -> Toolset {
     let tool = json!({"name": "tool", "description": "d", "inputSchema": schema});

@@ -6,14 +6,15 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{
-    Block, Content, Message, ModelEvent, ModelRequest, ModelResponse, OutputFormat, Role, StopReason, Tool,
-    ToolCall, ToolChoice,
+use toolwire_contract::model::{
+    ModelEvent, ModelRequest, ModelResponse, OutputFormat, StopReason, ToolChoice,
 };
-use toolwire_dialect::{
-    BoundOutput, Dialect, Options, OutputMethod, RequestError, RequestOptions, ResponseStream, Toolset,
-    separates_output, write_request,
+use toolwire_contract::{Block, Content, Message, Role, Tool, ToolCall};
+use toolwire_dialect::request::{
+    BoundOutput, OutputMethod, RequestError, RequestOptions, separates_output, write_request,
 };
+use toolwire_dialect::response::ResponseStream;
+use toolwire_dialect::{Dialect, Options, Toolset};
 
 fn weather() -> Value {
     json!({

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
-use toolwire_dialect::{ArgumentError, Decoded, Dialect, Options, RepairKind, Toolset, ViolationKind};
+use toolwire_dialect::arguments::{ArgumentError, Decoded, RepairKind, ViolationKind};
+use toolwire_dialect::{Dialect, Options, Toolset};
 
 fn decoded_in(dialect: Dialect, schema: &Value, sent: &Value) -> Result<Decoded, ArgumentError> {
     let tool = json!({"name": "tool", "description": "d", "inputSchema": schema});

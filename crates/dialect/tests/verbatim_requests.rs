@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{
-    Block, Message, ModelRequest, Role, Tool, ToolCall, ToolChoice, ToolResult, VerbatimRequest,
+use toolwire_contract::model::{ModelRequest, ToolChoice, VerbatimRequest};
+use toolwire_contract::{Block, Message, Role, Tool, ToolCall, ToolResult};
+use toolwire_dialect::client::{ClientEvent, ResponseHead, ResponseWriter, read_client_request};
+use toolwire_dialect::request::{
+    ApiSupport, RequestOptions, verbatim_request, write_request, write_request_text,
 };
-use toolwire_dialect::{
-    ApiSupport, ClientEvent, Dialect, Family, Options, RequestOptions, ResponseHead, ResponseWriter, Toolset,
-    custom_call_input, read_client_request, read_response, verbatim_request, write_request,
-    write_request_text,
-};
+use toolwire_dialect::response::{custom_call_input, read_response};
+use toolwire_dialect::{Dialect, Family, Options, Toolset};
 
 const CHAT: (Dialect, Family, &str) = (
     Dialect::OpenAi,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use toolwire_dialect::ErrorKind;
+use toolwire_dialect::client::ErrorKind;
 
 use crate::keys::Principal;
 use crate::response::Failure;

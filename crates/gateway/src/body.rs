@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::BodyExt as _;
 use tokio::time::{Duration, Instant, timeout_at};
-use toolwire_dialect::ErrorKind;
+use toolwire_dialect::client::ErrorKind;
 
 use crate::admission::BodyRoom;
 use crate::response::Failure;

@@ -7,8 +7,9 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use tokio::time::Instant;
-use toolwire_contract::{Model, ModelError};
-use toolwire_dialect::{ApiSupport, Dialect, Family};
+use toolwire_contract::model::{Model, ModelError};
+use toolwire_dialect::request::ApiSupport;
+use toolwire_dialect::{Dialect, Family};
 
 /// Finds models by the names that clients use.
 pub trait ModelCatalog: Send + Sync {

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use http::HeaderMap;
 use http::header::HeaderValue;
-use toolwire_agent::{Agent, AgentSettings, Run};
-use toolwire_contract::{Block, Content, Message, ModelRequest, Role, Tool, ToolChoice};
-use toolwire_dialect::{ClientRequest, ErrorKind, Family, ResponseWriter, ToolReference};
+use toolwire_agent::run::Run;
+use toolwire_agent::{Agent, AgentSettings};
+use toolwire_contract::model::{ModelRequest, ToolChoice};
+use toolwire_contract::{Block, Content, Message, Role, Tool};
+use toolwire_dialect::Family;
+use toolwire_dialect::client::{ClientRequest, ErrorKind, ResponseWriter, ToolReference};
 
 use crate::exchange::{Exchange, ExchangeContext};
 use crate::fixed_tools::FixedTools;

@@ -8,9 +8,13 @@ use std::sync::Arc;
 use futures::StreamExt;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
-use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, Run, RunLimit, RunStream};
-use toolwire_contract::{Message, Role, StopReason, Tool, ToolCall, ToolChoice, ToolResult, Usage};
-use toolwire_dialect::{ClientError, ClientEvent, ErrorKind, Family, ServerCall, custom_call_input};
+use toolwire_agent::run::Run;
+use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, RunLimit, RunStream};
+use toolwire_contract::model::{StopReason, ToolChoice, Usage};
+use toolwire_contract::{Message, Role, Tool, ToolCall, ToolResult};
+use toolwire_dialect::Family;
+use toolwire_dialect::client::{ClientError, ClientEvent, ErrorKind, ServerCall};
+use toolwire_dialect::response::custom_call_input;
 
 use crate::hidden_rounds::{HiddenRounds, ShownId};
 use crate::ids::random_id;

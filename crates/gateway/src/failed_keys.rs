@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use toolwire_dialect::ErrorKind;
+use toolwire_dialect::client::ErrorKind;
 
 use crate::admission::client_network;
 use crate::response::Failure;

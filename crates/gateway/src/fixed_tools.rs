@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
-use toolwire_contract::{
-    CallError, CallOptions, CallPermission, MissingServer, Tool, ToolResult, ToolServer, Toolbox,
+use toolwire_contract::toolbox::{
+    CallError, CallOptions, CallPermission, MissingServer, ToolServer, Toolbox,
 };
+use toolwire_contract::{Tool, ToolResult};
 
 /// The tools of a toolbox as they are listed now. What the client has decided about them, such as which calls need its
 /// approval, applies to these definitions: a tool that is added later is unknown, and a tool that changed is not called.

@@ -13,8 +13,10 @@ use http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::timeout_at;
-use toolwire_contract::ModelError;
-use toolwire_dialect::{ApiSupport, ClientError, ErrorKind, Family, runs_at_provider};
+use toolwire_contract::model::ModelError;
+use toolwire_dialect::Family;
+use toolwire_dialect::client::{ClientError, ErrorKind, runs_at_provider};
+use toolwire_dialect::request::ApiSupport;
 
 use crate::body_scan::BodyFacts;
 use crate::catalog::{ForwardedBody, ForwardedRequest, ServedModel, Upstream};

@@ -9,8 +9,9 @@ use futures::stream::{self, BoxStream, Stream};
 use memchr::{memchr2_iter, memmem, memrchr2_iter};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
-use toolwire_contract::ModelError;
-use toolwire_dialect::{ClientError, ErrorKind, Family};
+use toolwire_contract::model::ModelError;
+use toolwire_dialect::Family;
+use toolwire_dialect::client::{ClientError, ErrorKind};
 
 use crate::catalog::Upstream;
 use crate::response::{Interrupted, model_error};

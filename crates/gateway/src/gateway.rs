@@ -13,8 +13,9 @@ use http_body::Body;
 use serde_json::json;
 use tokio::time::{Duration, Instant};
 use toolwire_agent::{Agent, Unattended};
-use toolwire_contract::Toolbox;
-use toolwire_dialect::{ClientError, Dialect, ErrorKind};
+use toolwire_contract::toolbox::Toolbox;
+use toolwire_dialect::Dialect;
+use toolwire_dialect::client::{ClientError, ErrorKind};
 
 use crate::admission::Admission;
 use crate::body;

@@ -11,7 +11,8 @@ mod shown_part;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use toolwire_contract::{Block, Message, Role, ToolResult, VerbatimRequest};
+use toolwire_contract::model::VerbatimRequest;
+use toolwire_contract::{Block, Message, Role, ToolResult};
 
 use crate::keys::Principal;
 use crate::recent::{Recent, StateLimits};

@@ -7,9 +7,12 @@ use futures::future::join_all;
 use http::StatusCode;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
-use toolwire_agent::{ApprovalPolicy, CombinedToolbox};
-use toolwire_contract::{Tool, Toolbox};
-use toolwire_dialect::{ClientRequest, ErrorKind, Family, HostedApproval, HostedServer, ToolFilter};
+use toolwire_agent::CombinedToolbox;
+use toolwire_agent::approval::ApprovalPolicy;
+use toolwire_contract::Tool;
+use toolwire_contract::toolbox::Toolbox;
+use toolwire_dialect::Family;
+use toolwire_dialect::client::{ClientRequest, ErrorKind, HostedApproval, HostedServer, ToolFilter};
 
 use crate::gateway::{Caller, Inner};
 use crate::keys::Principal;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
-use toolwire_dialect::ErrorKind;
+use toolwire_dialect::client::ErrorKind;
 
 use crate::response::Failure;
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
-use toolwire_agent::Run;
-use toolwire_contract::estimate_tokens;
-use toolwire_dialect::{Family, runs_at_provider};
+use toolwire_agent::run::Run;
+use toolwire_contract::text::estimate_tokens;
+use toolwire_dialect::Family;
+use toolwire_dialect::client::runs_at_provider;
 
 use crate::forward::Body;
 use crate::gateway::Inner;

@@ -7,9 +7,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use toolwire_agent::{Agent, AgentSettings, Decision, Run};
+use toolwire_agent::approval::Decision;
+use toolwire_agent::run::Run;
+use toolwire_agent::{Agent, AgentSettings};
 use toolwire_contract::{Content, Message, ToolResult};
-use toolwire_dialect::{ApprovalResponse, ClientEvent, ClientRequest, ErrorKind};
+use toolwire_dialect::client::{ApprovalResponse, ClientEvent, ClientRequest, ErrorKind};
 
 use crate::hidden_rounds::ShownId;
 use crate::keys::Principal;

@@ -5,10 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
-use toolwire_dialect::{
-    ClientError, ClientRequest, ErrorKind, Family, HostedApproval, HostedServer, Problem, ResponseHead,
-    ToolFilter, ToolReference, dropped_parameters, read_client_request,
+use toolwire_dialect::Family;
+use toolwire_dialect::client::{
+    ClientError, ClientRequest, ErrorKind, HostedApproval, HostedServer, Problem, ResponseHead, ToolFilter,
+    ToolReference, read_client_request,
 };
+use toolwire_dialect::request::dropped_parameters;
 
 use crate::catalog::ServedModel;
 use crate::forward::Body;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use toolwire_contract::{Secret, Toolbox};
-use toolwire_dialect::HostedServer;
+use toolwire_contract::Secret;
+use toolwire_contract::toolbox::Toolbox;
+use toolwire_dialect::client::HostedServer;
 
 use crate::keys::Principal;
 use crate::response::Failure;

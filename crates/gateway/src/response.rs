@@ -12,8 +12,9 @@ use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use serde_json::Value;
 use toolwire_agent::{RunError, RunFailure};
-use toolwire_contract::ModelError;
-use toolwire_dialect::{ClientError, ErrorKind, Family};
+use toolwire_contract::model::ModelError;
+use toolwire_dialect::Family;
+use toolwire_dialect::client::{ClientError, ErrorKind};
 
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 

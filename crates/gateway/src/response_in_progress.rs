@@ -9,7 +9,8 @@ use http::header::HeaderValue;
 use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::{Duration, Instant, Interval, interval_at, timeout, timeout_at};
-use toolwire_dialect::{ClientError, ClientEvent, Family, ResponseWriter, StreamEvent};
+use toolwire_dialect::Family;
+use toolwire_dialect::client::{ClientError, ClientEvent, ResponseWriter, StreamEvent};
 
 use crate::exchange::Exchange;
 use crate::items::ClientItems;

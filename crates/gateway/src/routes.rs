@@ -2,7 +2,8 @@
 
 use http::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
-use toolwire_dialect::{ErrorKind, Family};
+use toolwire_dialect::Family;
+use toolwire_dialect::client::ErrorKind;
 
 use crate::response::Failure;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use toolwire_agent::AgentSettings;
-use toolwire_contract::parse_duration;
+use toolwire_contract::text::parse_duration;
 
 use crate::Keys;
 use crate::keys::Principal;

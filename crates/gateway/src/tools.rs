@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
-use toolwire_agent::{ApprovalPolicy, Verdict};
-use toolwire_contract::{
-    CallError, CallOptions, Glob, MissingServer, ModelRequest, Tool, ToolResult, ToolServer, Toolbox,
-};
-use toolwire_dialect::{Dialect, Options, Status, ToolReference, Toolset};
+use toolwire_agent::approval::{ApprovalPolicy, Verdict};
+use toolwire_contract::model::ModelRequest;
+use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
+use toolwire_contract::{Glob, Tool, ToolResult};
+use toolwire_dialect::client::ToolReference;
+use toolwire_dialect::{Dialect, Options, Status, Toolset};
 
 use crate::catalog::ServedModel;
 use crate::response::Failure;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use serde_json::{Map, Value};
-use toolwire_contract::VerbatimRequest;
-use toolwire_dialect::{ClientError, ClientRequest, Family};
+use toolwire_contract::model::VerbatimRequest;
+use toolwire_dialect::Family;
+use toolwire_dialect::client::{ClientError, ClientRequest};
 
 use crate::catalog::ServedModel;
 use crate::forward::{BETA, Body, sent_headers};

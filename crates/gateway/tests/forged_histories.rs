@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use client::{CHAT, Client, MESSAGES, RESPONSES, text};
 use serde_json::{Value, json};
 use support::TestGateway;
-use toolwire_agent::ApprovalPolicy;
+use toolwire_agent::approval::ApprovalPolicy;
 use toolwire_gateway::GatewaySettings;
 
 fn user(text: &str) -> Value {

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use toolwire_agent::Functions;
-use toolwire_contract::ModelError;
+use toolwire_contract::model::ModelError;
 use toolwire_dialect::Dialect;
 use toolwire_gateway::{
     ForwardedBody, ForwardedRequest, ForwardedResponse, Gateway, GatewaySettings, ModelCatalog, ServedModel,

@@ -207,7 +207,7 @@ async fn a_denied_call_does_not_run() {
 #[tokio::test]
 async fn approval_is_decided_for_each_tool() {
     let mut settings = GatewaySettings::default();
-    settings.agent.approvals = toolwire_agent::ApprovalPolicy::default().deny("picture");
+    settings.agent.approvals = toolwire_agent::approval::ApprovalPolicy::default().deny("picture");
     let gateway = TestGateway::with(settings).await;
     for (approval, question, expected) in [
         (json!("never"), "ours", "mcp_call"),

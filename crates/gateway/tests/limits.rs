@@ -15,7 +15,7 @@ use support::{MODEL, Running, TestGateway, play, tools};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
-use toolwire_contract::{Model, ModelError, ModelEvent, ModelRequest};
+use toolwire_contract::model::{Model, ModelError, ModelEvent, ModelRequest};
 use toolwire_gateway::{Gateway, GatewaySettings, Keys, ModelCatalog, ServedModel, UnknownModel};
 use toolwire_testkit::{ScriptedModel, http_client};
 

@@ -8,7 +8,8 @@ mod support;
 use client::{CHAT, MESSAGES, RESPONSES};
 use serde_json::{Value, json};
 use support::TestGateway;
-use toolwire_dialect::{Dialect, Options, RequestOptions, Toolset, write_request};
+use toolwire_dialect::request::{RequestOptions, write_request};
+use toolwire_dialect::{Dialect, Options, Toolset};
 use toolwire_testkit::http_client;
 
 /// Sends `say hi` with further parameters. Returns the status, the sorted names in the header, and the body.

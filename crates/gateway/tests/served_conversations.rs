@@ -238,7 +238,7 @@ async fn a_tool_that_needs_approval_does_not_run() {
         assert!(reply.text.contains("`delete` was not run"), "{path}: {}", reply.text);
     }
     let mut settings = GatewaySettings::default();
-    settings.agent.approvals = toolwire_agent::ApprovalPolicy::default().allow("delete");
+    settings.agent.approvals = toolwire_agent::approval::ApprovalPolicy::default().allow("delete");
     let gateway = TestGateway::with(settings).await;
     let reply = Client::new(gateway.url(CHAT), CHAT).say("delete").await;
     assert_eq!(reply.text, "Results: deleted.");

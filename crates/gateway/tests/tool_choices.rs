@@ -8,7 +8,7 @@ mod support;
 use client::{CHAT, Client, MESSAGES, RESPONSES, text};
 use serde_json::{Value, json};
 use support::TestGateway;
-use toolwire_contract::ToolChoice;
+use toolwire_contract::model::ToolChoice;
 
 /// The tools and the choice of the last request to the model.
 fn offered(gateway: &TestGateway) -> (String, ToolChoice) {

@@ -8,7 +8,7 @@ mod support;
 use client::{CHAT, Client, MESSAGES, RESPONSES, Reply};
 use serde_json::{Value, json};
 use support::TestGateway;
-use toolwire_contract::ModelRequest;
+use toolwire_contract::model::ModelRequest;
 use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;
 
@@ -131,7 +131,7 @@ async fn the_tokens_of_tools_that_are_not_sent_do_not_count() {
         let request = gateway.model.requests().pop().unwrap();
         let tools: u64 = request.tools.iter().map(|tool| tool.estimated_tokens()).sum();
         let messages: u64 = request.messages.iter().map(|message| message.estimated_tokens()).sum();
-        let instructions = toolwire_contract::estimate_tokens("Be brief.");
+        let instructions = toolwire_contract::text::estimate_tokens("Be brief.");
         assert_eq!(counted, json!({"input_tokens": tools + messages + instructions}));
     }
 }

@@ -15,9 +15,9 @@ use support::{Running, play, tools};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use toolwire_contract::{
-    CallError, CallOptions, MissingServer, ModelError, Tool, ToolResult, ToolServer, Toolbox,
-};
+use toolwire_contract::model::ModelError;
+use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
 use toolwire_dialect::Dialect;
 use toolwire_gateway::{
     ForwardedBody, ForwardedRequest, ForwardedResponse, Gateway, GatewaySettings, ModelCatalog, ServedModel,

@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use support::TestGateway;
-use toolwire_contract::{ModelRequest, Tool};
-use toolwire_dialect::{Dialect, Options, RequestOptions, Toolset, write_request_text};
+use toolwire_contract::Tool;
+use toolwire_contract::model::ModelRequest;
+use toolwire_dialect::request::{RequestOptions, write_request_text};
+use toolwire_dialect::{Dialect, Options, Toolset};
 use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;
 
@@ -218,8 +220,12 @@ async fn a_request_needs_no_text_of_the_user() {
             if model == "anthropic" {
                 let toolset = Toolset::new(&request.tools, Dialect::Anthropic, &Options::default());
                 let options = RequestOptions::default();
-                let written =
-                    toolwire_dialect::write_request(Dialect::Anthropic, &request, &toolset, &options);
+                let written = toolwire_dialect::request::write_request(
+                    Dialect::Anthropic,
+                    &request,
+                    &toolset,
+                    &options,
+                );
                 let messages = written.unwrap()["messages"].as_array().unwrap().clone();
                 assert_eq!(messages.last().unwrap()["role"], "user", "{messages:?}");
             }

@@ -23,7 +23,7 @@ use rmcp::{RoleClient, ServiceExt};
 use serde_json::{Map, Value, json};
 use support::{TestHub, launched, misbehaving};
 use tokio::runtime::{Builder, Runtime};
-use toolwire_contract::{CallOptions, Toolbox};
+use toolwire_contract::toolbox::{CallOptions, Toolbox};
 use toolwire_hub::{NoHost, ServerConfig};
 use toolwire_testkit::{InstalledServers, ServerCommand, misbehaving_server, resident_bytes};
 

@@ -6,7 +6,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use toolwire_contract::{CallError, CallOptions, ToolResult};
+use toolwire_contract::ToolResult;
+use toolwire_contract::toolbox::{CallError, CallOptions};
 
 use crate::config::ServerConfig;
 use crate::drift::DriftMonitor;

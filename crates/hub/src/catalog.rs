@@ -5,8 +5,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use toolwire_contract::{SchemaFingerprint, Tool, ValidationStamp};
-use toolwire_dialect::{ArgumentError, Checker, Refusal, check_definition};
+use toolwire_contract::Tool;
+use toolwire_contract::toolbox::{SchemaFingerprint, ValidationStamp};
+use toolwire_dialect::arguments::{ArgumentError, Checker};
+use toolwire_dialect::{Refusal, check_definition};
 
 use crate::config::ServerConfig;
 use crate::raw_capture::UNREADABLE;

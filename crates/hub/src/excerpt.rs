@@ -1,6 +1,6 @@
 //! Short excerpts of what a server sent, for messages.
 
-use toolwire_contract::truncate;
+use toolwire_contract::text::truncate;
 
 const MAX_CHARS: usize = 200;
 /// More than enough for [`MAX_CHARS`]; a message can have megabytes.

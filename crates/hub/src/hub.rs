@@ -16,7 +16,8 @@ use futures::stream::{self, BoxStream};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, ToolServer, Toolbox};
+use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
 use toolwire_dialect::{Dialect, Options, Toolset};
 
 use crate::auth::{OAuth, TokenProvider};

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rmcp::model::{ClientJsonRpcMessage, GetMeta, NumberOrString, ProgressToken, RequestId};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use toolwire_contract::Progress;
+use toolwire_contract::toolbox::Progress;
 
 use crate::sync::lock;
 use crate::transport::{ProxyCredentials, TransportFailure};

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use toolwire_contract::{CallError, Tool, ToolResult};
-use toolwire_dialect::Checker;
+use toolwire_contract::toolbox::CallError;
+use toolwire_contract::{Tool, ToolResult};
+use toolwire_dialect::arguments::Checker;
 
 use crate::result_store::{ResultBudget, ResultStore, truncate_result};
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use toolwire_contract::truncate;
+use toolwire_contract::text::truncate;
 
 use crate::sync::lock;
 use crate::transport::ProxyCredentials;

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use toolwire_contract::{Message, Model, ModelEvent, ModelRequest, Tool};
-use toolwire_dialect::{Dialect, Options, RequestOptions, Toolset, write_request};
+use toolwire_contract::model::{Model, ModelEvent, ModelRequest};
+use toolwire_contract::{Message, Tool};
+use toolwire_dialect::request::{RequestOptions, write_request};
+use toolwire_dialect::{Dialect, Options, Toolset};
 use toolwire_llm::{Endpoint, EndpointConfig};
 use toolwire_testkit::provider::{API_KEY, Api, FakeProvider, ModelOutput, Script, ScriptedResponse};
 

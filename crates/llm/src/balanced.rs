@@ -10,10 +10,12 @@ use futures::stream::{self, BoxStream};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
-use toolwire_contract::{
-    Content, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, UnsupportedContent,
+use toolwire_contract::Content;
+use toolwire_contract::model::{
+    Model, ModelError, ModelEvent, ModelLimits, ModelRequest, UnsupportedContent,
 };
-use toolwire_dialect::{ApiSupport, Dialect};
+use toolwire_dialect::Dialect;
+use toolwire_dialect::request::ApiSupport;
 
 use crate::{Endpoint, RawBody, RawRequest, RawResponse};
 

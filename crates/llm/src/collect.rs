@@ -1,9 +1,9 @@
 //! Collects a stream of events into the complete response.
 
 use futures::{Stream, StreamExt};
-use toolwire_contract::{ModelError, ModelEvent, ModelResponse};
+use toolwire_contract::model::{ModelError, ModelEvent, ModelResponse};
 
-/// Reads the stream of [`Model::ask`](toolwire_contract::Model::ask) to its end and returns the complete
+/// Reads the stream of [`Model::ask`](toolwire_contract::model::Model::ask) to its end and returns the complete
 /// response.
 pub async fn collect(
     stream: impl Stream<Item = Result<ModelEvent, ModelError>>,
@@ -25,7 +25,8 @@ pub async fn collect(
 #[cfg(test)]
 mod tests {
     use futures::stream;
-    use toolwire_contract::{Message, StopReason};
+    use toolwire_contract::Message;
+    use toolwire_contract::model::StopReason;
 
     use super::*;
 

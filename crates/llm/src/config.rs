@@ -9,8 +9,9 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use toolwire_contract::{Usage, parse_duration};
-use toolwire_dialect::OutputMethod;
+use toolwire_contract::model::Usage;
+use toolwire_contract::text::parse_duration;
+use toolwire_dialect::request::OutputMethod;
 
 use crate::Secret;
 

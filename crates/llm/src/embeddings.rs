@@ -8,8 +8,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use toolwire_contract::{Embedder, ModelError, TextPurpose, estimate_tokens};
-use toolwire_dialect::{Dialect, Options, RequestOptions, Toolset};
+use toolwire_contract::model::{Embedder, ModelError, TextPurpose};
+use toolwire_contract::text::estimate_tokens;
+use toolwire_dialect::request::RequestOptions;
+use toolwire_dialect::{Dialect, Options, Toolset};
 
 use crate::Endpoint;
 use crate::retry::{Attempts, RetryDecision};

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
-use toolwire_contract::{
-    Content, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, UnsupportedContent,
+use toolwire_contract::Content;
+use toolwire_contract::model::{
+    Model, ModelError, ModelEvent, ModelLimits, ModelRequest, UnsupportedContent,
 };
-use toolwire_dialect::{ApiSupport, Dialect, check_content, verbatim_request};
+use toolwire_dialect::Dialect;
+use toolwire_dialect::request::{ApiSupport, check_content, verbatim_request};
 
 use crate::clock::SystemClock;
 use crate::discovery::{discover, discover_during};

@@ -11,7 +11,7 @@ use reqwest::{Response, Url};
 use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
-use toolwire_contract::{ModelError, WaitPhase};
+use toolwire_contract::model::{ModelError, WaitPhase};
 
 use crate::Endpoint;
 use crate::frames::{FrameError, MAX_FRAME_BYTES};

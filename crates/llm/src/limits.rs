@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::OnceCell;
-use toolwire_contract::{ModelLimits, ModelRequest};
-use toolwire_dialect::{Dialect, Family, RequestOptions};
+use toolwire_contract::model::{ModelLimits, ModelRequest};
+use toolwire_dialect::request::RequestOptions;
+use toolwire_dialect::{Dialect, Family};
 
 use crate::settings::EndpointSettings;
 

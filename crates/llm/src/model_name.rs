@@ -38,7 +38,7 @@ impl ModelName {
             return Err(InvalidModelName::UnknownProvider {
                 provider: provider.to_owned(),
                 name: text.to_owned(),
-                nearest: toolwire_contract::nearest_names(provider, providers::names())
+                nearest: toolwire_contract::text::nearest_names(provider, providers::names())
                     .into_iter()
                     .map(str::to_owned)
                     .collect(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use toolwire_contract::{Embedder, Model};
+use toolwire_contract::model::{Embedder, Model};
 
 use crate::demo::Demo;
 use crate::http_clients::HttpClients;

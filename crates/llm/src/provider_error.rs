@@ -1,7 +1,8 @@
 //! Explains the errors of providers and suggests what the user can change.
 
 use serde_json::{Map, Value};
-use toolwire_contract::{ModelError, truncate};
+use toolwire_contract::model::ModelError;
+use toolwire_contract::text::truncate;
 use toolwire_dialect::{Toolset, explain};
 
 use crate::context_limit::exceeded_window;

@@ -1,6 +1,7 @@
 //! The table of providers: URLs, authentication, environment variables and limits.
 
-use toolwire_dialect::{ApiSupport, Dialect, OutputLimit};
+use toolwire_dialect::Dialect;
+use toolwire_dialect::request::{ApiSupport, OutputLimit};
 
 use crate::discovery::LimitsQuery;
 use crate::frames::Framing;

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use toolwire_contract::ModelLimits;
-use toolwire_dialect::{Dialect, RequestOptions, ResultOptions, separates_output};
+use toolwire_contract::model::ModelLimits;
+use toolwire_dialect::Dialect;
+use toolwire_dialect::request::{RequestOptions, separates_output};
+use toolwire_dialect::result::ResultOptions;
 
 use crate::discovery::LimitsQuery;
 use crate::frames::Framing;
@@ -293,7 +295,7 @@ fn provider_and_model(
         let provider_entry = provider_entry.ok_or_else(|| EndpointError::UnknownProvider {
             name: name.to_owned(),
             provider: provider.clone(),
-            nearest: toolwire_contract::nearest_names(provider, providers::names())
+            nearest: toolwire_contract::text::nearest_names(provider, providers::names())
                 .into_iter()
                 .map(str::to_owned)
                 .collect(),

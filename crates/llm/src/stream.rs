@@ -13,8 +13,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::Instant;
-use toolwire_contract::{ModelError, ModelEvent, ModelRequest, Tool, WaitPhase};
-use toolwire_dialect::{BoundOutput, Toolset, verbatim_request, write_request_text};
+use toolwire_contract::Tool;
+use toolwire_contract::model::{ModelError, ModelEvent, ModelRequest, WaitPhase};
+use toolwire_dialect::Toolset;
+use toolwire_dialect::request::{BoundOutput, verbatim_request, write_request_text};
 
 use crate::Endpoint;
 use crate::frames::Framing;

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use toolwire_contract::{ModelRequest, Tool};
+use toolwire_contract::Tool;
+use toolwire_contract::model::ModelRequest;
 use toolwire_dialect::{Dialect, Options, Status, Toolset};
 
 /// The number of tool lists that are cached. A conversation usually has one; a tool search changes it
@@ -99,7 +100,7 @@ fn converted(request: &ModelRequest) -> impl Iterator<Item = &Tool> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use toolwire_contract::VerbatimRequest;
+    use toolwire_contract::model::VerbatimRequest;
 
     use super::*;
 

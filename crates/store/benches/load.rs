@@ -15,7 +15,9 @@ use divan::Bencher;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use toolwire_contract::{ConversationId, Conversations, Entry, Message, NewConversation, NewEntry, Usage};
+use toolwire_contract::Message;
+use toolwire_contract::conversations::{ConversationId, Conversations, Entry, NewConversation, NewEntry};
+use toolwire_contract::model::Usage;
 use toolwire_store::{Redis, RedisOptions, Sqlite, SqliteOptions};
 use toolwire_testkit::RedisServer;
 

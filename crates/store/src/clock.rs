@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use toolwire_contract::{ConversationId, StoreError, Timestamp};
+use toolwire_contract::conversations::{ConversationId, StoreError, Timestamp};
 
 pub(crate) fn now() -> Timestamp {
     // A clock before 1970 is wrong; 0 is safe, because times never decrease within a conversation.

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_core::future::BoxFuture;
-use toolwire_contract::{
+use toolwire_contract::conversations::{
     Conversation, ConversationId, ConversationPage, Conversations, Cursor, Entry, NewConversation, NewEntry,
-    Parent, SearchHit, SearchResults, StoreError, Timestamp, Transcript, Usage,
+    Parent, SearchHit, SearchResults, StoreError, Timestamp, Transcript,
 };
+use toolwire_contract::model::Usage;
 
 use crate::clock::{now, random};
 use crate::nesting;

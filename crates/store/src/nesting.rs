@@ -1,6 +1,6 @@
 //! Rejects messages that could not be parsed again.
 
-use toolwire_contract::StoreError;
+use toolwire_contract::conversations::StoreError;
 
 /// The deepest nesting that a stored message may have. JSON parsers stop at 128 levels, and an export adds
 /// some levels around each message.

@@ -15,7 +15,7 @@
 //!
 //! A search reads conversations, the newest first, until it has enough hits or has read
 //! [`RedisOptions::search_messages`];
-//! [`SearchResults::is_complete`](toolwire_contract::SearchResults::is_complete) is false in the second case.
+//! [`SearchResults::is_complete`](toolwire_contract::conversations::SearchResults::is_complete) is false in the second case.
 
 mod connection;
 mod format;
@@ -27,7 +27,9 @@ use std::time::Duration;
 
 use ::redis::{Script, cmd};
 use futures::future::try_join_all;
-use toolwire_contract::{Conversation, ConversationId, Cursor, SearchHit, StoreError, Timestamp, Transcript};
+use toolwire_contract::conversations::{
+    Conversation, ConversationId, Cursor, SearchHit, StoreError, Timestamp, Transcript,
+};
 
 use crate::clock::random;
 use crate::search_text::{self, Query};

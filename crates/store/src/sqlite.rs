@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use rusqlite::Connection;
-use toolwire_contract::{
+use toolwire_contract::conversations::{
     Conversation, ConversationId, ConversationPage, Conversations, Cursor, NewConversation, NewEntry,
     SearchResults, StoreError, Transcript,
 };

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use serde_json::Value;
-use toolwire_contract::{
-    Block, Content, Message, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse, Role,
-    StopReason, ToolCall, Usage,
+use toolwire_contract::model::{
+    Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse, StopReason, Usage,
 };
+use toolwire_contract::{Block, Content, Message, Role, ToolCall};
 
 /// The response of a [`ScriptedModel`] to one request.
 #[derive(Clone, Debug, PartialEq)]

@@ -54,7 +54,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
                     return ::core::convert::From::<::toolwire_toolkit::Failure>::from(failure);
                 }
             };
-            ::toolwire_toolkit::Reply::complete(#reply)
+            ::toolwire_toolkit::handler::Reply::complete(#reply)
         })
     };
     let warnings = warnings(ident, &function.attrs, &parameters);
@@ -96,7 +96,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
                         ::toolwire_toolkit::macro_support::Value,
                     >,
                     __context: &'a ::toolwire_toolkit::Context,
-                ) -> ::toolwire_toolkit::macro_support::BoxFuture<'a, ::toolwire_toolkit::CompletedCall> {
+                ) -> ::toolwire_toolkit::macro_support::BoxFuture<'a, ::toolwire_toolkit::handler::CompletedCall> {
                     #run
                 }
             }
@@ -186,14 +186,14 @@ fn declaration(
     let task = option(attributes.task.map(|Task { is_required, starts_when_told }| {
         let start = if starts_when_told { quote!(WhenTold) } else { quote!(AtOnce) };
         quote! {
-            ::toolwire_toolkit::TaskSupport {
+            ::toolwire_toolkit::tasks::TaskSupport {
                 is_required: #is_required,
-                start: ::toolwire_toolkit::TaskStart::#start,
+                start: ::toolwire_toolkit::tasks::TaskStart::#start,
             }
         }
     }));
     let reply = returns.reply_type();
-    let output = quote_spanned!(returns.ty.span()=> <#reply as ::toolwire_toolkit::Reply>::schema());
+    let output = quote_spanned!(returns.ty.span()=> <#reply as ::toolwire_toolkit::handler::Reply>::schema());
     quote! {
         ::toolwire_toolkit::Declaration {
             name: #name,

@@ -21,7 +21,8 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use toolwire_toolkit::{HttpOptions, Outcome, Server, serve_http, serve_stdio, tool};
+use toolwire_toolkit::transport::{HttpOptions, serve_http, serve_stdio};
+use toolwire_toolkit::{Outcome, Server, tool};
 
 /// Set when the bench starts this program as a server; selects the server.
 const SERVE: &str = "TOOLWIRE_BENCH_SERVE";

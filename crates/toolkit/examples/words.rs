@@ -1,4 +1,5 @@
-use toolwire_toolkit::{Outcome, Server, serve_stdio, tool};
+use toolwire_toolkit::transport::serve_stdio;
+use toolwire_toolkit::{Outcome, Server, tool};
 
 /// Count the words of a text.
 #[tool(read_only)]

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use toolwire_contract::{
-    CallError, CallOptions, MissingServer, Progress, Tool, ToolResult, ToolServer, Toolbox,
-};
+use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, Progress, ToolServer, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
 
 use crate::client::{Client, ClientError, Form, FormReply, Level, NoClient};
 use crate::context::Context;

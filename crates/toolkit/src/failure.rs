@@ -127,16 +127,18 @@ fn known_kind(error: &(dyn Error + 'static)) -> Option<(&'static str, &'static s
     if error.is::<tokio::time::error::Elapsed>() {
         return Some(("timeout", "an operation of the tool timed out"));
     }
-    if let Some(error) = error.downcast_ref::<crate::ClientError>() {
+    if let Some(error) = error.downcast_ref::<crate::client::ClientError>() {
         return Some(match error {
-            crate::ClientError::Unsupported { .. } => {
+            crate::client::ClientError::Unsupported { .. } => {
                 ("unsupported", "the client does not support the tool's request")
             }
-            crate::ClientError::Refused { .. } => ("refused", "the client refused the tool's request"),
-            crate::ClientError::TimedOut { .. } => {
+            crate::client::ClientError::Refused { .. } => {
+                ("refused", "the client refused the tool's request")
+            }
+            crate::client::ClientError::TimedOut { .. } => {
                 ("timeout", "the client did not respond to the tool in time")
             }
-            crate::ClientError::Disconnected => ("cancelled", "the client disconnected"),
+            crate::client::ClientError::Disconnected => ("cancelled", "the client disconnected"),
         });
     }
     Some(match error.downcast_ref::<io::Error>()?.kind() {

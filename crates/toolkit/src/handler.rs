@@ -6,7 +6,9 @@ use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 use toolwire_contract::{Tool, ToolResult};
 
+pub use crate::changes::Changes;
 use crate::context::Context;
+pub use crate::reply::{CompletedCall, Reply};
 use crate::tasks::TaskSupport;
 
 /// Runs a tool with unchecked arguments and returns its result, which may be an error.

@@ -53,7 +53,7 @@ pub enum LintProblem {
 /// Returns the problems of the server's own tools. Use it in a test:
 ///
 /// ```
-/// # use toolwire_toolkit::{Server, lint, tool};
+/// # use toolwire_toolkit::{Server, tool, lint::lint};
 /// /// Say hello.
 /// #[tool]
 /// async fn hello() -> String {

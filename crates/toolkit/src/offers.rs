@@ -57,8 +57,8 @@ pub enum OfferError {
     Failed(String),
 }
 
-impl From<crate::ClientError> for OfferError {
-    fn from(error: crate::ClientError) -> OfferError {
+impl From<crate::client::ClientError> for OfferError {
+    fn from(error: crate::client::ClientError) -> OfferError {
         OfferError::Failed(error.to_string())
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use toolwire_contract::{ResourceContents, ResourceLink};
 
 use crate::context::Context;
-use crate::offers::OfferError;
+pub use crate::offers::{Caching, OfferError};
 
 /// A provider of resources.
 pub trait Resources: Send + Sync {

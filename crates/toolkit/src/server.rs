@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox, nearest_names};
+use toolwire_contract::text::nearest_names;
+use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
 
 use crate::check::Checker;
 use crate::context::{Context, States};

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, LoggingLevel};
 use serde_json::{Map, Value, json};
-use toolwire_contract::{CallError, Content, Tool, ToolResult};
+use toolwire_contract::toolbox::CallError;
+use toolwire_contract::{Content, Tool, ToolResult};
 
 use crate::client::{Form, FormReply, Level};
 use crate::offers::OfferError;

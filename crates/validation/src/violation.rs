@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jsonschema::JsonType;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use serde_json::Value;
-use toolwire_contract::{json_kind, nearest_names, truncate};
+use toolwire_contract::text::{json_kind, nearest_names, truncate};
 
 /// The maximum number of violations that are listed; the others are counted.
 pub(crate) const MAX_LISTED: usize = 50;

@@ -12,7 +12,8 @@ use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use toolwire_contract::{CallError, CallOptions, CallPermission, Progress, ToolCall, ToolResult};
+use toolwire_contract::toolbox::{CallError, CallOptions, CallPermission, Progress};
+use toolwire_contract::{ToolCall, ToolResult};
 
 use super::Driver;
 use crate::agent::AgentInner;

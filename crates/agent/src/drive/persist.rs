@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use toolwire_contract::{ConversationId, Conversations, NewConversation, NewEntry, Role, StoreError};
+use toolwire_contract::Role;
+use toolwire_contract::conversations::{
+    ConversationId, Conversations, NewConversation, NewEntry, StoreError,
+};
 
 use super::Driver;
 use crate::agent::AgentInner;

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
-use toolwire_contract::{
-    Block, Content, ConversationId, Message, Role, Tool, ToolCall, ToolResult, Usage, truncate,
-};
+use toolwire_contract::conversations::ConversationId;
+use toolwire_contract::model::Usage;
+use toolwire_contract::text::truncate;
+use toolwire_contract::{Block, Content, Message, Role, Tool, ToolCall, ToolResult};
 
 use super::{Catalog, Run, RunState, UnsavedMessage, history};
 use crate::approval::PendingCall;
@@ -63,7 +64,7 @@ impl Run {
         &self.always
     }
 
-    /// Allows a tool permanently, as [`Decision::Always`](crate::Decision::Always) does.
+    /// Allows a tool permanently, as [`Decision::Always`](crate::approval::Decision::Always) does.
     pub fn allow_always(&mut self, tool: impl Into<String>) {
         let tool = tool.into();
         if !self.always.contains(&tool) {

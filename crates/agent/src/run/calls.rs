@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwire_contract::{
-    Block, Content, MAX_NESTING_DEPTH, Tool, ToolCall, ToolResult, nesting_depth, object_nesting_depth,
-};
+use toolwire_contract::text::{MAX_NESTING_DEPTH, nesting_depth, object_nesting_depth};
+use toolwire_contract::{Block, Content, Tool, ToolCall, ToolResult};
 
 use crate::approval::{ApprovalPolicy, PendingCall, Verdict};
 

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use toolwire_contract::{ModelLimits, Tool, ToolServer};
+use toolwire_contract::Tool;
+use toolwire_contract::model::ModelLimits;
+use toolwire_contract::toolbox::ToolServer;
 
 use crate::search::{ToolIndex, embedding_texts};
 use crate::settings::AgentSettings;

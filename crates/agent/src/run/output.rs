@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolwire_contract::{Block, Content, Message, OutputFormat, StopReason, json_kind};
+use toolwire_contract::model::{OutputFormat, StopReason};
+use toolwire_contract::text::json_kind;
+use toolwire_contract::{Block, Content, Message};
 use toolwire_validation::{Validator, Violation};
 
 use super::Run;

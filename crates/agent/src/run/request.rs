@@ -1,6 +1,6 @@
 //! The next model request.
 
-use toolwire_contract::{ModelRequest, ToolChoice};
+use toolwire_contract::model::{ModelRequest, ToolChoice};
 
 use super::Run;
 
@@ -41,7 +41,7 @@ impl Run {
     fn fixed_tokens(&self, instructions: Option<&str>) -> u64 {
         let rejected = self.turn.output.messages();
         self.offered_tools.tokens()
-            + instructions.map_or(0, crate::estimate_tokens)
+            + instructions.map_or(0, toolwire_contract::text::estimate_tokens)
             + self.settings.output.estimated_tokens()
             + rejected.iter().map(|message| message.estimated_tokens()).sum::<u64>()
     }

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use toolwire_contract::{Message, ModelLimits, Role, Tool};
+use toolwire_contract::model::ModelLimits;
+use toolwire_contract::{Message, Role, Tool};
 
 use super::calls::CallState;
 use super::{InvalidRun, Run, RunState, history};

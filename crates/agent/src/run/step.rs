@@ -3,7 +3,8 @@
 use std::mem;
 use std::sync::Arc;
 
-use toolwire_contract::{Block, CallPermission, Message, Role, Tool, ToolCall};
+use toolwire_contract::toolbox::CallPermission;
+use toolwire_contract::{Block, Message, Role, Tool, ToolCall};
 
 use super::calls::{CallState, OpenCall};
 use super::{Run, UnsavedMessage, history};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use toolwire_contract::{Role, Usage};
+use toolwire_contract::Role;
+use toolwire_contract::model::Usage;
 
 use super::{Run, UnsavedMessage, history};
 use crate::context_window::{Summary, starts_turn};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use toolwire_contract::{Block, Message, StopReason, Usage};
+use toolwire_contract::model::{StopReason, Usage};
+use toolwire_contract::{Block, Message};
 
 use super::Run;
 use super::output::OutputState;

@@ -1,7 +1,9 @@
 //! The searchable texts of a tool.
 
 use serde_json::Value;
-use toolwire_contract::{Tool, ToolServer, truncate};
+use toolwire_contract::Tool;
+use toolwire_contract::text::truncate;
+use toolwire_contract::toolbox::ToolServer;
 
 use super::terms::words;
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use toolwire_agent::{Agent, Approver, Decision, Ending, PendingCall, Run, Unattended};
+use toolwire_agent::approval::{Approver, Decision, PendingCall};
+use toolwire_agent::run::Run;
+use toolwire_agent::{Agent, Ending, Unattended};
 use toolwire_testkit::ScriptedTurn;
 
 use crate::support::{PartialToolbox, builder, functions, model, results, tool};

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::{Barrier, Semaphore};
-use toolwire_agent::{Agent, AgentEvent, ApprovalPolicy, CombinedToolbox, Ending, Functions};
-use toolwire_contract::{CallOptions, Message, Toolbox};
+use toolwire_agent::approval::ApprovalPolicy;
+use toolwire_agent::{Agent, AgentEvent, CombinedToolbox, Ending, Functions};
+use toolwire_contract::Message;
+use toolwire_contract::toolbox::{CallOptions, Toolbox};
 use toolwire_testkit::{ScriptedTurn, check_messages};
 
 use crate::support::{agent, builder, events, functions, model, results, tool};
@@ -95,7 +97,7 @@ async fn every_kind_of_failed_call_has_an_error_result() {
         ("6", "read", json!({})),
     ]);
     let Some(Ok(response)) = &mut script.end else { unreachable!() };
-    response.unusable.push(toolwire_contract::UnusableCall {
+    response.unusable.push(toolwire_contract::model::UnusableCall {
         id: "6".into(),
         problem: "the arguments are incomplete".into(),
     });

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolwire_agent::{AgentEvent, Decision, Ending, PendingCall, normalize};
-use toolwire_contract::{Conversations, Message, ModelEvent};
+use toolwire_agent::approval::{Decision, PendingCall};
+use toolwire_agent::run::normalize;
+use toolwire_agent::{AgentEvent, Ending};
+use toolwire_contract::Message;
+use toolwire_contract::conversations::Conversations;
+use toolwire_contract::model::ModelEvent;
 use toolwire_testkit::{ScriptedTurn, check_messages};
 
 use crate::support::{builder, events, model, next, results, store};

@@ -1,7 +1,9 @@
 //! Calls that the caller of the agent runs itself.
 
 use serde_json::json;
-use toolwire_agent::{Agent, ApprovalPolicy, Ending, Run, Unattended};
+use toolwire_agent::approval::ApprovalPolicy;
+use toolwire_agent::run::Run;
+use toolwire_agent::{Agent, Ending, Unattended};
 use toolwire_contract::{Message, Tool, ToolResult};
 use toolwire_testkit::ScriptedTurn;
 
@@ -124,7 +126,7 @@ async fn approvals_and_client_calls_in_one_step() {
     assert!(matches!(&finished.outcome.ending, Ending::NeedsApproval(calls) if calls[0].id == "b"));
     let mut run = finished.run;
     assert_eq!(run.external_calls().len(), 1);
-    run.decide("b", toolwire_agent::Decision::Once);
+    run.decide("b", toolwire_agent::approval::Decision::Once);
     let (_, finished) = events(agent.drive(run)).await;
     assert!(matches!(finished.outcome.ending, Ending::NeedsResults(_)));
     let mut run = finished.run;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_agent::{Agent, AgentEvent, ContextSettings, Functions, Run, is_summary};
-use toolwire_contract::{
-    Block, Content, Conversations, Message, ModelError, ModelLimits, ModelRequest, Role, ToolResult,
-};
+use toolwire_agent::run::{Run, is_summary};
+use toolwire_agent::{Agent, AgentEvent, ContextSettings, Functions};
+use toolwire_contract::conversations::Conversations;
+use toolwire_contract::model::{ModelError, ModelLimits, ModelRequest};
+use toolwire_contract::{Block, Content, Message, Role, ToolResult};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 use crate::support::{events, store, tool};

@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use serde_json::json;
-use toolwire_agent::{Agent, AgentEvent, EmbeddingFailure, Functions};
-use toolwire_contract::{Embedder, Message, ModelError, TextPurpose, Tool, WaitPhase};
+use toolwire_agent::search::EmbeddingFailure;
+use toolwire_agent::{Agent, AgentEvent, Functions};
+use toolwire_contract::model::{Embedder, ModelError, TextPurpose, WaitPhase};
+use toolwire_contract::{Message, Tool};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 use crate::support::{model, results, tool};
@@ -130,7 +132,7 @@ async fn a_search_finds_tools_by_meaning() {
 /// Adds a tool after the first run.
 struct GrowingToolbox(Mutex<Arc<Functions>>);
 
-impl toolwire_contract::Toolbox for GrowingToolbox {
+impl toolwire_contract::toolbox::Toolbox for GrowingToolbox {
     fn tools(&self) -> Arc<[Tool]> {
         self.0.lock().unwrap().tools()
     }
@@ -139,8 +141,8 @@ impl toolwire_contract::Toolbox for GrowingToolbox {
         &'a self,
         _: &'a str,
         _: &'a serde_json::Value,
-        _: toolwire_contract::CallOptions,
-    ) -> BoxFuture<'a, Result<toolwire_contract::ToolResult, toolwire_contract::CallError>> {
+        _: toolwire_contract::toolbox::CallOptions,
+    ) -> BoxFuture<'a, Result<toolwire_contract::ToolResult, toolwire_contract::toolbox::CallError>> {
         Box::pin(async { Ok(toolwire_contract::ToolResult::text("done")) })
     }
 }

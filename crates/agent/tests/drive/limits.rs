@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolwire_agent::{AgentSettings, ApprovalPolicy, Ending, Run, RunLimit, Step};
-use toolwire_contract::{
-    Block, Content, Generation, Message, ModelLimits, ModelResponse, OutputFormat, Role, StopReason, Tool,
-    ToolCall,
-};
+use toolwire_agent::approval::ApprovalPolicy;
+use toolwire_agent::run::{Run, Step};
+use toolwire_agent::{AgentSettings, Ending, RunLimit};
+use toolwire_contract::model::{Generation, ModelLimits, ModelResponse, OutputFormat, StopReason};
+use toolwire_contract::{Block, Content, Message, Role, Tool, ToolCall};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn, check_messages};
 
 use crate::support::{builder, model, results};

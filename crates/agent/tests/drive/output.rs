@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolwire_agent::{AgentBuilder, AgentEvent, AgentSettings, BuildError, Ending, Run, Step};
-use toolwire_contract::{
-    Block, Content, Message, Model, ModelEvent, ModelLimits, OutputFormat, StopReason, ToolChoice,
-};
+use toolwire_agent::run::{Run, Step};
+use toolwire_agent::{AgentBuilder, AgentEvent, AgentSettings, BuildError, Ending};
+use toolwire_contract::model::{Model, ModelEvent, ModelLimits, OutputFormat, StopReason, ToolChoice};
+use toolwire_contract::{Block, Content, Message};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 use crate::support::{builder, events, model};
@@ -196,7 +196,8 @@ async fn refusals_limits_and_other_endings_stay() {
 /// A response that was rejected stays if nothing replaces it.
 #[tokio::test]
 async fn a_rejected_response_stays_if_the_correction_fails() {
-    let error = toolwire_contract::ModelError::Broken { model: "m".to_owned(), problem: "cut".to_owned() };
+    let error =
+        toolwire_contract::model::ModelError::Broken { model: "m".to_owned(), problem: "cut".to_owned() };
     let model = model([ScriptedTurn::text("Paris"), ScriptedTurn::error(error)]);
     let finished = without_tools(&model).build().unwrap().run("Where?").await;
     let Ending::Failed(failure) = &finished.outcome.ending else { panic!("{:?}", finished.outcome) };

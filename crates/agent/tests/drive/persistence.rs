@@ -1,10 +1,11 @@
 //! Storing messages, and continuing stored conversations.
 
 use serde_json::json;
-use toolwire_agent::{Agent, ApprovalPolicy, Ending, Functions, RunError};
-use toolwire_contract::{
-    Block, Conversations, Message, ModelError, NewConversation, Role, StoreError, ToolCall, ToolResult, Usage,
-};
+use toolwire_agent::approval::ApprovalPolicy;
+use toolwire_agent::{Agent, Ending, Functions, RunError};
+use toolwire_contract::conversations::{Conversations, NewConversation, StoreError};
+use toolwire_contract::model::{ModelError, Usage};
+use toolwire_contract::{Block, Message, Role, ToolCall, ToolResult};
 use toolwire_testkit::{ScriptedTurn, check_messages};
 
 use crate::support::{builder, model, results, store, tool};
@@ -85,7 +86,7 @@ async fn a_conflict_with_another_writer_ends_the_run() {
 async fn a_model_error_ends_the_run_and_is_its_cause() {
     let error = ModelError::TimedOut {
         model: "scripted".into(),
-        waiting_for: toolwire_contract::WaitPhase::FirstToken,
+        waiting_for: toolwire_contract::model::WaitPhase::FirstToken,
         after: std::time::Duration::from_secs(3),
     };
     let model = model([ScriptedTurn::calls([("1", "read", json!({}))]), ScriptedTurn::error(error.clone())]);

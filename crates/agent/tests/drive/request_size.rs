@@ -5,10 +5,9 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use toolwire_agent::{Agent, ContextSettings, Functions, SearchSettings};
-use toolwire_contract::{
-    CallError, CallOptions, MissingServer, ModelLimits, ModelRequest, Tool, ToolChoice, ToolResult,
-    ToolServer, Toolbox,
-};
+use toolwire_contract::model::{ModelLimits, ModelRequest, ToolChoice};
+use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 use crate::support::{PartialToolbox, functions, model, results, tool};

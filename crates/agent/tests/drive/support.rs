@@ -6,8 +6,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use toolwire_agent::{Agent, AgentBuilder, AgentEvent, ApprovalPolicy, FinishedRun, Functions, RunStream};
-use toolwire_contract::{Block, CallError, CallOptions, Message, MissingServer, Tool, ToolResult, Toolbox};
+use toolwire_agent::approval::ApprovalPolicy;
+use toolwire_agent::{Agent, AgentBuilder, AgentEvent, FinishedRun, Functions, RunStream};
+use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, Toolbox};
+use toolwire_contract::{Block, Message, Tool, ToolResult};
 use toolwire_store::{Sqlite, SqliteOptions};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 

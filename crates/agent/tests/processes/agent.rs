@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use toolwire_agent::{
-    Agent, AgentBuilder, AgentEvent, ApprovalPolicy, Decision, Ending, Functions, PendingCall, Run,
-    RunStream, Unattended,
-};
-use toolwire_contract::{ConversationId, Message, ModelRequest, Tool};
+use toolwire_agent::approval::{ApprovalPolicy, Decision, PendingCall};
+use toolwire_agent::run::Run;
+use toolwire_agent::{Agent, AgentBuilder, AgentEvent, Ending, Functions, RunStream, Unattended};
+use toolwire_contract::conversations::ConversationId;
+use toolwire_contract::model::ModelRequest;
+use toolwire_contract::{Message, Tool};
 use toolwire_store::{Sqlite, SqliteOptions};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 

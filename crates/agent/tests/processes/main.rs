@@ -17,8 +17,9 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Runtime;
-use toolwire_agent::normalize;
-use toolwire_contract::{Block, Conversations, Message, NewConversation};
+use toolwire_agent::run::normalize;
+use toolwire_contract::conversations::{Conversations, NewConversation};
+use toolwire_contract::{Block, Message};
 use toolwire_store::{Sqlite, SqliteOptions};
 use toolwire_testkit::check_messages;
 

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_agent::{ToolHit, ToolIndex};
-use toolwire_contract::{Tool, ToolServer};
+use toolwire_agent::search::{ToolHit, ToolIndex};
+use toolwire_contract::Tool;
+use toolwire_contract::toolbox::ToolServer;
 
 /// Captured tools and their servers. The name of a server is the name of its file.
 pub struct Captured {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
-use toolwire_contract::{
+use toolwire_contract::conversations::{
     Conversation, ConversationId, ConversationPage, Conversations, Cursor, NewConversation, NewEntry,
     SearchResults, StoreError, Transcript,
 };

@@ -4,8 +4,10 @@ use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
-use toolwire_agent::{AgentEvent, ContextReduction, Ending, FinishedRun, PendingCall};
-use toolwire_contract::{Content, ConversationId, ToolResult};
+use toolwire_agent::approval::PendingCall;
+use toolwire_agent::{AgentEvent, ContextReduction, Ending, FinishedRun};
+use toolwire_contract::conversations::ConversationId;
+use toolwire_contract::{Content, ToolResult};
 
 use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
 use crate::display::images::image_notes;

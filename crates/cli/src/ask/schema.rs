@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use toolwire_agent::AgentSettings;
-use toolwire_contract::OutputFormat;
+use toolwire_contract::model::OutputFormat;
 
 use crate::command_error::CommandError;
 use crate::source::Source;

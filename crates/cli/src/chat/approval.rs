@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use toolwire_agent::{Decision, PendingCall};
+use toolwire_agent::approval::{Decision, PendingCall};
 
 use crate::display::calls::short_arguments;
 use crate::terminal_text::is_invisible;

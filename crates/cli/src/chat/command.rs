@@ -1,6 +1,6 @@
 //! The commands of the chat, and parsing of the user's input.
 
-use toolwire_contract::nearest_names;
+use toolwire_contract::text::nearest_names;
 
 /// A command with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]

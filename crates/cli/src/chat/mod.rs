@@ -26,7 +26,9 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::sync::mpsc;
-use toolwire_contract::{Content, ConversationId, Conversations, Toolbox};
+use toolwire_contract::Content;
+use toolwire_contract::conversations::{ConversationId, Conversations};
+use toolwire_contract::toolbox::Toolbox;
 use toolwire_hub::{ElicitReply, Hub, Phase, ResultBudget};
 use toolwire_store::InMemory;
 

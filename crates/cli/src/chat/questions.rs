@@ -2,7 +2,7 @@
 
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
-use toolwire_agent::{Approver, Decision, PendingCall};
+use toolwire_agent::approval::{Approver, Decision, PendingCall};
 use toolwire_hub::{ElicitReply, ElicitRequest, Host};
 
 /// A question for the user, with the channel for its reply.

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use toolwire_agent::{Agent, Approver, ContextUse, Run};
-use toolwire_contract::{
-    Block, Content, Conversation, ConversationId, Conversations, Entry, Message, Model, NewConversation,
-    NewEntry, Role, StoreError, Timestamp, Transcript, Usage,
+use toolwire_agent::approval::Approver;
+use toolwire_agent::run::Run;
+use toolwire_agent::{Agent, ContextUse};
+use toolwire_contract::conversations::{
+    Conversation, ConversationId, Conversations, Entry, NewConversation, NewEntry, StoreError, Timestamp,
+    Transcript,
 };
+use toolwire_contract::model::{Model, Usage};
+use toolwire_contract::{Block, Content, Message, Role};
 use toolwire_hub::Hub;
 use toolwire_llm::Models;
 use toolwire_store::InMemory;
@@ -249,7 +253,7 @@ pub(crate) fn results_of(run: &Run) -> impl Iterator<Item = &toolwire_contract::
 /// Whether the user typed the message. Messages of the role `user` that contain only tool results are not.
 pub(crate) fn is_user_input(message: &Message) -> bool {
     message.role == Role::User
-        && !toolwire_agent::is_summary(message)
+        && !toolwire_agent::run::is_summary(message)
         && message.content.iter().any(|block| matches!(block, Block::Content(_)))
 }
 

@@ -1,7 +1,7 @@
 //! The status line above the prompt: model, context usage and cost.
 
 use toolwire_agent::ContextUse;
-use toolwire_contract::Usage;
+use toolwire_contract::model::Usage;
 
 use crate::terminal_text::sanitize;
 

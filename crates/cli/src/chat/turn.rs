@@ -7,8 +7,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
-use toolwire_agent::{AgentEvent, Decision, Ending, FinishedRun, PendingCall, RunError, RunStream};
-use toolwire_contract::{StopReason, StoreError};
+use toolwire_agent::approval::{Decision, PendingCall};
+use toolwire_agent::{AgentEvent, Ending, FinishedRun, RunError, RunStream};
+use toolwire_contract::conversations::StoreError;
+use toolwire_contract::model::StopReason;
 use toolwire_hub::{ElicitKind, ElicitReply, Phase};
 
 use super::Chat;
@@ -104,7 +106,7 @@ impl Chat {
     }
 
     /// Drives a run until it ends or pauses. Returns `None` if the user exits before that.
-    async fn drive(&mut self, run: toolwire_agent::Run) -> io::Result<Option<FinishedRun>> {
+    async fn drive(&mut self, run: toolwire_agent::run::Run) -> io::Result<Option<FinishedRun>> {
         let mut running = self.session.agent.drive(run);
         let cancellation = running.cancellation_token();
         let mut queued_events: VecDeque<AgentEvent> = VecDeque::new();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use toolwire_contract::{Conversation, ConversationId, Conversations};
+use toolwire_contract::conversations::{Conversation, ConversationId, Conversations};
 
 use crate::command_error::CommandError;
 use crate::storage::command_error;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use toolwire_contract::{Conversation, Timestamp};
+use toolwire_contract::conversations::{Conversation, Timestamp};
 
 use crate::display::markdown::DIMMED;
 use crate::terminal_text::{counted, padded, sanitize, truncate, width};

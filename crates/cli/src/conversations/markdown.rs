@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use toolwire_contract::{Block, Content, Role, Transcript};
+use toolwire_contract::conversations::Transcript;
+use toolwire_contract::{Block, Content, Role};
 
 use crate::attachment;
 use crate::display::calls::{short_arguments, short_result};
@@ -28,7 +29,7 @@ pub(crate) fn to_markdown(transcript: &Transcript) -> String {
                         continue;
                     }
                     let speaker = match entry.message.role {
-                        Role::User if toolwire_agent::is_summary(&entry.message) => "Summary",
+                        Role::User if toolwire_agent::run::is_summary(&entry.message) => "Summary",
                         Role::User => "You",
                         Role::Assistant => entry.model.as_deref().unwrap_or("Assistant"),
                     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::de::IgnoredAny;
-use toolwire_contract::{ConversationId, Conversations};
+use toolwire_contract::conversations::{ConversationId, Conversations};
 
 use super::find;
 use crate::command_error::{CommandError, print_stderr};

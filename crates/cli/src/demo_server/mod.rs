@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use clap::Args;
 use toolwire_hub::{Config, Secret, ServerConfig, ServerName, Transport};
-use toolwire_toolkit::{HttpOptions, Server, serve_http, serve_stdio};
+use toolwire_toolkit::Server;
+use toolwire_toolkit::transport::{HttpOptions, serve_http, serve_stdio};
 
 use crate::command_error::{CommandError, print_stderr};
 use crate::interrupt;
@@ -90,7 +91,7 @@ fn address(text: &str) -> Result<SocketAddr, CommandError> {
     addresses.next().ok_or_else(|| invalid("it resolves to no address".to_owned()))
 }
 
-fn serve_error(error: toolwire_toolkit::ServeError) -> CommandError {
+fn serve_error(error: toolwire_toolkit::transport::ServeError) -> CommandError {
     let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
     CommandError::work(format!("{error}{cause}")).with_hint("`--http 127.0.0.1:0` uses any free port")
 }

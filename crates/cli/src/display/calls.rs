@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value};
-use toolwire_contract::{Content, Progress, ResourceBody, ToolResult};
+use toolwire_contract::toolbox::Progress;
+use toolwire_contract::{Content, ResourceBody, ToolResult};
 
 use super::line::{Line, Margin, Span, wrap};
 use super::markdown::DIMMED;

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use toolwire_contract::{Message, ModelRequest};
+use toolwire_contract::Message;
+use toolwire_contract::model::ModelRequest;
 use toolwire_llm::collect;
 
 use super::{ERROR, NAME, QUIET, SUCCESS};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use serde_json::Value;
-use toolwire_contract::ModelError;
+use toolwire_contract::model::ModelError;
 use toolwire_gateway::{ForwardedBody, ForwardedRequest, ForwardedResponse};
 use toolwire_gateway::{ModelCatalog, ServedModel, UnknownModel, Upstream};
 use toolwire_llm::{Balanced, Demo, EndpointError, Models, PROVIDERS, RawBody, RawRequest};
@@ -199,7 +199,8 @@ impl Upstream for ModelUpstream {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use toolwire_dialect::{ApiSupport, Dialect};
+    use toolwire_dialect::Dialect;
+    use toolwire_dialect::request::ApiSupport;
 
     use super::*;
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, join_all};
 use tokio::task::JoinHandle;
-use toolwire_contract::Toolbox;
+use toolwire_contract::toolbox::Toolbox;
 use toolwire_gateway::{RequestServer, RequestServerError, RequestServers};
 use toolwire_hub::{AllowedHosts, HttpKind, ServerConfig, ServerName, Transport};
 
@@ -202,10 +202,12 @@ mod tests {
 
     use serde_json::json;
     use toolwire_agent::Functions;
-    use toolwire_contract::{CallError, CallOptions, Tool};
+    use toolwire_contract::Tool;
+    use toolwire_contract::toolbox::{CallError, CallOptions};
     use toolwire_gateway::{RequestServer, RequestServers};
     use toolwire_hub::{Config, Hub, HubOptions, Phase};
-    use toolwire_toolkit::{HttpOptions, HttpServer, Server, serve_http};
+    use toolwire_toolkit::Server;
+    use toolwire_toolkit::transport::{HttpOptions, HttpServer, serve_http};
 
     use super::*;
 

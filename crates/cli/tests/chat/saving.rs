@@ -2,7 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use toolwire_contract::{Block, Content, Transcript};
+use toolwire_contract::conversations::Transcript;
+use toolwire_contract::{Block, Content};
 use toolwire_testkit::provider::ModelOutput;
 
 use crate::demo;

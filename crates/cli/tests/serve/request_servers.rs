@@ -10,7 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use toolwire_testkit::provider::{Api, FakeProvider, ModelOutput, ReceivedRequest, Script, ScriptedResponse};
 use toolwire_testkit::{http_client, start_misbehaving_http};
-use toolwire_toolkit::{HttpOptions, HttpServer, Server, serve_http, tool};
+use toolwire_toolkit::transport::{HttpOptions, HttpServer, serve_http};
+use toolwire_toolkit::{Server, tool};
 
 use crate::{Served, command, folder, serve_with, with_provider};
 

@@ -10,7 +10,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolwire_agent::Functions;
-use toolwire_contract::{Content, ModelError, Tool, ToolResult};
+use toolwire_contract::model::ModelError;
+use toolwire_contract::{Content, Tool, ToolResult};
 use toolwire_gateway::{
     ForwardedBody, ForwardedRequest, ForwardedResponse, Gateway, GatewaySettings, ModelCatalog, ServedModel,
     UnknownModel, Upstream,

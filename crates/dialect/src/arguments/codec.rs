@@ -4,7 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use toolwire_contract::{SchemaFingerprint, json_kind};
+use toolwire_contract::text::json_kind;
+use toolwire_contract::toolbox::SchemaFingerprint;
 use toolwire_validation::{Requirement, Violation, ViolationKind};
 
 use super::converter::Converter;

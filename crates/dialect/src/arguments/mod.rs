@@ -23,3 +23,4 @@ pub use error::ArgumentError;
 pub(crate) use lenient_json::parse_any;
 pub(crate) use plan::{Branch, Field, ObjectPlan, Plan, PositionsPlan, Rest};
 pub use repair::{Repair, RepairKind};
+pub use toolwire_validation::{Requirement, Violation, ViolationKind};

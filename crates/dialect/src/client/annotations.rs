@@ -1,7 +1,7 @@
 //! Citations of a text, in the format of OpenAI's APIs. Their positions are counted in characters.
 
 use serde_json::{Value, json};
-use toolwire_contract::Citation;
+use toolwire_contract::model::Citation;
 
 use crate::Family;
 

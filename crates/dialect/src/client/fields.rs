@@ -4,7 +4,7 @@ use std::iter::Enumerate;
 use std::vec;
 
 use serde_json::{Map, Value};
-use toolwire_contract::json_kind;
+use toolwire_contract::text::json_kind;
 
 use super::{InvalidRequest, Problem};
 

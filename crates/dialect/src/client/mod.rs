@@ -17,8 +17,10 @@ mod verbatim;
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::json;
-use toolwire_contract::{Block, Effort, FamilyFields, ModelRequest, OutputFormat, Tool};
+use toolwire_contract::model::{Effort, FamilyFields, ModelRequest, OutputFormat};
+use toolwire_contract::{Block, Tool};
 
+pub use crate::read::read_client_request;
 use crate::result::image_detail;
 use crate::source::{STRICT, is_strict};
 use crate::{Dialect, Family};

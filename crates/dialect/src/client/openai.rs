@@ -5,7 +5,8 @@
 mod tools;
 
 use serde_json::Value;
-use toolwire_contract::{Content, OutputFormat};
+use toolwire_contract::Content;
+use toolwire_contract::model::OutputFormat;
 
 use super::{ReadRequest, RequestFields, from_data_url, media, native, read_schema};
 use crate::Dialect;

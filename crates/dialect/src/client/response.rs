@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use toolwire_contract::{Citation, Content, ResponseDetails, StopReason, Tool, ToolResult, Usage};
+use toolwire_contract::model::{Citation, ResponseDetails, StopReason, Usage};
+use toolwire_contract::{Content, Tool, ToolResult};
 
 use super::ToolForm;
 

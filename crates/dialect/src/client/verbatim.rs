@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use toolwire_contract::VerbatimRequest;
+use toolwire_contract::model::VerbatimRequest;
 
 use super::ClientRequest;
 use crate::Family;

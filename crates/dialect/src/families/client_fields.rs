@@ -2,9 +2,10 @@
 //! other APIs get those that they have too.
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{FamilyFields, Generation};
+use toolwire_contract::model::{FamilyFields, Generation};
 
-use crate::{ApiSupport, Dialect, Family};
+use crate::request::ApiSupport;
+use crate::{Dialect, Family};
 
 /// Fields with the same name and meaning in OpenAI's two APIs.
 const SHARED_BY_OPENAI: [&str; 7] = [

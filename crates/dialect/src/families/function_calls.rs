@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::Dialect;
+use crate::request::wire_id;
 use crate::response::{CallDraft, JsonCursor, ReadResult, ResponseParts};
-use crate::{CallKind, Dialect, ReceivedCall, wire_id};
+use crate::response::{CallKind, ReceivedCall};
 
 /// Reads an array of complete calls.
 pub(super) fn read_complete_calls(calls: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {

@@ -13,15 +13,17 @@ mod openai_chat;
 mod openai_responses;
 
 use serde_json::{Map, Value};
-use toolwire_contract::Usage;
+use toolwire_contract::model::Usage;
 
 use crate::client::{ClientRequest, ClientWriter, ReadRequest, ResponseHead};
 use crate::output::OutputRules;
+use crate::request::RequestOptions;
 use crate::request::{FamilyRules, GenerationFormat, PreparedRequest};
+use crate::response::ReceivedCall;
 use crate::response::ResponseReader;
 use crate::result::{ContentLimits, ResultTurn};
 use crate::verbatim::VerbatimFormat;
-use crate::{Dialect, Family, ReceivedCall, RequestOptions};
+use crate::{Dialect, Family};
 pub(crate) use client_fields::ClientFields;
 
 /// The JSON of one family.

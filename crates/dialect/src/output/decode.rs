@@ -1,11 +1,12 @@
 //! Converts the response of a model back to the original schema of the required format.
 
 use serde_json::Value;
-use toolwire_contract::{Block, Content, Message, ModelResponse, StopReason};
+use toolwire_contract::model::{ModelResponse, StopReason};
+use toolwire_contract::{Block, Content, Message};
 
 use super::root::ANSWER;
 use super::{BoundOutput, BoundSchema};
-use crate::ArgumentError;
+use crate::arguments::ArgumentError;
 use crate::arguments::parse_any;
 use crate::response::UNPARSED_ARGUMENTS;
 

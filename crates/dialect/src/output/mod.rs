@@ -9,10 +9,13 @@ mod root;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use toolwire_contract::{Block, Content, ModelRequest, OutputFormat, Tool};
+use toolwire_contract::model::{ModelRequest, OutputFormat};
+use toolwire_contract::{Block, Content, Tool};
 
+use crate::names::to_valid_tool_name;
+use crate::request::verbatim_request;
 use crate::request::{Choice, RequestError, RequestOptions, SetFields};
-use crate::{Dialect, Family, Options, Status, Toolset, to_valid_tool_name, verbatim_request};
+use crate::{Dialect, Family, Options, Status, Toolset};
 use root::as_object;
 
 /// The way in which the schema of a response is sent to a model.

@@ -1,7 +1,7 @@
 //! The generation parameters in the bodies of each API.
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{Effort, Generation};
+use toolwire_contract::model::{Effort, Generation};
 
 use super::SetFields;
 

@@ -13,10 +13,14 @@ use toolwire_contract::{
 
 use super::FamilyRules;
 use crate::ids::synthetic_id;
+use crate::names::to_valid_tool_name;
 use crate::native_tools::{NativeTool, without_namespace};
+use crate::request::wire_id;
 use crate::response::{CUSTOM_CALL, NATIVE_CALL, UNPARSED_ARGUMENTS, has_synthetic_id};
+use crate::response::{CallId, CallKind, ReceivedCall};
+use crate::result::CallOutcome;
 use crate::result::{ContentLimits, ContentPart, clean, content_part};
-use crate::{CallId, CallKind, CallOutcome, Dialect, ReceivedCall, Toolset, to_valid_tool_name, wire_id};
+use crate::{Dialect, Toolset};
 
 /// A turn of the conversation.
 #[derive(Debug)]

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::{OutputMethod, ResultOptions};
+use crate::request::OutputMethod;
+use crate::result::ResultOptions;
 
 /// Options for writing a request. The defaults suit the API's current models.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,12 +1,15 @@
 //! A request, prepared so that every family can write it as JSON.
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{ModelRequest, ToolChoice, ToolResult, nearest_names};
+use toolwire_contract::ToolResult;
+use toolwire_contract::model::{ModelRequest, ToolChoice};
+use toolwire_contract::text::nearest_names;
 
 use super::{PairedCall, RequestError, RequestOptions, SetFields, Turn};
 use crate::output::OutputField;
+use crate::result::CallOutcome;
 use crate::result::ResultTurn;
-use crate::{CallOutcome, Dialect, Toolset};
+use crate::{Dialect, Toolset};
 
 /// The description of a tool that the history calls but the request does not list.
 pub(crate) const UNAVAILABLE_TOOL: &str = "No longer available. Do not call it.";

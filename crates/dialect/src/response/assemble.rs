@@ -4,15 +4,16 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{
-    Block, Content, MAX_NESTING_DEPTH, Message, ModelResponse, Role, StopReason, ToolCall, UnusableCall,
-    ValidationStamp, object_nesting_depth,
-};
+use toolwire_contract::model::{ModelResponse, StopReason, UnusableCall};
+use toolwire_contract::text::{MAX_NESTING_DEPTH, object_nesting_depth};
+use toolwire_contract::toolbox::ValidationStamp;
+use toolwire_contract::{Block, Content, Message, Role, ToolCall};
 
 use super::{CallDraft, CallKind, ParsedResponse, PartialBlock, ReceivedCall};
+use crate::arguments::ArgumentError;
 use crate::ids::synthetic_id;
 use crate::native_tools::qualified_name;
-use crate::{ArgumentError, Dialect, Toolset};
+use crate::{Dialect, Toolset};
 
 /// The key of `_meta` for arguments that could not be parsed, as received.
 pub(crate) const UNPARSED_ARGUMENTS: &str = "toolwire/arguments";

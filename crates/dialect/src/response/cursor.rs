@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde_json::{Map, Value};
-use toolwire_contract::json_kind;
+use toolwire_contract::text::json_kind;
 
 use super::{ReadResult, ResponseError};
 

@@ -10,6 +10,7 @@ mod usage;
 
 use std::fmt;
 
+pub use crate::read::{CallStream, ResponseStream, read_calls, read_response};
 pub use assemble::custom_call_input;
 pub(crate) use assemble::{Assembly, CUSTOM_CALL, NATIVE_CALL, UNPARSED_ARGUMENTS, has_synthetic_id};
 pub(crate) use calls::CallDraft;

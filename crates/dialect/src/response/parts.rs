@@ -1,7 +1,8 @@
 //! The parts of a response that a family's reader collects.
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{Citation, Content, ModelEvent, ResponseDetails, StopReason, Usage};
+use toolwire_contract::Content;
+use toolwire_contract::model::{Citation, ModelEvent, ResponseDetails, StopReason, Usage};
 
 use super::{CallDraft, JsonCursor, ReadResult, ResponseError};
 

@@ -1,6 +1,7 @@
 //! Stop sequences for APIs that have none: the text ends before the first sequence.
 
-use toolwire_contract::{Block, Content, ModelResponse, StopReason};
+use toolwire_contract::model::{ModelResponse, StopReason};
+use toolwire_contract::{Block, Content};
 
 use super::is_refusal;
 

@@ -1,7 +1,7 @@
 //! Token counts and costs, as APIs report them.
 
 use serde_json::Value;
-use toolwire_contract::Usage;
+use toolwire_contract::model::Usage;
 
 /// JSON pointers to the counts that an API reports. Several counts of one kind are added up.
 pub(crate) struct UsagePaths<'a> {

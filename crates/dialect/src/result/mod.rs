@@ -10,6 +10,7 @@ mod text;
 
 use toolwire_contract::ToolResult;
 
+pub use crate::write::write_results;
 pub(crate) use media::Media;
 pub use media::{image_size, media_type};
 pub(crate) use prepare::{
@@ -18,7 +19,8 @@ pub(crate) use prepare::{
 };
 pub(crate) use text::{NO_OUTPUT, clean};
 
-use crate::{Dialect, ReceivedCall};
+use crate::Dialect;
+use crate::response::ReceivedCall;
 
 /// A call and its result.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,9 @@
 //! Prepares a result: converts its content into parts that an API accepts.
 
 use serde_json::Value;
-use toolwire_contract::{
-    Content, ResourceBody, ResourceContents, ResourceLink, UnsupportedContent, format_size,
-};
+use toolwire_contract::model::UnsupportedContent;
+use toolwire_contract::text::format_size;
+use toolwire_contract::{Content, ResourceBody, ResourceContents, ResourceLink};
 
 use super::media::{self, Media, decode, encode, file_name, is_recognizable, is_textual, normalize_type};
 use super::text::{
@@ -11,7 +11,9 @@ use super::text::{
     without_base64,
 };
 use super::{CallOutcome, ResultOptions};
-use crate::{Dialect, ReceivedCall, wire_id};
+use crate::Dialect;
+use crate::request::wire_id;
+use crate::response::ReceivedCall;
 
 /// The content that an API accepts in a tool result or a message.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The text of a result: cleaned, truncated, and compared with the structured content.
 
 use serde_json::{Number, Value};
-use toolwire_contract::format_size;
+use toolwire_contract::text::format_size;
 
 /// The text for a result without content. Some APIs reject an empty text.
 pub(crate) const NO_OUTPUT: &str = "(no output)";

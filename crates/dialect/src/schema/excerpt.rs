@@ -1,6 +1,6 @@
 //! JSON text for reports and descriptions.
 
-use toolwire_contract::truncate;
+use toolwire_contract::text::truncate;
 
 use crate::Layout;
 use crate::json::{JsonWriter, Node};

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
-use toolwire_contract::VerbatimRequest;
+use toolwire_contract::model::VerbatimRequest;
 
 const MARK: &str = "cache_control";
 

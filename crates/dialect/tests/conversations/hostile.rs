@@ -5,10 +5,11 @@ use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Message, ModelRequest, Role};
-use toolwire_dialect::{
-    Dialect, Options, RequestError, RequestOptions, ResponseStream, Toolset, read_response, write_request,
-};
+use toolwire_contract::model::ModelRequest;
+use toolwire_contract::{Block, Message, Role};
+use toolwire_dialect::request::{RequestError, RequestOptions, write_request};
+use toolwire_dialect::response::{ResponseStream, read_response};
+use toolwire_dialect::{Dialect, Options, Toolset};
 
 use crate::{rules, tools, toolset};
 

@@ -13,8 +13,10 @@ mod switching;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use toolwire_contract::{ModelResponse, StopReason, Tool};
-use toolwire_dialect::{Dialect, Options, ResponseError, Toolset};
+use toolwire_contract::Tool;
+use toolwire_contract::model::{ModelResponse, StopReason};
+use toolwire_dialect::response::ResponseError;
+use toolwire_dialect::{Dialect, Options, Toolset};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("conversations")

@@ -1,11 +1,12 @@
 //! Requests in every dialect: each file contains a case, and the file in `expected/` the bodies.
 
 use serde_json::{Value, json};
-use toolwire_contract::{Effort, FamilyFields, Generation, ModelRequest, Tool, ToolChoice};
-use toolwire_dialect::{
-    ApiSupport, Dialect, Family, Options, OutputLimit, RequestError, RequestOptions, Toolset,
-    dropped_parameters, write_request,
+use toolwire_contract::Tool;
+use toolwire_contract::model::{Effort, FamilyFields, Generation, ModelRequest, ToolChoice};
+use toolwire_dialect::request::{
+    ApiSupport, OutputLimit, RequestError, RequestOptions, dropped_parameters, write_request,
 };
+use toolwire_dialect::{Dialect, Family, Options, Toolset};
 
 use crate::{check_file, folder, read, rules, toolset};
 

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Content, ModelEvent, ModelResponse, StopReason, ToolCall};
-use toolwire_dialect::{Dialect, ResponseError, ResponseStream, read_response};
+use toolwire_contract::model::{ModelEvent, ModelResponse, StopReason};
+use toolwire_contract::{Block, Content, ToolCall};
+use toolwire_dialect::Dialect;
+use toolwire_dialect::response::{ResponseError, ResponseStream, read_response};
 
 use crate::{check_file, fill_template, outcome, read, toolset};
 

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Content, Message, ModelRequest, Role, ToolResult};
-use toolwire_dialect::{Dialect, RequestOptions, read_response, write_request};
+use toolwire_contract::model::ModelRequest;
+use toolwire_contract::{Block, Content, Message, Role, ToolResult};
+use toolwire_dialect::Dialect;
+use toolwire_dialect::request::{RequestOptions, write_request};
+use toolwire_dialect::response::read_response;
 
 use crate::{check_file, fill_template, read, rules, tools, toolset};
 

@@ -19,7 +19,8 @@ use crate::support::{api_validator, corpus, schemas};
 use jsonschema::Validator;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use serde_json::{Map, Value, json};
-use toolwire_dialect::{ArgumentError, Dialect, Effect, Options, Report, Toolset};
+use toolwire_dialect::arguments::ArgumentError;
+use toolwire_dialect::{Dialect, Effect, Options, Report, Toolset};
 
 /// The number of draws per real tool, dialect and direction. `TOOLWIRE_LAW_DRAWS` overrides it.
 const DRAWS: usize = 2;

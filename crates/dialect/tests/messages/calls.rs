@@ -1,7 +1,9 @@
 //! Calls in complete and streamed responses. The file contains responses of each API and the expected calls.
 
 use serde_json::{Value, json};
-use toolwire_dialect::{CallStream, Dialect, ResponseError, read_calls, wire_id, write_calls};
+use toolwire_dialect::Dialect;
+use toolwire_dialect::request::{wire_id, write_calls};
+use toolwire_dialect::response::{CallStream, ResponseError, read_calls};
 
 use crate::{outcome, transcripts};
 

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use toolwire_contract::ToolResult;
-use toolwire_dialect::{
-    CallOutcome, CallStream, Dialect, ResultOptions, read_calls, write_calls, write_results,
-};
+use toolwire_dialect::Dialect;
+use toolwire_dialect::request::write_calls;
+use toolwire_dialect::response::{CallStream, read_calls};
+use toolwire_dialect::result::{CallOutcome, ResultOptions, write_results};
 
 use crate::transcripts;
 

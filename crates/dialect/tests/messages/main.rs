@@ -7,7 +7,7 @@ mod results;
 mod transcripts;
 
 use serde_json::{Map, Value, json};
-use toolwire_dialect::{CallId, CallKind, ReceivedCall, ResponseError};
+use toolwire_dialect::response::{CallId, CallKind, ReceivedCall, ResponseError};
 
 /// Returns the outcome of reading calls in the form of the case files.
 fn outcome(calls: Result<Vec<ReceivedCall>, ResponseError>) -> Value {

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use toolwire_contract::{Content, ToolResult};
-use toolwire_dialect::{
-    CallId, CallKind, CallOutcome, Dialect, Family, ReceivedCall, RequestError, ResultOptions, wire_id,
-    write_results,
-};
+use toolwire_dialect::request::{RequestError, wire_id};
+use toolwire_dialect::response::{CallId, CallKind, ReceivedCall};
+use toolwire_dialect::result::{CallOutcome, ResultOptions, write_results};
+use toolwire_dialect::{Dialect, Family};
 
 /// The dialects with different results.
 const DIALECTS: [Dialect; 12] = [

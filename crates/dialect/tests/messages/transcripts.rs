@@ -6,7 +6,8 @@
 //! once.
 
 use serde_json::Value;
-use toolwire_dialect::{CallStream, Dialect, ResponseError, read_calls};
+use toolwire_dialect::Dialect;
+use toolwire_dialect::response::{CallStream, ResponseError, read_calls};
 
 use crate::outcome;
 

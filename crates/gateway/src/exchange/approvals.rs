@@ -1,8 +1,10 @@
 //! Responses that end with requests for approval, and those that continue after them.
 
-use toolwire_agent::{PendingCall, Run};
-use toolwire_contract::{Block, Role, StopReason, ToolChoice};
-use toolwire_dialect::{ClientError, ClientEvent, ErrorKind, ServerCall};
+use toolwire_agent::approval::PendingCall;
+use toolwire_agent::run::Run;
+use toolwire_contract::model::{StopReason, ToolChoice};
+use toolwire_contract::{Block, Role};
+use toolwire_dialect::client::{ClientError, ClientEvent, ErrorKind, ServerCall};
 
 use super::{Exchange, ExchangeContext};
 use crate::hidden_rounds::ShownId;

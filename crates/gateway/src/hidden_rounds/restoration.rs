@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use toolwire_contract::{Block, Message, Role, ToolResult, VerbatimRequest};
+use toolwire_contract::model::VerbatimRequest;
+use toolwire_contract::{Block, Message, Role, ToolResult};
 
 use super::shown_part::remove_shown_part;
 use super::{ContentKey, Round};

@@ -12,9 +12,9 @@ use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 use toolwire_agent::Functions;
-use toolwire_contract::{
-    Block, CallError, CallOptions, ModelError, ModelRequest, Tool, ToolResult, ToolServer, Toolbox,
-};
+use toolwire_contract::model::{ModelError, ModelRequest};
+use toolwire_contract::toolbox::{CallError, CallOptions, ToolServer, Toolbox};
+use toolwire_contract::{Block, Tool, ToolResult};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 use crate::response::HttpResponse;

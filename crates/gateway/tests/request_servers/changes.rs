@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, ToolServer, Toolbox};
+use toolwire_contract::toolbox::{CallError, CallOptions, ToolServer, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
 use toolwire_gateway::GatewaySettings;
 
 use crate::{URL, entry, offered, respond, start, start_with, types, user};

@@ -14,7 +14,7 @@ use changes::Changing;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use support::{MODEL, Running, TestGateway};
-use toolwire_contract::Toolbox;
+use toolwire_contract::toolbox::Toolbox;
 use toolwire_gateway::{GatewaySettings, Keys, RequestServer, RequestServerError, RequestServers};
 use toolwire_testkit::http_client;
 

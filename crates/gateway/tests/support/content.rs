@@ -1,10 +1,10 @@
 //! Responses with content other than text, and responses that break rules.
 
 use serde_json::json;
-use toolwire_contract::{
-    Block, Citation, Content, Message, ModelError, ModelEvent, ModelRequest, ResponseDetails, Role,
-    StopReason, Usage,
+use toolwire_contract::model::{
+    Citation, ModelError, ModelEvent, ModelRequest, ResponseDetails, StopReason, Usage,
 };
+use toolwire_contract::{Block, Content, Message, Role};
 use toolwire_testkit::ScriptedTurn;
 
 use super::{MODEL, PNG, ending, with_text};

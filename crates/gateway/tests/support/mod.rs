@@ -14,11 +14,13 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolwire_agent::Functions;
-use toolwire_contract::{
-    Block, CallError, CallOptions, Content, Message, ModelError, ModelEvent, ModelLimits, ModelRequest,
-    ModelResponse, Role, StopReason, Tool, ToolResult, ToolServer, Toolbox, UnusableCall, Usage,
+use toolwire_contract::model::{
+    ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse, StopReason, UnusableCall, Usage,
 };
-use toolwire_dialect::{ApiSupport, Dialect};
+use toolwire_contract::toolbox::{CallError, CallOptions, ToolServer, Toolbox};
+use toolwire_contract::{Block, Content, Message, Role, Tool, ToolResult};
+use toolwire_dialect::Dialect;
+use toolwire_dialect::request::ApiSupport;
 use toolwire_gateway::{Gateway, GatewaySettings, ModelCatalog, RequestServers, ServedModel, UnknownModel};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
@@ -302,7 +304,7 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
             let milliseconds: u64 = rest.first().map_or(3_600_000, |text| text.parse().unwrap());
             ScriptedTurn::calls([("1", "wait", json!({"milliseconds": milliseconds}))])
         }
-        ("loop", _) if request.tool_choice != toolwire_contract::ToolChoice::None => {
+        ("loop", _) if request.tool_choice != toolwire_contract::model::ToolChoice::None => {
             ScriptedTurn::calls([lookup("1", "again")])
         }
         ("thinking", _) => {

@@ -2,7 +2,7 @@
 
 use rmcp::transport::auth::{AuthError as SdkError, OAuthTokenResponse};
 use serde::Deserialize;
-use toolwire_contract::truncate;
+use toolwire_contract::text::truncate;
 
 use super::token_store::{Grant, unix_now};
 use crate::Secret;

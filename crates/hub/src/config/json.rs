@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use jsonc_parser::ast::Value as Node;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Value};
-use toolwire_contract::json_kind;
+use toolwire_contract::text::json_kind;
 
 pub(super) struct SyntaxError {
     pub(super) message: String,

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use jsonc_parser::ast::Value as Node;
 use serde_json::{Map, Value};
-use toolwire_contract::{Glob, nearest_names, parse_duration};
-use toolwire_dialect::is_valid_tool_name;
+use toolwire_contract::Glob;
+use toolwire_contract::text::{nearest_names, parse_duration};
+use toolwire_dialect::names::is_valid_tool_name;
 
 use super::hosts::{DisabledNames, has_milliseconds, is_extension, server_objects, workspace_folder};
 use super::json::{parse_json, scalar, strip_byte_order_mark};

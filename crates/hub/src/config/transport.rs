@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use jsonc_parser::ast::Value as Node;
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
-use toolwire_contract::nearest_names;
+use toolwire_contract::text::nearest_names;
 
 use super::hosts::{Command, is_host_key, workspace_folder};
 use super::json::scalar;

@@ -5,7 +5,7 @@ use std::path::{MAIN_SEPARATOR, Path};
 use jsonc_parser::ast::Value as Node;
 use jsonc_parser::common::Ranged;
 use serde_json::{Map, Value};
-use toolwire_contract::nearest_names;
+use toolwire_contract::text::nearest_names;
 
 use super::expand::{ExpandError, expand};
 use super::hosts::{

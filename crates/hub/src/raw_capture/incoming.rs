@@ -2,7 +2,7 @@
 
 use rmcp::model::RequestId;
 use serde_json::{Map, Value, json};
-use toolwire_contract::Progress;
+use toolwire_contract::toolbox::Progress;
 
 use super::{
     Handshake, MAX_MESSAGE_BYTES, RawCapture, RawResponse, RequestMethod, error_message, partial_parse,

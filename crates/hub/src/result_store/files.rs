@@ -7,7 +7,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use toolwire_contract::truncate;
+use toolwire_contract::text::truncate;
 
 use super::StoredResultId;
 use crate::private_file;

@@ -9,7 +9,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use toolwire_contract::{Tool, nearest_names};
+use toolwire_contract::Tool;
+use toolwire_contract::text::nearest_names;
 
 use crate::config::{ServerConfig, ServerName};
 use crate::result_limiter::READ_RESULT;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use toolwire_dialect::{disambiguated_tool_name, to_valid_tool_name};
+use toolwire_dialect::names::{disambiguated_tool_name, to_valid_tool_name};
 
 use super::{RESERVED_NAMES, Route};
 use crate::config::ServerName;

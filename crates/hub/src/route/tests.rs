@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use toolwire_dialect::{Dialect, Options, Toolset, is_valid_tool_name};
+use toolwire_dialect::names::is_valid_tool_name;
+use toolwire_dialect::{Dialect, Options, Toolset};
 
 use super::*;
 use crate::{Glob, config::Transport};

@@ -21,7 +21,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use toolwire_contract::{Secret, truncate};
+use toolwire_contract::Secret;
+use toolwire_contract::text::truncate;
 
 use super::early_requests::EarlyRequests;
 use super::error::{ConnectError, ConnectFailure};

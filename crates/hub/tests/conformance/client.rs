@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use toolwire_contract::{CallOptions, SchemaFingerprint, Tool, Toolbox, ValidationStamp};
+use toolwire_contract::Tool;
+use toolwire_contract::toolbox::{CallOptions, SchemaFingerprint, Toolbox, ValidationStamp};
 use toolwire_hub::auth::{AuthConfig, GrantKind};
 use toolwire_hub::{
     Browser, Config, ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, Hub, HubOptions, Secret,

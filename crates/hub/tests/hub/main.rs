@@ -12,7 +12,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use support::{TestHub, names, text};
-use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, ToolServer, Toolbox};
+use toolwire_contract::toolbox::{CallError, CallOptions, ToolServer, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
 use toolwire_hub::pins::PinPolicy;
 use toolwire_hub::{
     AllowedHosts, Config, HttpKind, Hub, HubOptions, NoHost, Phase, ServerStatus, SlowStart, StartProgress,

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use toolwire_contract::{CallOptions, Content, Progress, ToolResult, Toolbox};
+use toolwire_contract::toolbox::{CallOptions, Progress, Toolbox};
+use toolwire_contract::{Content, ToolResult};
 use toolwire_hub::{
     ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, NoHost, Phase, Root, SamplingError, ServerConfig,
 };

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use toolwire_contract::{CallError, CallOptions, Content, ToolResult, Toolbox};
+use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
+use toolwire_contract::{Content, ToolResult};
 use toolwire_hub::{
     Config, Host, HttpKind, Hub, HubOptions, NoHost, ResultBudget, Secret, ServerConfig, ServerName,
     Transport,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolwire_contract::{Block, Content, Message, ResourceBody, ToolCall, ToolResult, truncate};
+use toolwire_contract::text::truncate;
+use toolwire_contract::{Block, Content, Message, ResourceBody, ToolCall, ToolResult};
 
 /// The maximum length of one described result.
 const MAX_RESULT_CHARS: usize = 2000;

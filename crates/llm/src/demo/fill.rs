@@ -1,8 +1,9 @@
 //! Responses that must match a schema: properties of the tool results, by their names.
 
 use serde_json::{Map, Value};
-use toolwire_contract::{ModelError, ModelRequest, OutputFormat, ToolCall, ToolResult};
-use toolwire_dialect::Checker;
+use toolwire_contract::model::{ModelError, ModelRequest, OutputFormat};
+use toolwire_contract::{ToolCall, ToolResult};
+use toolwire_dialect::arguments::Checker;
 
 use super::Demo;
 use super::describe::results;

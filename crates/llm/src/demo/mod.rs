@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use toolwire_contract::{
-    Block, Content, Message, Model, ModelError, ModelEvent, ModelRequest, ModelResponse, ResourceBody,
-    ResourceContents, Role, StopReason, ToolCall, UnsupportedContent,
+use toolwire_contract::model::{
+    Model, ModelError, ModelEvent, ModelRequest, ModelResponse, StopReason, UnsupportedContent,
 };
+use toolwire_contract::{Block, Content, Message, ResourceBody, ResourceContents, Role, ToolCall};
 
 use select::select_calls;
 

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
-use toolwire_contract::{Tool, ToolChoice};
+use toolwire_contract::Tool;
+use toolwire_contract::model::ToolChoice;
 
 use super::arguments::{allowed_strings, extract_arguments};
 use super::tokens::{Token, clauses, operation, stem, stems, tokens};

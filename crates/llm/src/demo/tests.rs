@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Tool, ToolChoice, ToolResult};
+use toolwire_contract::model::ToolChoice;
+use toolwire_contract::{Tool, ToolResult};
 
 use super::*;
 use crate::collect;

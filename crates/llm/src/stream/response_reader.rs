@@ -9,8 +9,9 @@ use futures::stream::BoxStream;
 use reqwest::Response;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
-use toolwire_contract::{ModelError, ModelEvent, ModelResponse, WaitPhase};
-use toolwire_dialect::{ResponseError, ResponseStream, Toolset};
+use toolwire_contract::model::{ModelError, ModelEvent, ModelResponse, WaitPhase};
+use toolwire_dialect::Toolset;
+use toolwire_dialect::response::{ResponseError, ResponseStream};
 
 use super::{AttemptError, PreparedRequest, WEB_PAGE, timed_out};
 use crate::frames::{FrameError, Frames, MAX_FRAME_BYTES, MAX_STREAM_BYTES, is_done, is_last};

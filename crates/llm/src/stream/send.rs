@@ -8,7 +8,7 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName
 use reqwest::{RequestBuilder, Response, Url};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
-use toolwire_contract::{ModelError, WaitPhase};
+use toolwire_contract::model::{ModelError, WaitPhase};
 use toolwire_dialect::Toolset;
 
 use super::{AttemptError, timed_out};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolwire_contract::{Block, Content, Message, Model, ModelRequest, Role, UnsupportedContent};
+use toolwire_contract::model::{Model, ModelRequest, UnsupportedContent};
+use toolwire_contract::{Block, Content, Message, Role};
 use toolwire_testkit::provider::{Api, ModelOutput};
 
 use crate::harness::{TestEndpoint, question};

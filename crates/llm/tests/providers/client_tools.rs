@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolwire_contract::{ModelError, ModelRequest, Tool};
-use toolwire_dialect::{Dialect, Family, Options, Toolset, read_client_request};
+use toolwire_contract::Tool;
+use toolwire_contract::model::{ModelError, ModelRequest};
+use toolwire_dialect::client::read_client_request;
+use toolwire_dialect::{Dialect, Family, Options, Toolset};
 use toolwire_testkit::provider::{Api, ModelOutput, ScriptedResponse};
 
 use crate::harness::TestEndpoint;

@@ -9,7 +9,8 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use toolwire_contract::{Message, Model};
+use toolwire_contract::Message;
+use toolwire_contract::model::Model;
 use toolwire_llm::{Endpoint, EndpointConfig, Models, collect};
 
 use crate::harness::question;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use toolwire_contract::{ModelError, WaitPhase};
+use toolwire_contract::model::{ModelError, WaitPhase};
 use toolwire_llm::{Endpoint, EndpointConfig};
 use toolwire_testkit::provider::{Api, Delivery, Gate, ModelOutput, ScriptedResponse};
 
@@ -64,7 +64,8 @@ async fn a_connection_that_is_not_established_times_out() {
     let clock = std::sync::Arc::new(crate::harness::FakeClock::default());
     let endpoint =
         Endpoint::new("openai/m", &config, |_| None).expect("an endpoint").with_clock(clock.clone());
-    let outcome = toolwire_llm::collect(toolwire_contract::Model::ask(&endpoint, question("hi"))).await;
+    let outcome =
+        toolwire_llm::collect(toolwire_contract::model::Model::ask(&endpoint, question("hi"))).await;
     assert_eq!(outcome, Err(timed_out(WaitPhase::Connection)));
     assert_eq!(clock.delays().len(), 1, "the request is retried");
 }

@@ -1,7 +1,7 @@
 //! Embeddings of every provider that has OpenAI's API for them.
 
 use serde_json::json;
-use toolwire_contract::{Embedder, ModelError, TextPurpose};
+use toolwire_contract::model::{Embedder, ModelError, TextPurpose};
 use toolwire_testkit::provider::{API_KEY, Api, Script, ScriptedResponse};
 
 use crate::harness::TestEndpoint;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolwire_contract::ModelError;
+use toolwire_contract::model::ModelError;
 use toolwire_llm::{Endpoint, EndpointConfig};
 use toolwire_testkit::provider::{Api, Delivery, ModelOutput, Script, ScriptedResponse};
 
@@ -162,7 +162,8 @@ async fn an_unreachable_provider_is_an_error_after_all_retries() {
     let clock = std::sync::Arc::new(FakeClock::default());
     let endpoint =
         Endpoint::new("openai/m", &config, |_| None).expect("an endpoint").with_clock(clock.clone());
-    let failure = toolwire_llm::collect(toolwire_contract::Model::ask(&endpoint, question("hi"))).await;
+    let failure =
+        toolwire_llm::collect(toolwire_contract::model::Model::ask(&endpoint, question("hi"))).await;
     let failure = failure.expect_err("no server is running");
     assert!(matches!(failure, ModelError::Unreachable { .. }), "{failure:?}");
     let message = failure.to_string();
@@ -184,7 +185,8 @@ async fn a_provider_without_tls_is_a_distinct_error() {
         serde_json::from_value(json!({"baseUrl": base_url})).expect("a configuration");
     let clock = std::sync::Arc::new(FakeClock::default());
     let endpoint = Endpoint::new("openai/m", &config, |_| None).expect("an endpoint").with_clock(clock);
-    let failure = toolwire_llm::collect(toolwire_contract::Model::ask(&endpoint, question("hi"))).await;
+    let failure =
+        toolwire_llm::collect(toolwire_contract::model::Model::ask(&endpoint, question("hi"))).await;
     let message = failure.expect_err("the server has no TLS").to_string();
     assert!(message.contains("does not support TLS; its URL may start with `http://`"), "{message}");
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use toolwire_contract::{Message, Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Tool};
+use toolwire_contract::model::{Model, ModelError, ModelEvent, ModelRequest, ModelResponse};
+use toolwire_contract::{Message, Tool};
 use toolwire_llm::{Clock, Endpoint, EndpointConfig};
 use toolwire_testkit::provider::{API_KEY, Api, FakeProvider, Script, ScriptedResponse};
 

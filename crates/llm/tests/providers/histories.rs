@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Content, Message, ModelRequest, ModelResponse, Role, ToolResult};
+use toolwire_contract::model::{ModelRequest, ModelResponse};
+use toolwire_contract::{Block, Content, Message, Role, ToolResult};
 use toolwire_testkit::provider::{Api, ModelOutput};
 
 use crate::harness::{TestEndpoint, question, tools};

@@ -1,7 +1,8 @@
 //! Responses that are interrupted.
 
 use serde_json::json;
-use toolwire_contract::{Message, ModelError, ModelEvent, StopReason};
+use toolwire_contract::Message;
+use toolwire_contract::model::{ModelError, ModelEvent, StopReason};
 use toolwire_testkit::provider::{Api, Delivery, Gate, ModelOutput, ScriptedResponse, render};
 
 use crate::harness::{TestEndpoint, question, text_of};
@@ -88,7 +89,7 @@ async fn an_error_after_the_first_event_is_not_retried() {
 #[tokio::test]
 async fn dropping_the_stream_ends_the_request() {
     use futures::StreamExt;
-    use toolwire_contract::Model;
+    use toolwire_contract::model::Model;
 
     let output = ModelOutput::text("Some words that are not read");
     let gate = toolwire_testkit::provider::Gate::new();
@@ -105,7 +106,7 @@ async fn dropping_the_stream_ends_the_request() {
 
 #[tokio::test]
 async fn nothing_is_sent_before_the_stream_is_polled() {
-    use toolwire_contract::Model;
+    use toolwire_contract::model::Model;
 
     let endpoint = TestEndpoint::repeating(
         Api::OpenAiChat,

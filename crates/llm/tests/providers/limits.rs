@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use toolwire_contract::{Message, Model, ModelError};
+use toolwire_contract::Message;
+use toolwire_contract::model::{Model, ModelError};
 use toolwire_testkit::provider::{
     Api, Delivery, Gate, ModelOutput, ReceivedRequest, Script, ScriptedResponse,
 };

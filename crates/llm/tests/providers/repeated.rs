@@ -1,7 +1,7 @@
 //! Requests that are forwarded as they are: they are repeated only if they did not reach the provider.
 
 use serde_json::json;
-use toolwire_contract::ModelError;
+use toolwire_contract::model::ModelError;
 use toolwire_llm::RawRequest;
 use toolwire_testkit::provider::{Api, ScriptedResponse};
 

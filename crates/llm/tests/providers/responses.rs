@@ -1,7 +1,8 @@
 //! Responses of every provider: complete, streamed, and split at every byte.
 
 use serde_json::{Value, json};
-use toolwire_contract::{Block, Content, ModelEvent, ModelResponse, Role, StopReason, Usage};
+use toolwire_contract::model::{ModelEvent, ModelResponse, StopReason, Usage};
+use toolwire_contract::{Block, Content, Role};
 use toolwire_dialect::Dialect;
 use toolwire_testkit::provider::{
     Api, BodySplit, Delivery, FinishReason, ModelOutput, ScriptedResponse, TokenCounts,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolwire_contract::{Message, Model, ModelError};
+use toolwire_contract::Message;
+use toolwire_contract::model::{Model, ModelError};
 use toolwire_llm::{Endpoint, EndpointConfig, collect};
 use toolwire_testkit::provider::{
     ACCESS_KEY, Api, FakeProvider, ModelOutput, SECRET_KEY, Script, ScriptedResponse,

@@ -11,7 +11,7 @@ use ::redis::{
     RedisResult, RetryMethod, ScriptInvocation, Value,
 };
 use tokio::time::Instant;
-use toolwire_contract::StoreError;
+use toolwire_contract::conversations::StoreError;
 
 /// The time that a request waits for a server that did not respond to the previous one.
 const TIMEOUT_WHILE_DOWN: Duration = Duration::from_millis(500);

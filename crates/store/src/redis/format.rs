@@ -13,9 +13,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use toolwire_contract::{
-    Conversation, ConversationId, Entry, Message, Parent, StoreError, Timestamp, Transcript, Usage,
+use toolwire_contract::Message;
+use toolwire_contract::conversations::{
+    Conversation, ConversationId, Entry, Parent, StoreError, Timestamp, Transcript,
 };
+use toolwire_contract::model::Usage;
 
 use crate::nesting;
 

@@ -2,10 +2,11 @@
 
 use ::redis::cmd;
 use futures_core::future::BoxFuture;
-use toolwire_contract::{
+use toolwire_contract::conversations::{
     Conversation, ConversationId, ConversationPage, Conversations, Cursor, NewConversation, NewEntry, Parent,
-    SearchResults, StoreError, Timestamp, Transcript, Usage,
+    SearchResults, StoreError, Timestamp, Transcript,
 };
+use toolwire_contract::model::Usage;
 
 use super::connection::{Access, Request};
 use super::{APPEND, RENAME, Redis, after_writing, format, unknown};

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures_core::future::BoxFuture;
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::OnceCell;
-use toolwire_contract::{Embedder, ModelError, TextPurpose};
+use toolwire_contract::model::{Embedder, ModelError, TextPurpose};
 
 use super::error::SqliteFailure;
 use super::open::open_cache;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rusqlite::ErrorCode;
-use toolwire_contract::StoreError;
+use toolwire_contract::conversations::StoreError;
 
 /// A failed job, before the location of the store is added.
 #[derive(Debug)]

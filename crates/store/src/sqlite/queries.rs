@@ -1,10 +1,12 @@
 //! The store operations as SQL, each in its own transaction.
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior};
-use toolwire_contract::{
-    Conversation, ConversationId, ConversationPage, Cursor, Entry, Message, NewConversation, NewEntry,
-    Parent, SearchHit, SearchResults, StoreError, Timestamp, Transcript, Usage,
+use toolwire_contract::Message;
+use toolwire_contract::conversations::{
+    Conversation, ConversationId, ConversationPage, Cursor, Entry, NewConversation, NewEntry, Parent,
+    SearchHit, SearchResults, StoreError, Timestamp, Transcript,
 };
+use toolwire_contract::model::Usage;
 
 use super::error::SqliteFailure;
 use super::index;

@@ -15,7 +15,8 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Runtime;
-use toolwire_contract::{ConversationId, Conversations, Message, NewConversation};
+use toolwire_contract::Message;
+use toolwire_contract::conversations::{ConversationId, Conversations, NewConversation};
 use toolwire_testkit::RedisServer;
 
 /// The default number of kills.

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use toolwire_contract::{Conversations, Message, NewConversation, StoreError};
+use toolwire_contract::Message;
+use toolwire_contract::conversations::{Conversations, NewConversation, StoreError};
 use toolwire_store::{Redis, RedisOptions, Sqlite, SqliteOptions};
 
 /// The first argument of a writer process.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use toolwire_contract::Conversations;
+use toolwire_contract::conversations::Conversations;
 use toolwire_store::{InMemory, Redis, RedisOptions, Sqlite, SqliteOptions};
 use toolwire_testkit::{RedisCluster, RedisServer};
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use toolwire_contract::{Conversations, Message, NewConversation, StoreError};
+use toolwire_contract::Message;
+use toolwire_contract::conversations::{Conversations, NewConversation, StoreError};
 use toolwire_store::{Sqlite, SqliteOptions};
 
 use crate::storing::{begin_with, texts};

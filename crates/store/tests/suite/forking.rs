@@ -1,6 +1,8 @@
 //! Forks start with the messages of their parent and are independent of it.
 
-use toolwire_contract::{Message, NewEntry, Parent, StoreError, Usage};
+use toolwire_contract::Message;
+use toolwire_contract::conversations::{NewEntry, Parent, StoreError};
+use toolwire_contract::model::Usage;
 
 use crate::backends::Backend;
 use crate::storing::{begin_with, texts};

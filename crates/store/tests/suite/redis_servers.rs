@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use toolwire_contract::{Conversations, Message, StoreError};
+use toolwire_contract::Message;
+use toolwire_contract::conversations::{Conversations, StoreError};
 use toolwire_store::{Redis, RedisOptions};
 use toolwire_testkit::RedisServer;
 

@@ -1,6 +1,7 @@
 //! All backends find the same messages.
 
-use toolwire_contract::{Conversations, Message, Role, SearchHit, SearchResults};
+use toolwire_contract::conversations::{Conversations, SearchHit, SearchResults};
+use toolwire_contract::{Message, Role};
 
 use crate::backends::Backend;
 use crate::storing::begin_with;

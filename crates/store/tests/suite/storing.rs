@@ -1,9 +1,10 @@
 //! Storing, loading and listing.
 
-use toolwire_contract::{
-    Block, Content, Conversation, ConversationId, Conversations, Message, NewConversation, NewEntry, Role,
-    StoreError, Timestamp, Usage,
+use toolwire_contract::conversations::{
+    Conversation, ConversationId, Conversations, NewConversation, NewEntry, StoreError, Timestamp,
 };
+use toolwire_contract::model::Usage;
+use toolwire_contract::{Block, Content, Message, Role};
 
 use crate::backends::Backend;
 

@@ -1,12 +1,16 @@
 //! Export and import between stores.
 
-use toolwire_contract::{Conversations, Message, NewEntry, StoreError, Usage};
+use toolwire_contract::Message;
+use toolwire_contract::conversations::{Conversations, NewEntry, StoreError};
+use toolwire_contract::model::Usage;
 
 use crate::backends::Backend;
 use crate::storing::{begin_with, texts};
 
 /// Creates a fork with everything that an export can contain.
-async fn create_full_conversation(store: &dyn Conversations) -> toolwire_contract::ConversationId {
+async fn create_full_conversation(
+    store: &dyn Conversations,
+) -> toolwire_contract::conversations::ConversationId {
     let parent = begin_with(store, "Tides 🌊", &["東京", "b"]).await;
     let id = store.fork(&parent, 1).await.unwrap().id;
     let message: Message = serde_json::from_str(

@@ -1,7 +1,8 @@
 //! Several writers of one conversation, each with its own connection. `processes` does the same with
 //! processes.
 
-use toolwire_contract::{Message, StoreError};
+use toolwire_contract::Message;
+use toolwire_contract::conversations::StoreError;
 
 use crate::backends::Backend;
 use crate::storing::{begin_with, texts};

@@ -10,9 +10,8 @@ mod store;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwire_toolkit::{
-    BuildError, Context, Failure, Instruction, Mode, OrFailure, Outcome, Server, serve_stdio, tool,
-};
+use toolwire_toolkit::transport::serve_stdio;
+use toolwire_toolkit::{BuildError, Context, Failure, Instruction, Mode, OrFailure, Outcome, Server, tool};
 
 use store::Store;
 
@@ -169,7 +168,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use toolwire_toolkit::lint;
+    use toolwire_toolkit::lint::lint;
 
     use super::*;
 

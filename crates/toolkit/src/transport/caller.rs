@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use toolwire_contract::Progress;
+use toolwire_contract::toolbox::Progress;
 
 use super::rounds::Rounds;
 use super::shared::Shared;

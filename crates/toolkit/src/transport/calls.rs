@@ -11,7 +11,8 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
-use toolwire_contract::{CallError, ToolResult};
+use toolwire_contract::ToolResult;
+use toolwire_contract::toolbox::CallError;
 
 use super::caller::{CallEnd, RunningCall};
 use super::connection::{Connection, RequestBinding, is_modern, panicked, request_cancelled};

@@ -181,7 +181,8 @@ impl Connection {
                 handler.complete(&completing).await
             }
             Reference::Resource(reference) => {
-                let has = |template: &crate::ResourceTemplate| template.uri_template == reference.uri;
+                let has =
+                    |template: &crate::resources::ResourceTemplate| template.uri_template == reference.uri;
                 let mut all = offers.resources.iter();
                 let Some(resources) = all.find(|resources| resources.templates().iter().any(has)) else {
                     let text = format!("unknown resource template: `{}`", reference.uri);

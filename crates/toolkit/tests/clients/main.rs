@@ -14,7 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwire_testkit::InstalledServers;
-use toolwire_toolkit::{Context, HttpOptions, Instruction, Outcome, Server, serve_http, serve_stdio, tool};
+use toolwire_toolkit::transport::{HttpOptions, serve_http, serve_stdio};
+use toolwire_toolkit::{Context, Instruction, Outcome, Server, tool};
 
 /// Set when a client starts this program as a server.
 const SERVE: &str = "TOOLWIRE_SERVE_FIXTURE";

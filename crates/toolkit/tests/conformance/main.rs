@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use scenarios::Verdict;
 use toolwire_testkit::conformance::{ConformanceSuite, Scenario, ScenarioTally, TestedSide};
-use toolwire_toolkit::{HttpOptions, HttpServer, serve_http};
+use toolwire_toolkit::transport::{HttpOptions, HttpServer, serve_http};
 
 /// Each revision with the expected number of passed checks; fewer would mean that some did not run.
 const REVISIONS: [(&str, usize); 2] = [("2025-11-25", 83), ("2026-07-28", 197)];

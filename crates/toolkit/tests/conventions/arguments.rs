@@ -552,7 +552,7 @@ fn a_flattened_enum_is_served_as_plain_fields() {
          - `kind`: string, required, one of `shelf`, `box`\n- `height`: integer, optional\n\
          - `number`: integer, optional\n- `colour`: string, optional"
     );
-    assert_eq!(toolwire_toolkit::lint(&flattened()), []);
+    assert_eq!(toolwire_toolkit::lint::lint(&flattened()), []);
 }
 
 #[test]

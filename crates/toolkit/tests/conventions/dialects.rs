@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use toolwire_contract::Tool;
 use toolwire_dialect::{Dialect, Options, Status, Toolset};
-use toolwire_toolkit::{LintProblem, Secret, lint, tool};
+use toolwire_toolkit::lint::{LintProblem, lint};
+use toolwire_toolkit::{Secret, tool};
 
 use crate::support::{list, plain};
 

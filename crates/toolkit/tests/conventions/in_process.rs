@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolwire_contract::{CallError, CallOptions, Progress, Toolbox};
+use toolwire_contract::toolbox::{CallError, CallOptions, Progress, Toolbox};
 use toolwire_toolkit::{Context, tool};
 
 use crate::support::{plain, runtime};

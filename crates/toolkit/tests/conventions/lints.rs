@@ -2,7 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolwire_toolkit::{lint, tool};
+use toolwire_toolkit::lint::lint;
+use toolwire_toolkit::tool;
 
 use crate::support::plain;
 

@@ -9,10 +9,10 @@ use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use serde_json::{Map, Value};
 use toolwire_contract::Tool;
-use toolwire_toolkit::{
-    HttpOptions, HttpServer, Server, ServerBuilder, StreamServer, ToolResult, in_process, serve_http,
-    serve_stdio,
+use toolwire_toolkit::transport::{
+    HttpOptions, HttpServer, StreamServer, in_process, serve_http, serve_stdio,
 };
+use toolwire_toolkit::{Server, ServerBuilder, ToolResult};
 
 /// A builder without prefix that ignores the environment.
 pub(crate) fn plain() -> ServerBuilder {

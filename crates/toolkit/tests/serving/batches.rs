@@ -1,7 +1,7 @@
 //! Batches, which only 2025-03-26 supports.
 
 use serde_json::{Value, json};
-use toolwire_toolkit::{HttpOptions, in_process};
+use toolwire_toolkit::transport::{HttpOptions, in_process};
 
 use crate::fixture;
 use crate::support::{

@@ -1,7 +1,7 @@
 //! Streamable HTTP for all revisions.
 
 use serde_json::{Value, json};
-use toolwire_toolkit::{HttpOptions, http_service};
+use toolwire_toolkit::transport::{HttpOptions, http_service};
 
 use crate::fixture;
 use crate::support::{HttpClient, WaitingTool, modern, request, send, session_of, with_timeout};
@@ -118,8 +118,11 @@ async fn the_order_of_the_accept_header_decides() {
 /// A client cannot connect to `0.0.0.0`, so the URL has another host.
 #[tokio::test]
 async fn the_url_works_for_every_listening_address() {
-    let serving =
-        toolwire_toolkit::serve_http(fixture::server(), ([0, 0, 0, 0], 0).into(), HttpOptions::default());
+    let serving = toolwire_toolkit::transport::serve_http(
+        fixture::server(),
+        ([0, 0, 0, 0], 0).into(),
+        HttpOptions::default(),
+    );
     let http = HttpClient { server: serving.await.unwrap(), client: toolwire_testkit::http_client() };
     assert_eq!(send(http.modern("tools/list", json!({}))).await.status, 200, "{}", http.server.url());
 }

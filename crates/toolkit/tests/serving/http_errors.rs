@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use toolwire_toolkit::HttpOptions;
+use toolwire_toolkit::transport::HttpOptions;
 
 use crate::fixture;
 use crate::support::{HttpClient, WaitingTool, initialize, request, send, session_of, with_timeout};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::json;
-use toolwire_toolkit::HttpOptions;
+use toolwire_toolkit::transport::HttpOptions;
 
 use crate::fixture;
 use crate::support::{HttpClient, WaitingTool, request, send, session_of, with_timeout};

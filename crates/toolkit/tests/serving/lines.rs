@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
-use toolwire_toolkit::in_process;
+use toolwire_toolkit::transport::in_process;
 
 use crate::fixture;
 use crate::support::{StreamClient, modern, request};

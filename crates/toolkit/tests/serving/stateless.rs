@@ -1,7 +1,7 @@
 //! HTTP without sessions for clients before 2026-07-28.
 
 use serde_json::json;
-use toolwire_toolkit::HttpOptions;
+use toolwire_toolkit::transport::HttpOptions;
 
 use crate::fixture;
 use crate::support::{HttpClient, request, send};

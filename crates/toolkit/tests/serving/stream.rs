@@ -9,8 +9,11 @@ use futures::stream::BoxStream;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox};
-use toolwire_toolkit::{Changes, Server, in_process};
+use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
+use toolwire_toolkit::Server;
+use toolwire_toolkit::handler::Changes;
+use toolwire_toolkit::transport::in_process;
 
 use crate::fixture;
 use crate::support::{StreamClient, WaitingTool, modern, request, with_timeout};

@@ -9,7 +9,9 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::{Notify, mpsc};
 use toolwire_contract::{Tool, ToolResult};
-use toolwire_toolkit::{Context, Handler, HttpOptions, HttpServer, Registered, Server, serve_http};
+use toolwire_toolkit::handler::{Handler, Registered};
+use toolwire_toolkit::transport::{HttpOptions, HttpServer, serve_http};
+use toolwire_toolkit::{Context, Server};
 
 /// Awaits a future, and fails after a minute instead of hanging.
 pub(crate) async fn with_timeout<T>(future: impl Future<Output = T>) -> T {

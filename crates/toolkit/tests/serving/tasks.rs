@@ -6,11 +6,13 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, mpsc};
-use toolwire_contract::{Progress, Tool, ToolResult};
-use toolwire_toolkit::{
-    Context, Form, FormReply, Handler, HttpOptions, Outcome, Registered, Server, TaskOptions, TaskStart,
-    TaskSupport, in_process, tool,
-};
+use toolwire_contract::toolbox::Progress;
+use toolwire_contract::{Tool, ToolResult};
+use toolwire_toolkit::client::{Form, FormReply};
+use toolwire_toolkit::handler::{Handler, Registered};
+use toolwire_toolkit::tasks::{TaskOptions, TaskStart, TaskSupport};
+use toolwire_toolkit::transport::{HttpOptions, in_process};
+use toolwire_toolkit::{Context, Outcome, Server, tool};
 
 use crate::support::{HttpClient, StreamClient, modern, request, send, with_timeout};
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::pin::pin;
 
-use toolwire_contract::Conversation;
+use toolwire_contract::conversations::Conversation;
 
 use super::BOLD;
 use crate::chat::Chat;

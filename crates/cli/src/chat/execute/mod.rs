@@ -5,8 +5,10 @@ mod conversations;
 
 use std::fmt::Write as _;
 
-use toolwire_agent::DefaultRule;
-use toolwire_contract::{Tool, Toolbox, nearest_names};
+use toolwire_agent::approval::DefaultRule;
+use toolwire_contract::Tool;
+use toolwire_contract::text::nearest_names;
+use toolwire_contract::toolbox::Toolbox;
 
 use super::Chat;
 use super::command::{COMMANDS, Command};

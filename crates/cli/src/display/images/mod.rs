@@ -15,8 +15,9 @@ use std::env;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use toolwire_contract::{Content, ResourceBody, ToolResult, format_size};
-use toolwire_dialect::{image_size, media_type};
+use toolwire_contract::text::format_size;
+use toolwire_contract::{Content, ResourceBody, ToolResult};
+use toolwire_dialect::result::{image_size, media_type};
 
 use super::canvas::Size;
 use crate::terminal_text::{counted, sanitize};

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use anstyle::Style;
 use serde_json::{Map, Value};
 use toolwire_agent::{AgentEvent, FinishedRun};
-use toolwire_contract::{ModelError, Progress, ToolResult};
+use toolwire_contract::ToolResult;
+use toolwire_contract::model::ModelError;
+use toolwire_contract::toolbox::Progress;
 
 use super::canvas::Size;
 use super::images::{self, Protocol, image_notes, images_of};

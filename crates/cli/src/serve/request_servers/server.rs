@@ -8,7 +8,8 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use tokio::runtime::Handle;
-use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, ToolServer, Toolbox};
+use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
 use toolwire_gateway::RequestServer;
 use toolwire_hub::{AllowedHosts, Config, Hub, HubOptions, Phase, ServerConfig};
 

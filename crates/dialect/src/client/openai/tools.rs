@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Tool, ToolChoice};
+use toolwire_contract::Tool;
+use toolwire_contract::model::ToolChoice;
 
 use super::nested;
 use crate::client::{

@@ -1,7 +1,8 @@
 //! Reads Messages requests of clients.
 
 use serde_json::Value;
-use toolwire_contract::{Block, Content, Effort, Generation, OutputFormat, ToolCall, ToolChoice};
+use toolwire_contract::model::{Effort, Generation, OutputFormat, ToolChoice};
+use toolwire_contract::{Block, Content, ToolCall};
 
 use crate::client::{
     ClientRequest, ClientTools, ConversationReader, ReadRequest, RequestFields, ToolSource, expected,

@@ -1,7 +1,7 @@
 //! Writes Messages responses and streams for clients.
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{Citation, ResponseDetails, StopReason, Usage};
+use toolwire_contract::model::{Citation, ResponseDetails, StopReason, Usage};
 
 use crate::Family;
 use crate::client::{

@@ -2,14 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::Dialect;
 use crate::output::OutputField;
+use crate::request::wire_id;
 use crate::request::{
     AssistantBlock, Choice, PreparedRequest, SetFields, Turn, UNAVAILABLE_TOOL, add_content,
     last_user_messages,
 };
+use crate::response::ReceivedCall;
 use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, ResultTurn};
 use crate::verbatim::VerbatimBody;
-use crate::{Dialect, ReceivedCall, wire_id};
 
 pub(super) const LIMITS: ContentLimits = ContentLimits {
     image_types: &["image/jpeg", "image/png", "image/gif", "image/webp"],

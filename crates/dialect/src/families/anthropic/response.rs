@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{ModelEvent, StopReason};
+use toolwire_contract::model::{ModelEvent, StopReason};
 
 use crate::Family;
 use crate::response::{

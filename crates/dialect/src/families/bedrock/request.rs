@@ -2,16 +2,19 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::Dialect;
 use crate::ids::fingerprint;
 use crate::output::OutputField;
+use crate::request::wire_id;
 use crate::request::{
     AssistantBlock, Choice, PreparedRequest, SetFields, Turn, UNAVAILABLE_TOOL, add_content,
     last_user_messages,
 };
+use crate::response::ReceivedCall;
+use crate::result::ResultOptions;
 use crate::result::{
     ContentLimits, ContentPart, Media, NO_OUTPUT, PreparedResult, ResultTurn, StructuredContent,
 };
-use crate::{Dialect, ReceivedCall, ResultOptions, wire_id};
 
 pub(super) const LIMITS: ContentLimits = ContentLimits {
     image_types: &["image/png", "image/jpeg", "image/gif", "image/webp"],

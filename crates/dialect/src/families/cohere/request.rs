@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::Dialect;
 use crate::families::function_calls::write_call;
 use crate::output::OutputField;
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn, calls};
+use crate::response::ReceivedCall;
 use crate::result::{ContentLimits, ContentPart, PreparedResult, ResultTurn};
-use crate::{Dialect, ReceivedCall};
 
 pub(super) const USER_LIMITS: ContentLimits = ContentLimits {
     image_types: &["image/png", "image/jpeg", "image/gif", "image/webp"],

@@ -2,10 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::Dialect;
 use crate::output::OutputField;
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn, add_content, calls};
+use crate::response::ReceivedCall;
+use crate::result::ResultOptions;
 use crate::result::{ContentLimits, ContentPart, Media, PreparedResult, ResultTurn, StructuredContent};
-use crate::{Dialect, ReceivedCall, ResultOptions};
 
 /// The value that Gemini 3 accepts instead of a signature for a call from another model.
 const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";

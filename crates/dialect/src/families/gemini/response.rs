@@ -2,7 +2,8 @@
 //! calls. Only Vertex can be configured to send a call in fragments; see [`StreamedArguments`].
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{Content, ModelEvent, StopReason};
+use toolwire_contract::Content;
+use toolwire_contract::model::{ModelEvent, StopReason};
 
 use super::streamed_arguments::StreamedArguments;
 use crate::response::{

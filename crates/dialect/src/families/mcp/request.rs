@@ -3,9 +3,11 @@
 use serde_json::{Map, Value, json};
 use toolwire_contract::{Block, Content, Message, Role, ToolCall};
 
+use crate::Dialect;
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn};
+use crate::response::ReceivedCall;
+use crate::result::CallOutcome;
 use crate::result::{ContentLimits, ContentPart, ResultTurn, missing_result};
-use crate::{CallOutcome, Dialect, ReceivedCall};
 
 /// Messages accept text, images and audio; all other content becomes text.
 pub(super) const LIMITS: ContentLimits = ContentLimits {

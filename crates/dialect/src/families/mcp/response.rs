@@ -1,6 +1,7 @@
 //! Reads messages of MCP sampling. They are never split into smaller fragments.
 
-use toolwire_contract::{Content, StopReason};
+use toolwire_contract::Content;
+use toolwire_contract::model::StopReason;
 
 use crate::response::{
     CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader,

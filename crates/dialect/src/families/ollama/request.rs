@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::Dialect;
 use crate::output::OutputField;
 use crate::request::{AssistantBlock, PreparedRequest, SetFields, Turn, calls};
+use crate::response::ReceivedCall;
 use crate::result::{ContentLimits, ContentPart, ResultTurn};
-use crate::{Dialect, ReceivedCall};
 
 pub(super) const LIMITS: ContentLimits = ContentLimits {
     image_types: &["image/png", "image/jpeg", "image/webp"],

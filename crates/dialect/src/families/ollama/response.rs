@@ -2,7 +2,7 @@
 //! complete.
 
 use serde_json::json;
-use toolwire_contract::StopReason;
+use toolwire_contract::model::StopReason;
 
 use crate::families::function_calls::read_complete_calls;
 use crate::response::{

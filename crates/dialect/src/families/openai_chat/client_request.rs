@@ -1,7 +1,8 @@
 //! Reads Chat Completions requests of clients.
 
 use serde_json::Value;
-use toolwire_contract::{Content, Generation};
+use toolwire_contract::Content;
+use toolwire_contract::model::Generation;
 
 use super::functions::{ConvertedFunctions, convert_functions};
 use crate::client::{

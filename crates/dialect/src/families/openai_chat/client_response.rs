@@ -1,7 +1,8 @@
 //! Writes Chat Completions responses and streams for clients.
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{Content, ResponseDetails, StopReason, Usage};
+use toolwire_contract::Content;
+use toolwire_contract::model::{ResponseDetails, StopReason, Usage};
 
 use crate::Family;
 use crate::client::{

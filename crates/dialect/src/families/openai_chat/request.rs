@@ -1,18 +1,20 @@
 //! Writes Chat Completions requests and calls, with the differences between the APIs of this format.
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::Effort;
+use toolwire_contract::model::Effort;
 
 use super::results::{image_part, result_limits, write_results};
+use crate::Dialect;
 use crate::families::function_calls::write_call;
 use crate::output::{OutputField, OutputMethod, OutputRules};
 use crate::request::{
     AssistantBlock, Choice, EffortFormat, GenerationFormat, PreparedRequest, SetFields, Turn, UserFormat,
     calls,
 };
+use crate::request::{OutputLimit, RequestOptions};
+use crate::response::ReceivedCall;
 use crate::result::{ContentLimits, ContentPart, Media};
 use crate::verbatim::VerbatimBody;
-use crate::{Dialect, OutputLimit, ReceivedCall, RequestOptions};
 
 pub(super) fn user_limits(dialect: Dialect, options: &RequestOptions) -> ContentLimits {
     let limits = result_limits(dialect);

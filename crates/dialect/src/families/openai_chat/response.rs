@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{StopReason, Usage};
+use toolwire_contract::model::{StopReason, Usage};
 
 use crate::Family;
 use crate::families::function_calls::{read_complete_calls, read_fragment};

@@ -3,7 +3,8 @@
 mod cited_content;
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{ResponseDetails, StopReason, Tool, Usage};
+use toolwire_contract::Tool;
+use toolwire_contract::model::{ResponseDetails, StopReason, Usage};
 
 use super::item_names::{CUSTOM, CallForm, FUNCTION, OpenItem};
 use crate::client::{

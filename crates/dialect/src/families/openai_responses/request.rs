@@ -5,12 +5,14 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::Dialect;
 use crate::native_tools::NativeTool;
 use crate::output::OutputField;
+use crate::request::wire_id;
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn};
+use crate::response::{CallKind, ReceivedCall};
 use crate::result::{ContentLimits, ContentPart, Media, NO_OUTPUT, PreparedResult, ResultTurn, error_text};
 use crate::verbatim::VerbatimBody;
-use crate::{CallKind, Dialect, ReceivedCall, wire_id};
 
 pub(super) const LIMITS: ContentLimits = ContentLimits {
     image_types: &["image/png", "image/jpeg", "image/gif", "image/webp"],

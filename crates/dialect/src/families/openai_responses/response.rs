@@ -8,13 +8,14 @@ mod cited_content;
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::StopReason;
+use toolwire_contract::model::StopReason;
 
+use crate::Family;
 use crate::native_tools::NativeTool;
+use crate::response::CallKind;
 use crate::response::{
     CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, UsagePaths,
 };
-use crate::{CallKind, Family};
 
 /// The first index assigned to calls that arrive without one. The indexes of the API are smaller.
 const FIRST_ASSIGNED_INDEX: u64 = 1 << 63;

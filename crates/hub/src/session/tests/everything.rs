@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolwire_contract::{Progress, Secret};
+use toolwire_contract::Secret;
+use toolwire_contract::toolbox::Progress;
 use toolwire_testkit::InstalledServers;
 
 use super::support::{Connector, TEST_TIMEOUT, call, connect, everything_server, http, object, options};

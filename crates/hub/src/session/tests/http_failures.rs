@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use toolwire_contract::{CallError, CallOptions, Toolbox};
+use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
 use toolwire_testkit::InstalledServers;
 
 use super::http::{Reply, WebServer, connect_failure, modern, serve};

@@ -1,7 +1,8 @@
 //! Citations, and generated images.
 
 use serde_json::{Value, json};
-use toolwire_contract::{Citation, Content};
+use toolwire_contract::Content;
+use toolwire_contract::model::Citation;
 
 use super::super::item_names::OpenItem;
 use super::ItemWriter;

@@ -1,7 +1,8 @@
 //! Citations and generated images in complete items.
 
 use serde_json::Value;
-use toolwire_contract::{Content, ModelEvent};
+use toolwire_contract::Content;
+use toolwire_contract::model::ModelEvent;
 
 use super::OutputItem;
 use crate::Family;
