@@ -500,7 +500,8 @@ fn what_the_gateway_does_not_use_of_a_server_is_listed() {
             "mcp_servers": [{"type": "url", "name": "demo", "url": "https://a", "later": 1}]}),
     );
     assert_eq!(client.unused, ["mcp_servers.later", "tools.tools", "tools.cache_control"]);
-    let entry = json!({"type": "mcp", "server_label": "demo", "server_url": "https://a", "server_description": "d"});
+    let entry =
+        json!({"type": "mcp", "server_label": "demo", "server_url": "https://a", "server_description": "d"});
     let client = read(Family::OpenAiResponses, json!({"model": "m", "input": "hi", "tools": [entry]}));
     assert_eq!(client.unused, ["tools.server_description"]);
 }
@@ -530,9 +531,15 @@ fn fields_of_messages_and_tools_that_are_lost_are_listed() {
         names
     };
     assert_eq!(lost(Family::OpenAiChat, &chat, Dialect::Responses), with(&[]));
-    assert_eq!(lost(Family::OpenAiChat, &chat, Dialect::Anthropic), with(&["messages.content.image_url.detail"]));
+    assert_eq!(
+        lost(Family::OpenAiChat, &chat, Dialect::Anthropic),
+        with(&["messages.content.image_url.detail"])
+    );
     assert_eq!(lost(Family::OpenAiChat, &chat, Dialect::Groq), with(&["tools.strict"]));
-    assert_eq!(lost(Family::OpenAiChat, &chat, Dialect::Gemini), with(&["messages.content.image_url.detail", "tools.strict"]));
+    assert_eq!(
+        lost(Family::OpenAiChat, &chat, Dialect::Gemini),
+        with(&["messages.content.image_url.detail", "tools.strict"])
+    );
 
     let responses = json!({"model": "m", "input": [
         {"role": "user", "content": [{"type": "input_text", "text": "hi", "later": true}]},
@@ -541,7 +548,8 @@ fn fields_of_messages_and_tools_that_are_lost_are_listed() {
         {"type": "later_item", "x": 1},
         {"role": "user", "content": "b", "metadata": {"a": 1}}],
         "tools": [{"type": "function", "name": "f", "parameters": schema, "strict": false, "defer_loading": true}]});
-    let expected = ["input.content.annotations", "input.content.later", "input.metadata", "tools.defer_loading"];
+    let expected =
+        ["input.content.annotations", "input.content.later", "input.metadata", "tools.defer_loading"];
     assert_eq!(lost(Family::OpenAiResponses, &responses, Dialect::Gemini), expected);
 
     let messages = json!({"model": "m", "max_tokens": 9, "system": [{"type": "text", "text": "a", "later": 1}], "messages": [
@@ -558,7 +566,7 @@ fn fields_of_messages_and_tools_that_are_lost_are_listed() {
 fn a_strict_tool_stays_strict_and_an_image_keeps_its_resolution() {
     let schema = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"], "additionalProperties": false});
     let image = format!("data:image/png;base64,{PNG}");
-    let tool = |name: &str, strict: bool| json!({"type": "function", "name": name, "parameters": schema, "strict": strict});
+    let tool = |name: &str, strict: bool| json!({"type": "function", "name": name, "description": "d", "parameters": schema, "strict": strict});
     let sent = json!({"model": "m", "tools": [tool("a", true), tool("b", false)], "input": [
         {"role": "user", "content": [{"type": "input_image", "image_url": image, "detail": "high"}]}]});
     let request = read(Family::OpenAiResponses, sent).request;

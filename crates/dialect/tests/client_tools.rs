@@ -200,9 +200,11 @@ fn what_the_provider_runs_is_not_the_client_s() {
         json!({"type": "tool_search"}),
         json!({"type": "tool_search", "execution": "server"}),
     ] {
-        assert!(!read_client_request(PLAIN, with_tools(json!([tool]))).unwrap().is_ok_and(|client| {
-            client.tool_forms.values().any(|form| *form == ToolForm::Native)
-        }));
+        assert!(
+            !read_client_request(PLAIN, with_tools(json!([tool])))
+                .unwrap()
+                .is_ok_and(|client| { client.tool_forms.values().any(|form| *form == ToolForm::Native) })
+        );
     }
 }
 
@@ -318,12 +320,16 @@ fn a_restricted_namespace_has_only_the_allowed_tools() {
 fn other_apis_get_a_free_text_tool_as_a_function_with_one_text() {
     let grammar = json!({"type": "grammar", "syntax": "lark", "definition": "start: /.+/"});
     let nested = json!({"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: /.+/"}});
-    let responses = with_tools(json!([{"type": "custom", "name": "patch", "description": "d", "format": grammar}]));
+    let responses =
+        with_tools(json!([{"type": "custom", "name": "patch", "description": "d", "format": grammar}]));
     let chat = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}],
         "tools": [{"type": "custom", "custom": {"name": "patch", "description": "d", "format": nested}}]});
     for (family, body) in [(PLAIN, responses), (Family::OpenAiChat, chat)] {
         let client = read_client_request(family, body).unwrap().unwrap();
-        assert_eq!((client.native_tool.clone(), client.ignored.clone()), (None, vec!["tools.format".to_owned()]));
+        assert_eq!(
+            (client.native_tool.clone(), client.ignored.clone()),
+            (None, vec!["tools.format".to_owned()])
+        );
         let written = converted(Dialect::Anthropic, &client);
         let tool = &written["tools"][0];
         assert_eq!(tool["name"], "patch");
@@ -362,8 +368,7 @@ fn tools_in_items_of_the_conversation_can_be_called() {
         {"role": "user", "content": "hi"}, call, found,
     ]});
     let client = read(&body);
-    let expected =
-        ["tool_search", "exec", "local_shell", "mcp__mail.lookup", "mcp__mail.query", "send_mail"];
+    let expected = ["tool_search", "exec", "local_shell", "mcp__mail.lookup", "mcp__mail.query", "send_mail"];
     assert_eq!(names(&client), expected);
     let sent = sent(&body, |_| {});
     assert_eq!(sent["input"], body["input"], "the definitions stay where they are");

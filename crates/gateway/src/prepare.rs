@@ -107,8 +107,7 @@ impl Inner {
         verbatim::attach(&mut client, family, &served, headers, sent, own_instructions)?;
         let parameter = if client.has_functions { "functions" } else { "tools" };
         self.checked_tools.check(&served, &client.request, parameter)?;
-        let is_kept =
-            client.request.verbatim.is_some() && served.model.keeps_verbatim(&client.request);
+        let is_kept = client.request.verbatim.is_some() && served.model.keeps_verbatim(&client.request);
         let lost = if is_kept { Vec::new() } else { dropped_fields(family, &client, &served)? };
         let dropped = client.unused.iter().cloned().chain(lost).collect();
         Ok(Prepared { stores_items, client, options, head, served, dropped, listed_servers, named })

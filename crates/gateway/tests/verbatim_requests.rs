@@ -218,14 +218,16 @@ async fn a_request_needs_no_text_of_the_user() {
             if model == "anthropic" {
                 let toolset = Toolset::new(&request.tools, Dialect::Anthropic, &Options::default());
                 let options = RequestOptions::default();
-                let written = toolwire_dialect::write_request(Dialect::Anthropic, &request, &toolset, &options);
+                let written =
+                    toolwire_dialect::write_request(Dialect::Anthropic, &request, &toolset, &options);
                 let messages = written.unwrap()["messages"].as_array().unwrap().clone();
                 assert_eq!(messages.last().unwrap()["role"], "user", "{messages:?}");
             }
         }
     }
     // Without instructions, there is nothing to respond to.
-    let (status, response) = post(&gateway, "/v1/chat/completions", json!({"model": "openai", "messages": []}).to_string()).await;
+    let (status, response) =
+        post(&gateway, "/v1/chat/completions", json!({"model": "openai", "messages": []}).to_string()).await;
     assert_eq!(status, 400, "{response}");
 }
 

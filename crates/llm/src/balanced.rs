@@ -377,7 +377,8 @@ mod tests {
     /// The two APIs of a server have the same limits, and fail together.
     #[tokio::test]
     async fn another_api_of_the_same_endpoints_shares_their_state() {
-        let config = EndpointConfig { base_url: Some("http://127.0.0.1:1".to_owned()), ..EndpointConfig::default() };
+        let config =
+            EndpointConfig { base_url: Some("http://127.0.0.1:1".to_owned()), ..EndpointConfig::default() };
         let endpoint = || Endpoint::new("vllm/m", &config, |_| None).expect("an endpoint");
         let model = Balanced::new("m", [(endpoint(), 1, Some(1)), (endpoint(), 5, None)]);
         let other = model.with_endpoints(vec![endpoint(), endpoint()]);

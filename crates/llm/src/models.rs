@@ -44,10 +44,11 @@ impl Models {
     /// Returns the model with this name, with all endpoints of its configuration.
     pub fn balanced(&self, name: &str) -> Result<Balanced, EndpointError> {
         let name = name.trim();
-        let Some(config) = self.configs.get(name).filter(|config| !config.upstreams.is_empty()) else {
-            let concurrent = self.configs.get(name).and_then(|config| config.concurrent_requests);
+        let known = self.configs.get(name);
+        if known.is_none_or(|config| config.upstreams.is_empty()) {
+            let concurrent = known.and_then(|config| config.concurrent_requests);
             return Ok(Balanced::new(name, [(self.endpoint(name)?, 1, concurrent)]));
-        };
+        }
         let mut endpoints = Vec::new();
         for upstream in self.endpoint_configs(name) {
             let endpoint = self.create(name, &upstream)?;

@@ -11,7 +11,8 @@ use crate::{Served, folder, serve};
 
 /// Starts a gateway with the tools of the demo server, and with these fields in the configuration of the model.
 fn start(name: &str, provider: &FakeProvider, model: Value) -> Served {
-    let mut fields = json!({"model": "real-name", "baseUrl": provider.base_url(), "apiKey": API_KEY, "retries": 0});
+    let mut fields =
+        json!({"model": "real-name", "baseUrl": provider.base_url(), "apiKey": API_KEY, "retries": 0});
     for (key, value) in model.as_object().unwrap() {
         fields[key] = value.clone();
     }
@@ -29,7 +30,8 @@ async fn send(served: &Served, path: &str, body: &Value) -> (Option<String>, Val
     let request = request.header("anthropic-beta", "claude-code-20250219,interleaved-thinking-2025-05-14");
     let response = request.json(body).send().await.unwrap();
     let status = response.status().as_u16();
-    let dropped = response.headers().get("x-toolwire-dropped").map(|names| names.to_str().unwrap().to_owned());
+    let dropped =
+        response.headers().get("x-toolwire-dropped").map(|names| names.to_str().unwrap().to_owned());
     let text = response.text().await.unwrap();
     assert_eq!(status, 200, "{text}");
     if body["stream"] != true {
@@ -79,7 +81,9 @@ fn items(items: &[Value]) -> ScriptedResponse {
     let mut events = Vec::new();
     for (index, item) in items.iter().enumerate() {
         for kind in ["added", "done"] {
-            events.push(json!({"type": format!("response.output_item.{kind}"), "output_index": index, "item": item}));
+            events.push(
+                json!({"type": format!("response.output_item.{kind}"), "output_index": index, "item": item}),
+            );
         }
     }
     let usage = json!({"input_tokens": 5, "output_tokens": 2, "total_tokens": 7});
@@ -199,10 +203,12 @@ async fn codex_uses_openai_s_own_tools_beside_those_of_servers() {
         assert_eq!(kinds, expected);
         let start = usize::from(in_item) + 2;
         assert_eq!(input[start + 1], shell);
-        let result =
-            json!({"type": "local_shell_call_output", "call_id": "call_shell", "output": "a\nb"});
+        let result = json!({"type": "local_shell_call_output", "call_id": "call_shell", "output": "a\nb"});
         assert_eq!(input[start + 3], result);
-        assert_eq!((&input[start]["call_id"], &input[start + 2]["call_id"]), (&json!("call_weather"), &json!("call_weather")));
+        assert_eq!(
+            (&input[start]["call_id"], &input[start + 2]["call_id"]),
+            (&json!("call_weather"), &json!("call_weather"))
+        );
         assert_eq!(provider.rejections(), []);
     }
 }
@@ -227,18 +233,22 @@ async fn codex_uses_its_tools_with_a_model_of_another_provider() {
         let (dropped, response) = send(&served, "/v1/responses", &codex(stream, tools.clone(), &[])).await;
         assert!(dropped.is_some_and(|names| names.contains("tools.format")));
         let output = response["output"].as_array().unwrap().clone();
-        let shown = |item: &Value| ["type", "namespace", "name"].map(|key| item[key].as_str().unwrap_or("").to_owned());
+        let shown = |item: &Value| {
+            ["type", "namespace", "name"].map(|key| item[key].as_str().unwrap_or("").to_owned())
+        };
         let shown: Vec<[String; 3]> = output.iter().map(shown).collect();
-        let expected = [
-            ["custom_tool_call", "", "apply_patch"],
-            ["function_call", "mcp__docs", "get_weather"],
-        ]
-        .map(|item| item.map(str::to_owned));
+        let expected =
+            [["custom_tool_call", "", "apply_patch"], ["function_call", "mcp__docs", "get_weather"]]
+                .map(|item| item.map(str::to_owned));
         assert_eq!(shown, expected);
-        assert_eq!((&output[0]["input"], &output[1]["arguments"]), (&json!("*** Begin Patch"), &json!("{\"plan\":\"a\"}")));
+        assert_eq!(
+            (&output[0]["input"], &output[1]["arguments"]),
+            (&json!("*** Begin Patch"), &json!("{\"plan\":\"a\"}"))
+        );
 
         let results = output.iter().zip(["custom_tool_call_output", "function_call_output"]);
-        let results = results.map(|(call, kind)| json!({"type": kind, "call_id": call["call_id"], "output": "ok"}));
+        let results =
+            results.map(|(call, kind)| json!({"type": kind, "call_id": call["call_id"], "output": "ok"}));
         let history: Vec<Value> = output.iter().cloned().chain(results).collect();
         let (_, response) = send(&served, "/v1/responses", &codex(stream, tools, &history)).await;
         assert_eq!(response["output"][0]["content"][0]["text"], "Done.");
@@ -256,7 +266,8 @@ async fn a_tool_of_openai_is_refused_for_a_model_without_its_api() {
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), 400);
     let error = response.json::<Value>().await.unwrap()["error"].clone();
-    let message = "`tools[1].type` is not supported: only OpenAI's Responses API has tools of the type `local_shell`";
+    let message =
+        "`tools[1].type` is not supported: only OpenAI's Responses API has tools of the type `local_shell`";
     assert_eq!(
         error,
         json!({"message": message, "type": "invalid_request_error", "param": "tools[1].type", "code": "unsupported_parameter"})
@@ -276,8 +287,10 @@ fn claude_code(stream: bool, history: &[Value]) -> Value {
         .collect();
     let reminder = json!({"type": "text", "text": "<system-reminder>today</system-reminder>"});
     let task = json!({"type": "text", "text": "List the files.", "cache_control": cached});
-    let messages: Vec<Value> =
-        [json!({"role": "user", "content": [reminder, task]})].into_iter().chain(history.iter().cloned()).collect();
+    let messages: Vec<Value> = [json!({"role": "user", "content": [reminder, task]})]
+        .into_iter()
+        .chain(history.iter().cloned())
+        .collect();
     json!({
         "model": "up", "max_tokens": 32000, "stream": stream, "messages": messages, "tools": tools,
         "system": [
@@ -300,9 +313,11 @@ async fn claude_code_uses_its_tools_beside_those_of_servers() {
         (Api::OpenAiChat, "openai", true),
         (Api::OpenAiChat, "openai", false),
     ] {
-        let calls = ModelOutput::default()
-            .call("toolu_1", "Bash", r#"{"command":"ls"}"#)
-            .call("toolu_2", "get_weather", r#"{"location":"Paris"}"#);
+        let calls = ModelOutput::default().call("toolu_1", "Bash", r#"{"command":"ls"}"#).call(
+            "toolu_2",
+            "get_weather",
+            r#"{"location":"Paris"}"#,
+        );
         let script = Script::from([calls, ModelOutput::text("Two files.")]);
         let provider = FakeProvider::start(api, script).await;
         let name = format!("claude-{provider_name}-{stream}");
@@ -315,16 +330,20 @@ async fn claude_code_uses_its_tools_beside_those_of_servers() {
         assert_eq!(names.join(", "), expected.unwrap_or_default());
         assert_eq!(response["stop_reason"], "tool_use");
         let blocks = response["content"].as_array().unwrap();
-        assert_eq!((blocks.len(), &blocks[0]["name"], &blocks[0]["input"]), (1, &json!("Bash"), &json!({"command": "ls"})));
+        assert_eq!(
+            (blocks.len(), &blocks[0]["name"], &blocks[0]["input"]),
+            (1, &json!("Bash"), &json!({"command": "ls"}))
+        );
 
         let result = json!({"type": "tool_result", "tool_use_id": blocks[0]["id"], "content": "a\nb", "is_error": false,
             "cache_control": {"type": "ephemeral"}});
-        let history = [
-            json!({"role": "assistant", "content": blocks}),
-            json!({"role": "user", "content": [result]}),
-        ];
+        let history =
+            [json!({"role": "assistant", "content": blocks}), json!({"role": "user", "content": [result]})];
         let (_, response) = send(&served, path, &claude_code(stream, &history)).await;
-        assert_eq!((&response["content"][0]["text"], &response["stop_reason"]), (&json!("Two files."), &json!("end_turn")));
+        assert_eq!(
+            (&response["content"][0]["text"], &response["stop_reason"]),
+            (&json!("Two files."), &json!("end_turn"))
+        );
 
         assert_eq!(provider.rejections(), []);
         let requests = provider.requests();
@@ -335,7 +354,9 @@ async fn claude_code_uses_its_tools_beside_those_of_servers() {
             if api == Api::Anthropic {
                 let sent = claude_code(stream, &[]);
                 assert_eq!(tools[..40], *sent["tools"].as_array().unwrap());
-                for field in ["system", "metadata", "thinking", "output_config", "context_management", "max_tokens"] {
+                for field in
+                    ["system", "metadata", "thinking", "output_config", "context_management", "max_tokens"]
+                {
                     assert_eq!(request.body[field], sent[field], "{field}");
                 }
                 let betas = request.headers.get("anthropic-beta").unwrap();

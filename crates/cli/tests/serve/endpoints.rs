@@ -7,7 +7,8 @@ use toolwire_testkit::provider::{API_KEY, Api, FakeProvider};
 use crate::{Served, folder, serve, text_script};
 
 fn start(name: &str, provider: &FakeProvider, servers: Value, model: Value) -> Served {
-    let mut fields = json!({"model": "real-name", "baseUrl": provider.base_url(), "apiKey": API_KEY, "retries": 0});
+    let mut fields =
+        json!({"model": "real-name", "baseUrl": provider.base_url(), "apiKey": API_KEY, "retries": 0});
     for (key, value) in model.as_object().unwrap() {
         fields[key] = value.clone();
     }
@@ -23,7 +24,8 @@ fn demo() -> Value {
 /// Returns the status, the names of the dropped fields, and the body.
 async fn send(served: &Served, path: &str, body: &str) -> (u16, String, String) {
     let request = http_client().post(format!("{}{path}", served.url));
-    let response = request.header("content-type", "application/json").body(body.to_owned()).send().await.unwrap();
+    let response =
+        request.header("content-type", "application/json").body(body.to_owned()).send().await.unwrap();
     let dropped = response.headers().get("x-toolwire-dropped").map_or("", |names| names.to_str().unwrap());
     let (status, mut dropped) = (response.status().as_u16(), dropped.split(", ").collect::<Vec<_>>());
     dropped.sort_unstable();
@@ -31,7 +33,8 @@ async fn send(served: &Served, path: &str, body: &str) -> (u16, String, String) 
     (status, dropped, response.text().await.unwrap())
 }
 
-const RESPONSES_BODY: &str = r#"{"model":"up", "input":"hi", "max_tool_calls":3,"truncation":"auto","store":false, "later": 1.0}"#;
+const RESPONSES_BODY: &str =
+    r#"{"model":"up", "input":"hi", "max_tool_calls":3,"truncation":"auto","store":false, "later": 1.0}"#;
 
 /// A client of the Responses API gets a response of OpenAI's Responses API, and one of Chat Completions a response of that.
 #[tokio::test]
@@ -61,7 +64,8 @@ async fn a_client_uses_its_own_api_of_a_provider_that_has_both() {
 
         let provider = FakeProvider::start(Api::OpenAiChat, text_script()).await;
         let served = start(&format!("chat-{name}"), &provider, servers, both);
-        let body = json!({"model": "up", "messages": [{"role": "user", "content": "hi"}], "logit_bias": {"1": 1}});
+        let body =
+            json!({"model": "up", "messages": [{"role": "user", "content": "hi"}], "logit_bias": {"1": 1}});
         let (status, dropped, text) = send(&served, "/v1/chat/completions", &body.to_string()).await;
         assert_eq!((status, dropped.as_str()), (200, ""), "{text}");
         let received = provider.requests().pop().unwrap();

@@ -234,7 +234,9 @@ pub(crate) fn from_data_url(url: &str, file_name: Option<&str>) -> Option<Conten
 
 /// Sets the resolution in which OpenAI's models see an image. `auto` is the default.
 pub(crate) fn with_detail(mut content: Content, detail: Option<&str>) -> Content {
-    if let (Content::Image { extra, .. }, Some(detail)) = (&mut content, detail.filter(|name| *name != "auto")) {
+    if let (Content::Image { extra, .. }, Some(detail)) =
+        (&mut content, detail.filter(|name| *name != "auto"))
+    {
         extra.insert("_meta".to_owned(), json!({IMAGE_DETAIL: detail}));
     }
     content

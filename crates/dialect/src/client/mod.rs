@@ -28,10 +28,10 @@ pub(crate) use fields::{ReadRequest, RequestFields, expected};
 pub use hosted::{HostedApproval, HostedServer, ToolFilter};
 pub(crate) use hosted::{read_hosted_server, read_hosted_toolsets};
 pub(crate) use openai::{read_audio, read_file, read_output_format, read_tools};
-pub(crate) use response::{ClientWriter, custom_input};
 pub use response::{
     ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent,
 };
+pub(crate) use response::{ClientWriter, custom_input};
 pub use tool_forms::ToolForm;
 pub(crate) use verbatim::{Sources, ToolSource};
 
@@ -118,7 +118,8 @@ impl ClientRequest {
         let mut blocks = messages.flat_map(|message| &message.content);
         if blocks.any(|block| matches!(block, Block::Content(content) if image_detail(content).is_some())) {
             let is_responses = self.family == Some(Family::OpenAiResponses);
-            let path = if is_responses { "input.content.detail" } else { "messages.content.image_url.detail" };
+            let path =
+                if is_responses { "input.content.detail" } else { "messages.content.image_url.detail" };
             names.push(path.to_owned());
         }
         names

@@ -59,10 +59,10 @@ impl ToolReader<'_> {
                 self.add(&path, tool, position, Some(ToolForm::Native))
             }
             (Some("namespace"), _) if !self.is_nested => self.read_namespace(fields, position),
-            (Some("mcp"), _) if position.is_some() => {
-                read_hosted_server(self.client, fields)
+            (Some("mcp"), _) if position.is_some() => read_hosted_server(self.client, fields),
+            (Some("mcp"), _) => {
+                Err(fields.unsupported("type", "an item of the conversation cannot add a server"))
             }
-            (Some("mcp"), _) => Err(fields.unsupported("type", "an item of the conversation cannot add a server")),
             _ => {
                 let (tool, form) = self.read_named(fields, type_name.as_deref(), None)?;
                 self.add(&path, tool, position, form)
@@ -168,9 +168,7 @@ fn read_choice(
     };
     let mut fields = RequestFields::new(body.path("tool_choice"), choice)?;
     match fields.required_text("type")?.as_str() {
-        kind @ ("function" | "custom") => {
-            Ok(ToolChoice::Tool(read_name(nested(fields, kind, is_nested)?)?))
-        }
+        kind @ ("function" | "custom") => Ok(ToolChoice::Tool(read_name(nested(fields, kind, is_nested)?)?)),
         kind if !is_nested && NativeTool::of_type(kind).is_some() => {
             Ok(ToolChoice::Tool(NativeTool::of_type(kind).map_or(kind, |tool| tool.name).to_owned()))
         }

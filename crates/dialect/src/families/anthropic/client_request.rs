@@ -4,9 +4,9 @@ use serde_json::Value;
 use toolwire_contract::{Block, Content, Effort, Generation, OutputFormat, ToolCall, ToolChoice};
 
 use crate::client::{
-    ClientRequest, ClientTools, ConversationReader, ReadRequest, RequestFields, expected, joined_text, media,
-    native, read_effort, read_function, read_hosted_toolsets, read_parts, read_result, read_schema,
-    text_file, ToolSource,
+    ClientRequest, ClientTools, ConversationReader, ReadRequest, RequestFields, ToolSource, expected,
+    joined_text, media, native, read_effort, read_function, read_hosted_toolsets, read_parts, read_result,
+    read_schema, text_file,
 };
 use crate::{Dialect, Family};
 

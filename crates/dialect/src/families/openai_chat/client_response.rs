@@ -110,7 +110,11 @@ impl ClientWriter for ChatWriter {
                 self.delta(json!({"refusal": text}))
             }
             ClientEvent::Call { id, name, arguments } if self.head.is_custom(name) => {
-                self.event(&ClientEvent::CustomCall { id: id.clone(), name: name.clone(), input: custom_input(arguments) })
+                self.event(&ClientEvent::CustomCall {
+                    id: id.clone(),
+                    name: name.clone(),
+                    input: custom_input(arguments),
+                })
             }
             ClientEvent::Call { id, name, arguments } => {
                 let arguments = Value::Object(arguments.clone()).to_string();
