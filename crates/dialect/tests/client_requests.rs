@@ -565,7 +565,7 @@ fn fields_of_messages_and_tools_that_are_lost_are_listed() {
 fn a_strict_tool_stays_strict_and_an_image_keeps_its_resolution() {
     let schema = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"], "additionalProperties": false});
     let image = format!("data:image/png;base64,{PNG}");
-    let tool = |name: &str, strict: bool| json!({"type": "function", "name": name, "parameters": schema, "strict": strict});
+    let tool = |name: &str, strict: bool| json!({"type": "function", "name": name, "description": "d", "parameters": schema, "strict": strict});
     let sent = json!({"model": "m", "tools": [tool("a", true), tool("b", false)], "input": [
         {"role": "user", "content": [{"type": "input_image", "image_url": image, "detail": "high"}]}]});
     let request = read(Family::OpenAiResponses, sent).request;
