@@ -233,9 +233,6 @@ async fn a_run_that_is_too_large_to_store_is_an_error() {
     let (status, error) = post(&gateway, &[user("ours")]).await;
     assert_eq!(status, 413, "{error}");
     let message = error["error"]["message"].as_str().unwrap();
-    assert!(
-        message.contains("need approval") && message.contains("the maximum of 100 per key"),
-        "{message}"
-    );
+    assert!(message.contains("need approval") && message.contains("the maximum of 100 per key"), "{message}");
     assert_eq!(gateway.running.calls.load(Ordering::SeqCst), 0);
 }
