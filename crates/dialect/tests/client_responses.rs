@@ -530,7 +530,7 @@ fn an_image_of_gemini_is_returned() {
     let part = json!({"inlineData": {"mimeType": "image/jpeg", "data": "AAAA"}});
     let chunk =
         json!({"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]});
-    let body = convert(Dialect::Gemini, &[chunk.clone()], Family::OpenAiResponses);
+    let body = convert(Dialect::Gemini, std::slice::from_ref(&chunk), Family::OpenAiResponses);
     let expected = json!([{
         "id": "ig_10", "type": "image_generation_call", "status": "completed", "result": "AAAA", "output_format": "jpeg",
     }]);

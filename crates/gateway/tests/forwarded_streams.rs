@@ -1,6 +1,6 @@
 //! Responses that are passed on as the provider sends them: their bytes, clients that read slowly or leave, and limits.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::result_large_err, clippy::unwrap_used)]
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -146,7 +146,7 @@ async fn codex_uses_openai_s_own_tools_beside_those_of_servers() {
         "content": [{"type": "output_text", "text": "Two files, and sun.", "annotations": []}]});
     for (stream, in_item) in [(true, false), (false, false), (true, true)] {
         let first = items(&[weather.clone(), shell.clone()]);
-        let script = Script::new([first, items(&[answer.clone()])]);
+        let script = Script::new([first, items(std::slice::from_ref(&answer))]);
         let provider = FakeProvider::start(Api::Responses, script).await;
         let name = format!("codex-{stream}-{in_item}");
         let served = start(&name, &provider, json!({"provider": "openai", "api": "both"}));

@@ -22,8 +22,11 @@ pub(crate) struct Client {
     /// Further fields of every request.
     pub(crate) extra: Value,
     /// Called with each response.
-    pub(crate) on_response: Option<Box<dyn Fn(&Received<'_>) + Send + Sync>>,
+    pub(crate) on_response: Option<OnResponse>,
 }
+
+/// Checks a response.
+pub(crate) type OnResponse = Box<dyn Fn(&Received<'_>) + Send + Sync>;
 
 /// A response as the client received it.
 pub(crate) struct Received<'r> {

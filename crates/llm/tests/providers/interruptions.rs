@@ -132,7 +132,7 @@ async fn a_response_ends_at_a_stop_sequence_of_an_api_that_has_none() {
     request.generation.stop = vec!["END".to_owned()];
     let (received, outcome) = endpoint.ask(request).await;
     assert_eq!(text_of(&received), "one ");
-    let response = outcome.unwrap();
+    let response = outcome.expect("the model responds");
     assert_eq!(response.message, Message::assistant("one "));
     assert_eq!(response.stop, StopReason::Sequence("END".to_owned()));
 }
