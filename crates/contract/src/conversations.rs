@@ -164,6 +164,7 @@ fn write_role<S: serde::Serializer>(role: &Role, serializer: S) -> Result<S::Ok,
 
 /// A failed store operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoreError {
     #[error("conversation `{conversation}` does not exist")]
     UnknownConversation { conversation: ConversationId },

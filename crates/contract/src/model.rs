@@ -110,6 +110,7 @@ pub enum ToolChoice {
 
 /// One event of a streamed response.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum ModelEvent {
     /// The next fragment of the text.
     Text(String),
@@ -156,6 +157,7 @@ pub struct UnusableCall {
 /// The reason why a response ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum StopReason {
     /// The model finished its response.
     End,
@@ -173,6 +175,7 @@ pub enum StopReason {
 
 /// A failed model request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ModelError {
     #[error("`{model}` cannot be used: {problem}")]
     Unusable { model: String, problem: String, hint: Option<String> },

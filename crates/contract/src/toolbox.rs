@@ -121,6 +121,7 @@ impl fmt::Display for MissingServer {
 
 /// A call that could not be made or completed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CallError {
     /// One of the `missing` servers may offer the tool.
     #[error("no server offers a tool named `{tool}`{}", missing_list(missing))]

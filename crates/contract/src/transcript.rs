@@ -32,6 +32,7 @@ pub struct Transcript {
 
 /// Text that is not an exported conversation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidTranscript {
     #[error("invalid JSON: {problem}")]
     NotJson { problem: String },

@@ -221,6 +221,7 @@ pub(crate) fn model_error(error: &ModelError) -> ClientError {
             Some(400..=499) => ErrorKind::InvalidRequest,
             _ => ErrorKind::Unreachable,
         },
+        _ => ErrorKind::Internal,
     };
     let hint = match error {
         ModelError::Unusable { hint: Some(hint), .. } => format!(". Hint: {hint}"),

@@ -39,6 +39,7 @@ pub enum PatternError {
 
 /// The reason why a URL is not connected to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UrlRefusal {
     #[error("the URL is invalid")]
     Invalid,

@@ -228,7 +228,8 @@ fn may_succeed_elsewhere(error: &ModelError) -> bool {
     match error {
         ModelError::Unreachable { .. } | ModelError::TimedOut { .. } | ModelError::Malformed { .. } => true,
         ModelError::Refused { status, .. } => status.is_none_or(is_status_worth_another),
-        ModelError::Unusable { .. } | ModelError::ContextExceeded { .. } | ModelError::Broken { .. } => false,
+        // A request that is unusable or too long fails everywhere, and a response that began cannot be repeated.
+        _ => false,
     }
 }
 

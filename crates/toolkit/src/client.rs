@@ -82,6 +82,7 @@ pub enum FormReply {
 
 /// A failed request to the client.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientError {
     #[error("the client does not support `{method}`")]
     Unsupported { method: &'static str },

@@ -80,6 +80,7 @@ pub(crate) const EXPLICIT_ACTION: &str = "explicit_action";
 /// Its `Debug` output is the sentence of the error with its hint, because that is what Rust prints if `main`
 /// returns it.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     #[error("duplicate tool name `{name}`")]
     DuplicateName { name: String },

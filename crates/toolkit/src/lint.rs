@@ -19,6 +19,7 @@ pub struct Lint {
 
 /// The kind of a lint.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LintProblem {
     NoDescription,
     /// An argument, or a field inside one, without a description.

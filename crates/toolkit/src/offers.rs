@@ -48,6 +48,7 @@ pub struct Caching {
 
 /// A resource that could not be read, or a prompt that could not be filled in. The text is for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OfferError {
     /// The request is invalid.
     #[error("{0}")]

@@ -5,6 +5,7 @@ use toolwire_validation::Violation;
 
 /// Arguments that cannot be turned into a call.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ArgumentError {
     #[error("unknown tool `{name}`{}", suggestion(nearest))]
     UnknownTool { name: String, nearest: Vec<String> },

@@ -42,6 +42,7 @@ pub(crate) fn install_tls_provider() {
 
 /// The HTTP transport of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HttpKind {
     /// Streamable HTTP, with the older transport as the fallback.
     #[default]

@@ -34,6 +34,7 @@ pub use stream::{StreamServer, in_process, serve_stdio, serve_stream};
 
 /// An error that prevents serving.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServeError {
     #[error("cannot listen on `{address}`")]
     Listen { address: std::net::SocketAddr, source: std::io::Error },
