@@ -391,7 +391,7 @@ fn an_interrupted_call_is_cancelled_before_its_server_is_closed() {
 fn a_second_interrupt_does_not_wait_for_servers() {
     let folder = Folder::new(
         "interrupted-twice",
-        json!({"slow": {"command": "/bin/sh", "args": ["-c", "echo $PPID > new && mv new guard; read -r end"]}}),
+        json!({"slow": {"command": "/bin/sh", "args": ["-c", "echo $PPID > new && mv new guard; cat > rest"]}}),
     );
     let mut child = folder.command(&["tools"]).stderr(Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + TIMEOUT;

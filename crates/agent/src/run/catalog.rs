@@ -121,14 +121,16 @@ impl Catalog {
             own -= 1;
             tokens = tokens.saturating_sub(tool.estimated_tokens());
         }
-        let max_tools = self.0.limits.tools.map_or(search.tools, |limit| limit.min(search.tools));
         let window = settings.context.window(self.0.limits);
         let max_tokens =
             window.map(|window| window.saturating_mul(u64::from(search.percent_of_context)) / 100);
-        let count = (own + settings.client_tools.len()) as u64;
+        // The client's tools are always sent, so a search cannot replace them.
+        let exceeds_limit =
+            self.0.limits.tools.is_some_and(|limit| own + settings.client_tools.len() > limit);
         // A search only helps if the search tool and the tools that it finds are smaller than all tools.
-        let found = SEARCH_TOOL_TOKENS + tokens * (search.hits as u64) / count.max(1);
-        count > max_tools as u64
+        let found = SEARCH_TOOL_TOKENS + tokens * (search.hits as u64) / (own as u64).max(1);
+        own > search.tools
+            || exceeds_limit
             || (tokens > found && max_tokens.is_some_and(|max_tokens| tokens > max_tokens))
     }
 }

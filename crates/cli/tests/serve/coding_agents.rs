@@ -110,7 +110,7 @@ fn codex(stream: bool, tools: Value, history: &[Value]) -> Value {
         "input": input,
         "tools": tools,
         "tool_choice": "auto",
-        "parallel_tool_calls": false,
+        "parallel_tool_calls": true,
         "reasoning": {"effort": "medium", "summary": "auto"},
         "store": false,
         "stream": stream,

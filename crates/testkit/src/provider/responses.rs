@@ -220,8 +220,9 @@ fn check_keys(value: &Value, known: &[&str], path: Option<&str>) -> Result<(), R
     Err(reject_at(&path, openai_errors::unknown_parameter(&path)))
 }
 
-const REQUEST_KEYS: [&str; 29] = [
+const REQUEST_KEYS: [&str; 30] = [
     "background",
+    "client_metadata",
     "context_management",
     "conversation",
     "include",
