@@ -80,11 +80,17 @@ fn assembled(events: &[Value]) -> Value {
 fn items(items: &[Value]) -> ScriptedResponse {
     let mut events = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        for kind in ["added", "done"] {
-            events.push(
-                json!({"type": format!("response.output_item.{kind}"), "output_index": index, "item": item}),
-            );
+        let mut event = |kind: &str, fields: Value| {
+            let mut event = json!({"type": format!("response.{kind}"), "output_index": index});
+            event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            events.push(event);
+        };
+        event("output_item.added", json!({"item": item}));
+        if let Some(text) = item["content"][0]["text"].as_str() {
+            let part = json!({"item_id": item["id"], "content_index": 0, "delta": text});
+            event("output_text.delta", part);
         }
+        event("output_item.done", json!({"item": item}));
     }
     let usage = json!({"input_tokens": 5, "output_tokens": 2, "total_tokens": 7});
     let response = json!({"id": "resp_1", "status": "completed", "output": items, "usage": usage});
@@ -171,7 +177,7 @@ async fn codex_uses_openai_s_own_tools_beside_those_of_servers() {
         history.push(call.clone());
         history.push(json!({"type": "function_call_output", "call_id": call["call_id"], "output": "a\nb"}));
         let (_, response) = send(&served, "/v1/responses", &codex(stream, tools, &history)).await;
-        assert_eq!(response["output"][0]["content"][0]["text"], "Two files, and sun.");
+        assert_eq!(response["output"][0]["content"][0]["text"], "Two files, and sun.", "{response}");
 
         let requests = provider.requests();
         assert_eq!(requests.len(), 2);
@@ -180,7 +186,7 @@ async fn codex_uses_openai_s_own_tools_beside_those_of_servers() {
             let name = |tool: &Value| tool["name"].as_str().unwrap_or("-").to_owned();
             tools.iter().map(name).collect()
         };
-        let mut expected = vec!["get_weather".to_owned(), "calculate".to_owned()];
+        let mut expected = vec!["calculate".to_owned(), "get_weather".to_owned()];
         if !in_item {
             let client = ["-", "update_plan", "apply_patch", "mcp__docs"].map(str::to_owned);
             expected.splice(0..0, client);
@@ -221,11 +227,22 @@ async fn codex_uses_its_tools_with_a_model_of_another_provider() {
         (Api::Anthropic, "anthropic", false),
         (Api::OpenAiChat, "openai", true),
     ] {
-        let calls = ModelOutput::default()
-            .call("call_1", "apply_patch", r#"{"input":"*** Begin Patch"}"#)
-            .call("call_2", "mcp__docs_get_weather", r#"{"plan":"a"}"#)
-            .call("call_3", "get_weather", r#"{"location":"Paris"}"#);
-        let script = Script::from([calls, ModelOutput::text("Done.")]);
+        let script = Script::from_fn(|request| {
+            let tools = request.body["tools"].as_array().unwrap();
+            let mut names =
+                tools.iter().map(|tool| tool["name"].as_str().or(tool["function"]["name"].as_str()));
+            let in_namespace =
+                names.find_map(|name| name.filter(|name| name.starts_with("mcp__docs"))).unwrap();
+            if request.body["messages"].to_string().contains("*** Begin Patch") {
+                return ScriptedResponse::Output(ModelOutput::text("Done."));
+            }
+            ScriptedResponse::Output(
+                ModelOutput::default()
+                    .call("call_1", "apply_patch", r#"{"input":"*** Begin Patch"}"#)
+                    .call("call_2", in_namespace, r#"{"plan":"a"}"#)
+                    .call("call_3", "get_weather", r#"{"location":"Paris"}"#),
+            )
+        });
         let provider = FakeProvider::start(api, script).await;
         let name = format!("codex-{provider_name}-{stream}");
         let served = start(&name, &provider, json!({"provider": provider_name}));
