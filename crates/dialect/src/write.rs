@@ -21,8 +21,8 @@ pub(crate) const OUTPUT_LIMITS: [&str; 2] = ["max_tokens", "max_completion_token
 /// The first user message of a conversation that the assistant started, for APIs that require one.
 const OPENING: &str = "(the conversation begins with the assistant)";
 
-/// The last user message, if it has no content that can be sent.
-const EMPTY: &str = "(empty message)";
+/// A user message without text, and the last one if it has no content that can be sent.
+pub(crate) const EMPTY_MESSAGE: &str = "(empty message)";
 
 /// Writes the complete body of a request.
 ///
@@ -47,7 +47,7 @@ pub fn write_request(
     let ends_with_user = request.messages.last().is_some_and(|last| last.role == Role::User);
     if ends_with_user && matches!(turns.last(), None | Some(Turn::Assistant(_))) {
         // Without it, the request would end with the assistant's message, which some models continue.
-        turns.push(Turn::User(vec![ContentPart::Text(EMPTY.to_owned())]));
+        turns.push(Turn::User(vec![ContentPart::Text(EMPTY_MESSAGE.to_owned())]));
     }
     if turns.is_empty() {
         return Err(RequestError::NoMessages);

@@ -289,12 +289,13 @@ fn check_blocks(events: &[StreamEvent], data: &[&Value]) {
             }
             "content_block_delta" => {
                 assert_eq!(data["index"], json!(blocks));
-                let delta = match open.expect("an open block") {
-                    "text" => "text_delta",
-                    "thinking" => "thinking_delta",
-                    _ => "input_json_delta",
+                let deltas: &[&str] = match open.expect("an open block") {
+                    "text" => &["text_delta", "citations_delta"],
+                    "thinking" => &["thinking_delta"],
+                    _ => &["input_json_delta"],
                 };
-                assert_eq!(data["delta"]["type"], json!(delta));
+                let delta = &data["delta"]["type"];
+                assert!(deltas.iter().any(|expected| delta == expected), "{delta} is not one of {deltas:?}");
             }
             "content_block_stop" => {
                 assert_eq!(data["index"], json!(blocks));
@@ -523,6 +524,26 @@ fn annotations_of_a_later_round_are_moved() {
         .map(|entry| &entry["url_citation"]["start_index"])
         .collect();
     assert_eq!(starts, [&json!(0), &json!(6)]);
+}
+
+/// Anthropic's citations precede their text.
+#[test]
+fn a_citation_before_the_text_of_a_round_belongs_to_this_text() {
+    let page = json!({"type": "search_result_location", "source": "https://a.example", "title": "A"});
+    let citation = ClientEvent::Citation(Citation { family: "toolwire/anthropic".to_owned(), value: page });
+    let done = ClientEvent::Done { stop: StopReason::End, usage: None };
+    let text = |text: &str| ClientEvent::Text(text.to_owned());
+    for (later, content, [start, end]) in
+        [(vec![text("Là"), text(".")], "Où?\n\nLà.", [5, 8]), (Vec::new(), "Où?", [3, 3])]
+    {
+        let events = [text("Où?"), ClientEvent::RoundFinished, citation.clone()];
+        let events = [&events[..], &later, std::slice::from_ref(&done)].concat();
+        let (_, body) = write(Family::OpenAiChat, head(false, false), &events);
+        let message = &body["choices"][0]["message"];
+        let expected = json!([{"type": "url_citation", "url_citation": {
+            "start_index": start, "end_index": end, "url": "https://a.example", "title": "A"}}]);
+        assert_eq!((&message["content"], &message["annotations"]), (&json!(content), &expected));
+    }
 }
 
 #[test]

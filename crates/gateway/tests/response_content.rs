@@ -188,7 +188,7 @@ async fn a_failed_response_has_the_usage_so_far() {
 async fn an_empty_response_is_returned_and_not_requested_again() {
     let gateway = TestGateway::start().await;
     let chat = whole(&gateway, CHAT, "content-empty", &json!({})).await;
-    assert_eq!(chat["choices"][0]["message"]["content"], Value::Null);
+    assert_eq!(chat["choices"][0]["message"]["content"], "");
     assert_eq!(chat["choices"][0]["finish_reason"], "stop");
     let responses = whole(&gateway, RESPONSES, "content-empty", &json!({})).await;
     assert_eq!((&responses["status"], &responses["output"]), (&json!("completed"), &json!([])));
@@ -247,7 +247,7 @@ async fn calls_beyond_max_tool_calls_do_not_run() {
     for (limit, runs) in [(json!(2), 2), (json!(0), 0), (json!(100), 3), (Value::Null, 3)] {
         let before = gateway.running.calls.load(std::sync::atomic::Ordering::SeqCst);
         let body = whole(&gateway, RESPONSES, "content-parallel", &json!({"max_tool_calls": limit})).await;
-        assert_eq!(body["output"][0]["content"][0]["text"], "3 results.");
+        assert_eq!(body["output"][0]["content"][0]["text"], "3 results.", "{limit}: {body}");
         assert_eq!(body["max_tool_calls"], limit);
         let after = gateway.running.calls.load(std::sync::atomic::Ordering::SeqCst);
         assert_eq!(after - before, runs, "{limit}");

@@ -118,7 +118,7 @@ async fn hidden_messages_are_not_stored_for_functions() {
     let mut client = Client::new(gateway.url(CHAT), CHAT);
     let reply = client.say("mixed").await;
     let body = json!({
-        "model": "scripted", "messages": [{"role": "user", "content": "mixed"}],
+        "model": "scripted", "messages": [{"role": "user", "content": "late"}],
         "functions": [{"name": "get_weather"}],
     });
     let (status, response) = client.post(&body).await;

@@ -213,10 +213,15 @@ async fn a_request_needs_no_text_of_the_user() {
     let empty = json!({"role": "user", "content": ""});
     for model in ["openai", "azure", "anthropic", "scripted"] {
         for messages in [json!([system]), json!([system, empty]), json!([hi, hello, empty])] {
-            let body = json!({"model": model, "messages": messages});
-            let (status, response) = post(&gateway, "/v1/chat/completions", body.to_string()).await;
+            let sent = json!({"model": model, "messages": messages});
+            let (status, response) = post(&gateway, "/v1/chat/completions", sent.to_string()).await;
             assert_eq!(status, 200, "{model} {messages}: {response}");
             let request = gateway.model.requests().pop().unwrap();
+            if model == "openai" {
+                let sent = elements(&sent.to_string(), "messages");
+                let written = elements(&body(Dialect::OpenAi, &request), "messages");
+                assert_eq!(written[..sent.len()], sent, "as the client wrote them");
+            }
             if model == "anthropic" {
                 let toolset = Toolset::new(&request.tools, Dialect::Anthropic, &Options::default());
                 let options = RequestOptions::default();

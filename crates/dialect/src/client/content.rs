@@ -9,6 +9,7 @@ use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult};
 use super::{ApprovalResponse, ClientRequest, InvalidRequest, Problem, ReadRequest, RequestFields, Sources};
 use crate::read::read_response;
 use crate::result::IMAGE_DETAIL;
+use crate::write::EMPTY_MESSAGE;
 use crate::{Dialect, Options, Toolset};
 
 /// Collects the messages of a conversation as types of `toolwire-contract`.
@@ -212,15 +213,24 @@ impl ConversationReader {
         }
     }
 
-    /// Adds the instructions and the messages to a request.
+    /// Adds the instructions and the messages to a request. APIs other than the client's reject user messages without text.
     pub(crate) fn finish(mut self, client: &mut ClientRequest) {
         self.is_rewritten = false;
         self.assign_items(self.messages.len().saturating_sub(1));
+        for message in self.messages.iter_mut().filter(|message| message.role == Role::User) {
+            if message.content.iter().all(is_blank) {
+                message.content = vec![Block::Content(Content::text(EMPTY_MESSAGE))];
+            }
+        }
         let request = &mut client.request;
         request.instructions = (!self.instructions.is_empty()).then(|| self.instructions.join("\n\n"));
         request.messages = self.messages.into_iter().map(Arc::new).collect();
         client.sources = self.sources;
     }
+}
+
+fn is_blank(block: &Block) -> bool {
+    matches!(block, Block::Content(Content::Text { text, .. }) if text.trim().is_empty())
 }
 
 /// Returns text content, unless the text is empty.

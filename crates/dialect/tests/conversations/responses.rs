@@ -96,15 +96,17 @@ fn text_of_items_without_index_and_id_is_not_duplicated() {
 }
 
 #[test]
-fn events_contain_the_text_and_calls_of_the_response() {
+fn events_contain_the_text_the_media_and_the_calls_of_the_response() {
     for (dialect, case, _, events) in transcripts() {
         let (emitted, Ok(response)) = stream(dialect, &events) else { continue };
-        let (mut text, mut thinking, mut calls) = (String::new(), String::new(), Vec::new());
+        let (mut text, mut thinking, mut calls, mut media) =
+            (String::new(), String::new(), Vec::new(), Vec::new());
         for event in emitted {
             match event {
                 ModelEvent::Text(fragment) | ModelEvent::Refusal(fragment) => text.push_str(&fragment),
                 ModelEvent::Thinking(fragment) => thinking.push_str(&fragment),
                 ModelEvent::CallAnnounced { id, name } => calls.push((id, name)),
+                ModelEvent::Media(content) => media.push(content),
                 other => panic!("{dialect}: {case}: an unexpected event: {other:?}"),
             }
         }
@@ -117,9 +119,16 @@ fn events_contain_the_text_and_calls_of_the_response() {
             Block::Content(Content::Other(value)) if value["type"] == "thinking" => value["text"].as_str(),
             _ => None,
         });
+        // The block also has data of the provider.
+        let expected_media = blocks.iter().filter_map(|block| match block {
+            Block::Content(Content::Image { data, mime_type, .. }) => Some(Content::image(data, mime_type)),
+            Block::Content(Content::Audio { data, mime_type, .. }) => Some(Content::audio(data, mime_type)),
+            _ => None,
+        });
         let announced = |(id, call): (&str, &ToolCall)| (id.to_owned(), call.name.clone());
         assert_eq!(text, expected_text.collect::<String>(), "{dialect}: {case}");
         assert_eq!(thinking, expected_thinking.collect::<String>(), "{dialect}: {case}");
+        assert_eq!(media, expected_media.collect::<Vec<_>>(), "{dialect}: {case}");
         assert_eq!(calls, response.message.calls().map(announced).collect::<Vec<_>>(), "{dialect}: {case}");
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn play(scenario: &str, results: usize, request: &ModelRequest) -> Sc
     let lookup = |id: &'static str| (id, "lookup", json!({"key": id}));
     match (scenario, results) {
         ("content-parallel", 0) => ScriptedTurn::calls([lookup("1"), lookup("2"), lookup("3")]),
-        ("content-parallel", results) => ScriptedTurn::text(&format!("{results} results.")),
+        ("content-parallel", results) => ScriptedTurn::text_in_chunks(&format!("{results} results."), 4),
         ("content-empty", _) => {
             let mut turn = ending("", StopReason::End);
             turn.events.clear();

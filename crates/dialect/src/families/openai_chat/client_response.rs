@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use toolwire_contract::Content;
-use toolwire_contract::model::{ResponseDetails, StopReason, Usage};
+use toolwire_contract::model::{Citation, ResponseDetails, StopReason, Usage};
 
 use crate::Family;
 use crate::client::{
@@ -20,6 +20,8 @@ pub(super) struct ChatWriter {
     refusal: String,
     calls: Vec<Value>,
     citations: Annotations,
+    /// The citations that precede the text of a new round.
+    early_citations: Vec<Citation>,
     /// The citations in the format of this API, at the end.
     annotations: Vec<Value>,
     has_omitted_citations: bool,
@@ -43,6 +45,7 @@ impl ChatWriter {
             refusal: String::new(),
             calls: Vec::new(),
             citations: Annotations::default(),
+            early_citations: Vec::new(),
             annotations: Vec::new(),
             has_omitted_citations: false,
             images: Vec::new(),
@@ -76,9 +79,16 @@ impl ChatWriter {
     }
 
     /// Returns the text between the text of earlier rounds and that of a new one.
-    fn begin_round(&mut self) -> &'static str {
-        let is_new = std::mem::take(&mut self.is_new_round) && !self.text.is_empty();
-        if is_new { "\n\n" } else { "" }
+    fn separator(&self) -> &'static str {
+        if self.is_new_round && !self.text.is_empty() { "\n\n" } else { "" }
+    }
+
+    /// Starts the text of a round, and adds the citations that precede it.
+    fn begin_round(&mut self) {
+        self.citations.begin_round();
+        for citation in self.early_citations.drain(..) {
+            self.citations.add(&citation);
+        }
     }
 
     /// Adds a fragment. A new round starts after a separator of this size.
@@ -86,7 +96,7 @@ impl ChatWriter {
         let (separator, text) = fragment.split_at(separator_bytes);
         if !separator.is_empty() {
             self.citations.add_text(separator);
-            self.citations.begin_round();
+            self.begin_round();
         }
         self.citations.add_text(text);
         self.text.push_str(fragment);
@@ -118,6 +128,9 @@ impl ChatWriter {
             }
             json!({"type": kind, kind: fields})
         };
+        if !self.early_citations.is_empty() {
+            self.begin_round();
+        }
         self.annotations = self.citations.finish().iter().map(nested).collect();
         if self.annotations.is_empty() {
             return Vec::new();
@@ -179,7 +192,8 @@ impl ClientWriter for ChatWriter {
     fn event(&mut self, event: &ClientEvent) -> Vec<StreamEvent> {
         match event {
             ClientEvent::Text(fragment) => {
-                let separator = self.begin_round();
+                let separator = self.separator();
+                self.is_new_round = false;
                 self.append(&format!("{separator}{fragment}"), separator.len())
             }
             ClientEvent::TextPart => {
@@ -191,12 +205,12 @@ impl ClientWriter for ChatWriter {
                     self.has_omitted_citations = true;
                     return Vec::new();
                 }
-                // A citation may precede its text.
-                let separator = self.begin_round();
-                let events =
-                    if separator.is_empty() { Vec::new() } else { self.append(separator, separator.len()) };
-                self.citations.add(citation);
-                events
+                match self.separator() {
+                    "" => self.citations.add(citation),
+                    // The round may have no text.
+                    _ => self.early_citations.push(citation.clone()),
+                }
+                Vec::new()
             }
             ClientEvent::Media(content) => self.media(content),
             ClientEvent::Details(details) => {
