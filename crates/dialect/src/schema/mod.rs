@@ -17,6 +17,7 @@ mod lower;
 mod merge;
 mod multiplicity;
 mod named_refs;
+mod nested_keys;
 mod node_id;
 mod normalize;
 mod nullable;

@@ -101,12 +101,17 @@ impl<'a> Context<'a, '_> {
             members = self.merge_root(members, document)?;
         }
         members = self.type_root(members)?;
-        for keyword in ["oneOf", "anyOf"] {
-            if self.profile.rejected_at_root.contains(&keyword)
-                && let Some(branches) = get(members, keyword).and_then(Node::list)
-            {
-                members = self.flatten_root_alternatives(members, keyword, branches, document)?;
+        let mut flattened = 0;
+        // The last alternative that is left is merged into the root with its own alternatives.
+        while let Some((keyword, branches)) = self.root_alternatives(members) {
+            flattened += 1;
+            if flattened > MAX_DEPTH {
+                return Err(refuse("too_deep", "alternatives at the root are nested too deeply"));
             }
+            members = self.flatten_root_alternatives(members, keyword, branches, document)?;
+        }
+        if flattened > 0 {
+            members = self.close_evaluated(members);
         }
         let mut edit = ObjectEdit::of(members);
         for keyword in ["enum", "const", "not"] {
@@ -131,6 +136,14 @@ impl<'a> Context<'a, '_> {
             self.record(&place, "properties", Effect::Rewritten, detail);
         }
         Ok(Node::Object(self.finish(edit)))
+    }
+
+    /// Returns alternatives at the root that the profile rejects there.
+    fn root_alternatives(&self, members: Object<'a>) -> Option<(&'static str, &'a [Node<'a>])> {
+        ["oneOf", "anyOf"]
+            .into_iter()
+            .filter(|keyword| self.profile.rejected_at_root.contains(keyword))
+            .find_map(|keyword| Some((keyword, get(members, keyword)?.list()?)))
     }
 
     fn type_root(&mut self, members: Object<'a>) -> Result<Object<'a>, Refusal> {

@@ -6,14 +6,13 @@ use super::context::Context;
 use super::edit::ObjectEdit;
 use super::excerpt::excerpt;
 use super::keywords::{list_at, object_at, required_keys};
+use super::merge::MergeError;
+use super::nested_keys::{KeyCollector, MAX_PROPERTY_SCHEMAS, has_nested_keys};
 use super::refs::Document;
 use super::root::{RootParts, unsatisfiable};
 use super::types::TypeSet;
 use crate::json::{EMPTY, Member, Node, Object, Place, get};
 use crate::{Effect, Refusal};
-
-/// Maximum number of different schemas of one property that are kept apart.
-const MAX_PROPERTY_SCHEMAS: usize = 256;
 
 /// Maximum number of keys times alternatives that are checked one by one.
 const MAX_CHECKED_KEYS: usize = 65_536;
@@ -56,10 +55,27 @@ impl<'a> Context<'a, '_> {
             self.describe_leftover(&mut edit, leftover);
             return Ok(self.finish(edit));
         }
+        let own = object_at(base, "properties");
+        let mut collector = KeyCollector::new(document);
+        let mut loses_nested_keys = false;
+        for branch in objects.iter_mut().filter(|branch| has_nested_keys(branch)) {
+            let lost = self.add_nested_keys(branch, &mut collector);
+            loses_nested_keys |= lost.iter().any(|key| get(own, key).is_none());
+        }
+        // The keys of nested alternatives are complete only if the budget was sufficient.
+        self.budget.take(1).map_err(MergeError::from)?;
         let mut edit = ObjectEdit::of(base);
         self.flatten_properties(&mut edit, &objects, open);
-        let own = object_at(base, "properties");
-        if self.loses_keys(own, &edit, Member::new(keyword, Node::List(branches)), &objects) {
+        if edit.get("unevaluatedProperties").is_some()
+            && objects.iter().any(|branch| get(branch, "patternProperties").is_some())
+        {
+            edit.remove("unevaluatedProperties");
+            let detail = format!("unevaluatedProperties removed; {keyword} allows keys by their pattern");
+            self.record(&Place::ROOT, "unevaluatedProperties", Effect::Widened, detail);
+        }
+        if loses_nested_keys
+            || self.loses_keys(own, &edit, Member::new(keyword, Node::List(branches)), &objects)
+        {
             let detail = format!("keys accept only the values that an alternative of {keyword} describes");
             self.record(&Place::ROOT, keyword, Effect::Narrowed, detail);
         }
@@ -69,6 +85,40 @@ impl<'a> Context<'a, '_> {
         let detail = "flattened into properties; alternatives described in text";
         self.record(&Place::ROOT, keyword, Effect::Widened, detail);
         Ok(self.finish(edit))
+    }
+
+    /// Adds the properties that alternatives and conditions inside a branch describe. Returns the keys that
+    /// the branch may allow with other values.
+    fn add_nested_keys(
+        &self,
+        branch: &mut Object<'a>,
+        collector: &mut KeyCollector<'_, 'a>,
+    ) -> Vec<&'a str> {
+        if matches!(get(branch, "additionalProperties"), Some(Node::Bool(false))) {
+            return Vec::new();
+        }
+        let nested = collector.keys_of(Node::Object(branch), self);
+        let own = object_at(branch, "properties");
+        let known: HashSet<&str> = own.iter().map(|property| property.key).collect();
+        let mut properties = own.to_vec();
+        let mut lost = Vec::new();
+        for key in nested.iter().filter(|key| !known.contains(key.key)) {
+            if !key.schemas().is_empty() {
+                properties.push(Member::new(key.key, self.any_of(key.schemas())));
+            }
+            if !key.in_every_alternative {
+                lost.push(key.key);
+            }
+        }
+        let mut edit = ObjectEdit::of(branch);
+        if properties.len() > own.len() {
+            edit.put("properties", self.object(&properties));
+        }
+        if nested.open && edit.get("additionalProperties").is_none() {
+            edit.put("additionalProperties", Node::Bool(true));
+        }
+        *branch = self.finish(edit);
+        lost
     }
 
     /// Whether the flattened schema excludes a key or a value that `rule` allows.

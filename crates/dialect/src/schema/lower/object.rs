@@ -1,6 +1,6 @@
 //! Lowers objects with named properties.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::{LowerError, LowerResult, Lowered, Lowering, MergedSchema};
 use crate::Effect;
@@ -10,6 +10,7 @@ use crate::names;
 use crate::schema::edit::ObjectEdit;
 use crate::schema::is_annotation;
 use crate::schema::keywords::{list_at, object_at, required_keys};
+use crate::schema::nested_keys::KeyCollector;
 use crate::schema::nullable::accepts_null;
 use crate::schema::optional_nulls::MADE_NULLABLE;
 use crate::schema::profile::RestrictedKeys;
@@ -298,21 +299,30 @@ impl<'a> Lowering<'_, 'a, '_> {
         if !CONDITIONS.iter().any(|keyword| get(members, keyword).is_some()) {
             return members;
         }
+        let mut collector = KeyCollector::new(self.document);
         let mut found: Vec<(&'a str, Vec<Node<'a>>)> = Vec::new();
+        let mut indexes: HashMap<&'a str, usize> = HashMap::new();
         let dependent = object_at(members, "dependentSchemas");
         let consequences = ["then", "else"].into_iter().filter_map(|keyword| get(members, keyword));
         for schema in consequences.chain(dependent.iter().map(|entry| entry.value)) {
-            for property in object_at(schema.object().unwrap_or_default(), "properties") {
-                match found.iter_mut().find(|(key, _)| *key == property.key) {
-                    Some((_, schemas)) => schemas.push(property.value),
-                    None => found.push((property.key, vec![property.value])),
+            let nested = collector.keys_of(schema, self.context);
+            for key in nested.iter().filter(|key| !key.schemas().is_empty()) {
+                let index = *indexes.entry(key.key).or_insert(found.len());
+                if index == found.len() {
+                    found.push((key.key, Vec::new()));
+                }
+                let schemas = &mut found[index].1;
+                for schema in key.schemas() {
+                    if !schemas.iter().any(|other| other.same(*schema)) {
+                        schemas.push(*schema);
+                    }
                 }
             }
         }
         let own = object_at(members, "properties");
-        let condition = object_at(object_at(members, "if"), "properties");
-        let known = |key: &str| get(own, key).is_some() || found.iter().any(|(other, _)| *other == key);
-        if condition.iter().any(|property| !known(property.key)) {
+        let condition = collector.keys_of(get(members, "if").unwrap_or(EMPTY), self.context);
+        let known = |key: &str| get(own, key).is_some() || indexes.contains_key(key);
+        if condition.iter().any(|key| !key.schemas().is_empty() && !known(key.key)) {
             let detail = "a key named only in if cannot be sent";
             self.record(place, "if", Effect::Narrowed, detail);
         }
