@@ -30,6 +30,7 @@ pub struct AllowedHosts {
 
 /// A pattern that is not a host or a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PatternError {
     #[error("`{0}` is not a host such as `mcp.example.com`, `*.example.com` or `mcp.example.com:8443`")]
     Host(String),
@@ -39,8 +40,7 @@ pub enum PatternError {
 
 /// The reason why a URL is not connected to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UrlRefusal {
+pub(crate) enum UrlRefusal {
     #[error("the URL is invalid")]
     Invalid,
     #[error("the URL contains a user or a password")]
@@ -72,7 +72,7 @@ impl AllowedHosts {
 
     /// Parses and checks a URL, except for the addresses of its host if it is a name. Plain `http` is only
     /// for this machine, and only if its address is allowed.
-    pub fn check(&self, text: &str) -> Result<Url, UrlRefusal> {
+    pub(crate) fn check(&self, text: &str) -> Result<Url, UrlRefusal> {
         // The parser removes or replaces these characters, and other parsers do not.
         let is_unusual = |char: char| char.is_whitespace() || char.is_control() || char == '\\';
         if text.len() > MAX_URL_BYTES || text.contains(is_unusual) {
