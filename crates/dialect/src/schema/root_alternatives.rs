@@ -89,11 +89,7 @@ impl<'a> Context<'a, '_> {
 
     /// Adds the properties that alternatives and conditions inside a branch describe. Returns the keys that
     /// the branch may allow with other values.
-    fn add_nested_keys(
-        &self,
-        branch: &mut Object<'a>,
-        collector: &mut KeyCollector<'_, 'a>,
-    ) -> Vec<&'a str> {
+    fn add_nested_keys(&self, branch: &mut Object<'a>, collector: &mut KeyCollector<'_, 'a>) -> Vec<&'a str> {
         if matches!(get(branch, "additionalProperties"), Some(Node::Bool(false))) {
             return Vec::new();
         }
