@@ -163,6 +163,9 @@ cases! {
     case_132_default_of_the_wrong_type
     case_133_empty_property_key
     case_134_patterns_of_ecma
+    case_135_alternatives_inside_root_alternatives
+    case_136_unevaluated_properties_beside_root_alternatives
+    case_137_conditions_inside_root_conditions
     case_n01_dots_in_a_name
     case_n02_names_that_collide_when_sanitized
     case_n03_names_without_a_legal_character

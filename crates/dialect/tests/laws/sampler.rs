@@ -73,6 +73,13 @@ fn undeclared_keys_are_drawn_only_where_the_schema_allows_them() {
 }
 
 #[test]
+fn a_reference_to_a_dynamic_anchor_is_drawn_from_its_target() {
+    let target = json!({"$dynamicAnchor": "b", "type": "object", "properties": {"c": {"const": 1}}});
+    let property = json!({"$dynamicRef": "#b", "$defs": {"b": target}});
+    assert_eq!(drawn(property), BTreeSet::from(["absent", "{}", "{\"c\":1}"].map(str::to_owned)));
+}
+
+#[test]
 fn draws_from_recursive_schemas_end() {
     let list = json!({"type": "object", "properties": {"next": {"$ref": "#"}, "kids": {"type": "array", "items": {"$ref": "#"}}}});
     let sampler = ArgumentSampler::new(&list).expect("a valid schema");

@@ -271,9 +271,9 @@ impl Guess<'_> {
         if depth > MAX_DEPTH + 10 {
             return None;
         }
-        // In a single document, `$recursiveRef` has the same target as `$ref`.
-        let reference = node.remove("$ref").or_else(|| node.remove("$recursiveRef"));
-        if let Some(Value::String(reference)) = reference {
+        // In a single document, the other references have the same target as `$ref`.
+        for keyword in ["$ref", "$recursiveRef", "$dynamicRef"] {
+            let Some(Value::String(reference)) = node.remove(keyword) else { continue };
             let target = self.flattened(schema_path::resolve(self.root, &reference)?, depth + 1)?;
             node = merged(node, target)?;
         }

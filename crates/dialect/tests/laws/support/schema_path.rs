@@ -99,7 +99,8 @@ pub fn resolve<'schema>(root: &'schema Value, reference: &str) -> Option<&'schem
         }
         let mut found = None;
         walk(root, &mut |_, schema| {
-            if schema.get("$anchor").and_then(Value::as_str) == Some(pointer) {
+            let anchors = ["$anchor", "$dynamicAnchor"].map(|keyword| schema.get(keyword));
+            if anchors.into_iter().flatten().any(|anchor| anchor == pointer) {
                 found = Some(schema);
             }
         });
