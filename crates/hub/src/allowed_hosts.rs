@@ -40,7 +40,8 @@ pub enum PatternError {
 
 /// The reason why a URL is not connected to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum UrlRefusal {
+#[non_exhaustive]
+pub enum UrlRefusal {
     #[error("the URL is invalid")]
     Invalid,
     #[error("the URL contains a user or a password")]
@@ -72,7 +73,7 @@ impl AllowedHosts {
 
     /// Parses and checks a URL, except for the addresses of its host if it is a name. Plain `http` is only
     /// for this machine, and only if its address is allowed.
-    pub(crate) fn check(&self, text: &str) -> Result<Url, UrlRefusal> {
+    pub fn check(&self, text: &str) -> Result<Url, UrlRefusal> {
         // The parser removes or replaces these characters, and other parsers do not.
         let is_unusual = |char: char| char.is_whitespace() || char.is_control() || char == '\\';
         if text.len() > MAX_URL_BYTES || text.contains(is_unusual) {

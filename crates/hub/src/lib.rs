@@ -24,7 +24,7 @@ mod supervise;
 mod sync;
 mod transport;
 
-pub use allowed_hosts::{AllowedHosts, PatternError};
+pub use allowed_hosts::{AllowedHosts, PatternError, UrlRefusal};
 pub use auth::Browser;
 pub use catalog::QuarantinedTool;
 pub use config::{Config, ServerConfig, ServerName, Transport};
@@ -34,5 +34,6 @@ pub use raw_capture::IgnoredOutput;
 pub use result_store::ResultBudget;
 pub use session::{ProtocolEra, ServerInfo, SlowStart};
 pub use supervise::{Phase, ServerStatus, StartProgress};
+pub use toolwire_contract::Secret;
 pub use transport::HttpKind;
 pub use transport::guard::run_as_guard;

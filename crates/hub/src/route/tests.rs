@@ -6,7 +6,9 @@ use toolwire_dialect::names::is_valid_tool_name;
 use toolwire_dialect::{Dialect, Options, Toolset};
 
 use super::*;
-use crate::{Glob, config::Transport};
+use toolwire_contract::Glob;
+
+use crate::config::Transport;
 
 fn server(name: &str) -> ServerConfig {
     let transport =
