@@ -264,13 +264,15 @@ impl AgentBuilder {
         self
     }
 
-    /// The maximum number of calls in one response of the model; 128 by default. Further calls get an error as their result.
+    /// The maximum number of calls in one response of the model; 128 by default. Further calls get an error
+    /// as their result.
     pub fn max_calls_per_step(mut self, calls: u32) -> AgentBuilder {
         self.settings.max_calls_per_step = calls;
         self
     }
 
-    /// The maximum number of calls per user message; 1,024 by default. Further calls get an error as their result.
+    /// The maximum number of calls per user message; 1,024 by default. Further calls get an error as their
+    /// result.
     pub fn max_calls(mut self, calls: u32) -> AgentBuilder {
         self.settings.max_calls = calls;
         self

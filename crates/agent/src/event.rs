@@ -28,7 +28,8 @@ pub enum AgentEvent {
     Citation(Citation),
     /// An image or audio that the model has generated.
     Media(Content),
-    /// What the provider reports about the current response, as far as it is known. A later event replaces it.
+    /// What the provider reports about the current response, as far as it is known. A later event replaces
+    /// it.
     Details(ResponseDetails),
     /// The next fragment of the model's visible reasoning.
     Thinking(String),

@@ -20,12 +20,12 @@ pub struct AgentSettings {
     pub instructions: Option<String>,
     /// The maximum number of model requests per user message.
     pub max_steps: u32,
-    /// The maximum number of calls in one response of the model. Further calls in it get an error as their result. Calls of
-    /// client tools are not counted.
+    /// The maximum number of calls in one response of the model. Further calls in it get an error as their
+    /// result. Calls of client tools are not counted.
     #[serde(skip_serializing_if = "is_default_calls_per_step")]
     pub max_calls_per_step: u32,
-    /// The maximum number of calls per user message. Further calls get an error as their result, and the run continues.
-    /// Calls of client tools, searches for tools, and denied calls are not counted.
+    /// The maximum number of calls per user message. Further calls get an error as their result, and the run
+    /// continues. Calls of client tools, searches for tools, and denied calls are not counted.
     #[serde(skip_serializing_if = "is_default_calls")]
     pub max_calls: u32,
     /// The maximum number of empty responses in a row: an empty response before that is requested again.

@@ -1,5 +1,5 @@
-//! Measures the time from the last byte of the output of `toolwire call` to the exit of the command, in which it stops
-//! the server.
+//! Measures the time from the last byte of the output of `toolwire call` to the exit of the command, in which
+//! it stops the server.
 //!
 //! `cargo bench -p toolwire --bench exit`; with `TOOLWIRE_TEST_SERVERS`, also with a server in Node.
 

@@ -92,8 +92,8 @@ pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, Com
     })
 }
 
-/// Opens the store if the command line needs it. Without it, no conversation can be resumed, but a question can be
-/// answered.
+/// Opens the store if the command line needs it. Without it, no conversation can be resumed, but a question
+/// can be answered.
 async fn open_store(args: &AskArgs, settings: &Settings) -> Result<Option<Arc<BestEffort>>, CommandError> {
     let resumes = args.conversation.resume.is_some() || args.conversation.continue_last;
     if !args.keep && !resumes {

@@ -24,8 +24,8 @@ const WINDOW: u64 = 16_000;
 const TURNS: usize = 50;
 const SUMMARY: &str = "The files zero to forty-nine were read.";
 
-/// A provider that calls the tool in response to each user message, and then responds to the result. It writes the same
-/// summary each time.
+/// A provider that calls the tool in response to each user message, and then responds to the result. It
+/// writes the same summary each time.
 fn script() -> Script {
     let count = AtomicUsize::new(0);
     Script::from_fn(move |request| {

@@ -144,8 +144,8 @@ fn long_client(served: &Served, path: &'static str) -> Client {
     client
 }
 
-/// A history that is longer than the window is shortened, and the request is not refused. Calls stay with their results,
-/// which the provider checks.
+/// A history that is longer than the window is shortened, and the request is not refused. Calls stay with
+/// their results, which the provider checks.
 #[tokio::test]
 async fn a_long_history_is_shortened() {
     for api in [Api::OpenAiChat, Api::Responses, Api::Anthropic, Api::Gemini, Api::Vllm] {
@@ -179,7 +179,8 @@ async fn a_long_history_is_shortened() {
     }
 }
 
-/// A single message that is longer than the window cannot be shortened. The error is that of the client's API.
+/// A single message that is longer than the window cannot be shortened. The error is that of the client's
+/// API.
 #[tokio::test]
 async fn a_message_that_is_longer_than_the_window_is_an_error() {
     for api in [Api::OpenAiChat, Api::Responses, Api::Anthropic, Api::Gemini] {

@@ -90,8 +90,8 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Starts four processes that leave the session of the server: a child, a daemon, one that ignores SIGTERM, and one
-/// without the environment of the server.
+/// Starts four processes that leave the session of the server: a child, a daemon, one that ignores SIGTERM,
+/// and one without the environment of the server.
 const DETACHES: &str = "
     setsid sleep $MARK <&- >&- 2>&- &
     (setsid sleep $MARK <&- >&- 2>&- &)
@@ -157,8 +157,8 @@ fn the_exit_status_of_a_server_is_reported() {
     }
 }
 
-/// The first process of a PID namespace, which waits only for the process that it has started. It prints the exit
-/// status and all processes that are left with their states.
+/// The first process of a PID namespace, which waits only for the process that it has started. It prints the
+/// exit status and all processes that are left with their states.
 const FIRST_PROCESS: &str = r#"
 import os, signal, subprocess, sys, time
 def others():
@@ -184,8 +184,8 @@ else:
     print(others())
 "#;
 
-/// Runs `toolwire` in a PID namespace whose first process waits for no orphan. Returns `None` where this is not
-/// permitted.
+/// Runs `toolwire` in a PID namespace whose first process waits for no orphan. Returns `None` where this is
+/// not permitted.
 fn run_in_namespace(server: &TestServer, how: &str, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);

@@ -384,8 +384,8 @@ fn an_interrupted_call_is_cancelled_before_its_server_is_closed() {
     assert_eq!(notes(), "called\ncancelled\nclosed\n");
 }
 
-/// The guard of the server is suspended, so it does not end the server, and the command kills it if it waits. The
-/// server reports the id of the guard, which is its parent.
+/// The guard of the server is suspended, so it does not end the server, and the command kills it if it waits.
+/// The server reports the id of the guard, which is its parent.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_second_interrupt_does_not_wait_for_servers() {
@@ -427,7 +427,8 @@ fn signal(process: u32, signal: &str) -> bool {
     kill.status().unwrap().success()
 }
 
-/// A server whose input is closed exits by itself, and is not asked to with SIGTERM. The orphan does not exit by itself.
+/// A server whose input is closed exits by itself, and is not asked to with SIGTERM. The orphan does not exit
+/// by itself.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_server_that_exits_at_the_end_of_its_input_gets_no_signal() {

@@ -114,7 +114,8 @@ pub enum ToolChoice {
 pub enum ModelEvent {
     /// The next fragment of the text.
     Text(String),
-    /// The next text is a new part of the message. Only some APIs divide the text; a citation belongs to one part.
+    /// The next text is a new part of the message. Only some APIs divide the text; a citation belongs to one
+    /// part.
     TextPart,
     /// A source of the current part of the text.
     Citation(Citation),

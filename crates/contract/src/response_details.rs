@@ -21,6 +21,7 @@ pub struct ResponseDetails {
     pub system_fingerprint: Option<String>,
     /// The details of a refusal, in Anthropic's format.
     pub stop_details: Option<Value>,
-    /// Whether the response was cut off because the context window is full. Otherwise, it reached its own limit.
+    /// Whether the response was cut off because the context window is full. Otherwise, it reached its own
+    /// limit.
     pub is_context_full: bool,
 }

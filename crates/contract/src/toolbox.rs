@@ -34,8 +34,8 @@ pub trait Toolbox: Send + Sync {
         Vec::new()
     }
 
-    /// Waits until the first start of these servers has succeeded or failed. Then, [`Toolbox::tools`] lists the tools of those
-    /// that have started. Names of other servers are ignored.
+    /// Waits until the first start of these servers has succeeded or failed. Then, [`Toolbox::tools`] lists
+    /// the tools of those that have started. Names of other servers are ignored.
     fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
         let _ = servers;
         Box::pin(core::future::ready(()))

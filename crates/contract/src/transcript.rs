@@ -68,8 +68,8 @@ struct ConversationHeader {
 }
 
 impl Transcript {
-    /// Returns the export as JSON text without raw control characters, so that a terminal that displays it does not
-    /// interpret it.
+    /// Returns the export as JSON text without raw control characters, so that a terminal that displays it
+    /// does not interpret it.
     pub fn to_json(&self) -> String {
         let Conversation { id, title, model, created, changed, parent, .. } = self.conversation.clone();
         let file = TranscriptFile {
@@ -147,7 +147,8 @@ impl Transcript {
     }
 }
 
-/// Escapes DEL and the controls from U+0080 to U+009F in JSON text. `serde_json` escapes only those below U+0020.
+/// Escapes DEL and the controls from U+0080 to U+009F in JSON text. `serde_json` escapes only those below
+/// U+0020.
 fn escape_controls(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for character in json.chars() {

@@ -26,8 +26,8 @@ pub struct VerbatimRequest {
     /// For each message, the JSON texts of the items that it was read from. They are sent only for a message
     /// of the request that is the same object (`Arc::ptr_eq`).
     pub messages: Vec<(Arc<Message>, Vec<String>)>,
-    /// The names and the definitions of the client's tools. The text of a tool that is part of another definition, or of an
-    /// item of the conversation, is empty.
+    /// The names and the definitions of the client's tools. The text of a tool that is part of another
+    /// definition, or of an item of the conversation, is empty.
     pub tools: Vec<(String, String)>,
     /// The names of those tools that only this API has. A request in another form cannot contain them.
     pub native_tools: Vec<String>,

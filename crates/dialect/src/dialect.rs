@@ -197,7 +197,8 @@ impl Dialect {
         }
     }
 
-    /// Whether this is exactly the API that a gateway serves as `family`. Others of the family reject some of its fields.
+    /// Whether this is exactly the API that a gateway serves as `family`. Others of the family reject some of
+    /// its fields.
     pub fn has_api_of(self, family: Family) -> bool {
         family.format().verbatim.is_some_and(|format| format.dialects.contains(&self))
     }

@@ -1,4 +1,5 @@
-//! The tools that OpenAI defines and the client runs. Their calls and results are items of their own in the Responses API.
+//! The tools that OpenAI defines and the client runs. Their calls and results are items of their own in the
+//! Responses API.
 
 use serde_json::{Map, Value};
 
@@ -84,8 +85,8 @@ impl NativeTool {
         NATIVE_TOOLS.iter().find(|tool| tool.output == type_name)
     }
 
-    /// Whether the client runs the tool of a definition or a call. The provider runs shells in its containers, and its own
-    /// search.
+    /// Whether the client runs the tool of a definition or a call. The provider runs shells in its
+    /// containers, and its own search.
     fn runs_at_client(&self, item: &Value) -> bool {
         match self.name {
             "shell" => {
@@ -98,7 +99,8 @@ impl NativeTool {
     }
 }
 
-/// Returns the arguments of a call of a native tool: the fields of its item, without those that every item has.
+/// Returns the arguments of a call of a native tool: the fields of its item, without those that every item
+/// has.
 pub(crate) fn native_arguments(item: &Map<String, Value>) -> Map<String, Value> {
     const OF_ITEMS: [&str; 4] = ["type", "id", "call_id", "status"];
     let fields = item.iter().filter(|(key, _)| !OF_ITEMS.contains(&key.as_str()));

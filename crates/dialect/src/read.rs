@@ -142,8 +142,8 @@ impl ResponseStream {
         ResponseStream { output, ..self }
     }
 
-    /// Sets the stop sequences of the request. If the API has none of its own, the text ends before the first of them; see
-    /// [`ResponseStream::is_stopped`].
+    /// Sets the stop sequences of the request. If the API has none of its own, the text ends before the first
+    /// of them; see [`ResponseStream::is_stopped`].
     #[must_use]
     pub fn with_stop(self, sequences: &[String]) -> ResponseStream {
         let has_stop = (self.reading.format.generation)(self.reading.dialect).stop.is_some();
@@ -167,8 +167,8 @@ impl ResponseStream {
         Ok(self.take_events())
     }
 
-    /// Whether the text has reached a stop sequence that the API does not know. The rest of the stream is not needed; call
-    /// [`ResponseStream::finish`].
+    /// Whether the text has reached a stop sequence that the API does not know. The rest of the stream is not
+    /// needed; call [`ResponseStream::finish`].
     pub fn is_stopped(&self) -> bool {
         self.stop.is_found()
     }

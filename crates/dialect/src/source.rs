@@ -163,7 +163,8 @@ impl<'a> SourceTool<'a> {
         }
     }
 
-    /// Returns the dialect for this tool: the strict one of the same API, if a client has declared the tool as strict.
+    /// Returns the dialect for this tool: the strict one of the same API, if a client has declared the tool
+    /// as strict.
     pub(crate) fn dialect(&self, dialect: Dialect) -> Dialect {
         let strict =
             self.original_tool().filter(|tool| is_strict(tool)).and_then(|_| dialect.strict_variant());

@@ -111,9 +111,9 @@ fn user_limits(dialect: Dialect, options: &RequestOptions) -> ContentLimits {
     (dialect.family().format().user_limits)(dialect, options).with_options(&options.results)
 }
 
-/// Returns the names of the generation parameters of a request that are not sent to this API, as Chat Completions names
-/// them, followed by the fields of the client that the API does not have. A temperature that is too high for the API is one of
-/// them: the highest one is sent instead.
+/// Returns the names of the generation parameters of a request that are not sent to this API, as Chat
+/// Completions names them, followed by the fields of the client that the API does not have. A temperature
+/// that is too high for the API is one of them: the highest one is sent instead.
 ///
 /// ```
 /// use toolwire_contract::model::ModelRequest;
@@ -139,8 +139,8 @@ pub fn dropped_parameters(dialect: Dialect, api_support: ApiSupport, request: &M
 /// Writes an assistant turn with `calls`, as messages or items for a request.
 ///
 /// Within one provider, send the provider's own message back instead: it may contain reasoning and state that
-/// the provider needs. Ids are converted with [`wire_id`](crate::request::wire_id) here and in [`write_results`], so
-/// they match.
+/// the provider needs. Ids are converted with [`wire_id`](crate::request::wire_id) here and in
+/// [`write_results`], so they match.
 pub fn write_calls(dialect: Dialect, calls: &[ReceivedCall]) -> Vec<Value> {
     if calls.is_empty() {
         return Vec::new();

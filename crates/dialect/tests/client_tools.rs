@@ -1,5 +1,5 @@
-//! Tools of OpenAI's clients that are not plain functions: namespaces, free-text tools, tools that OpenAI defines, and tools that
-//! an item of the conversation defines.
+//! Tools of OpenAI's clients that are not plain functions: namespaces, free-text tools, tools that OpenAI
+//! defines, and tools that an item of the conversation defines.
 
 #![allow(clippy::unwrap_used)]
 

@@ -330,8 +330,9 @@ fn the_parse_error_is_about_what_is_still_wrong() {
     }
 }
 
-/// What a model sends for a rule without `type`, which `--reshape` asks for as JSON text if it is not about text alone. Text
-/// that is JSON means its value, because a number could not be sent otherwise, unless only the text itself fits.
+/// What a model sends for a rule without `type`, which `--reshape` asks for as JSON text if it is not about
+/// text alone. Text that is JSON means its value, because a number could not be sent otherwise, unless only
+/// the text itself fits.
 #[test]
 fn a_plain_string_where_json_text_is_expected_is_used_as_it_is_when_it_fits() {
     let not_a_number = json!({"not": {"type": "number"}});

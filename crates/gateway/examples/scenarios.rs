@@ -1,4 +1,5 @@
-//! Serves the scenarios of the tests, to try clients by hand: `cargo run -p toolwire-gateway --example scenarios -- 127.0.0.1:8787`.
+//! Serves the scenarios of the tests, to try clients by hand: `cargo run -p toolwire-gateway --example
+//! scenarios -- 127.0.0.1:8787`.
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -1,4 +1,5 @@
-//! Limits the number of concurrent requests and the size of their bodies, for all clients together and for each.
+//! Limits the number of concurrent requests and the size of their bodies, for all clients together and for
+//! each.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -31,7 +32,8 @@ pub(crate) struct Admission {
     units_by_client: Arc<Counts<BodyOwner>>,
 }
 
-/// The client that a body belongs to. Clients that share one key, or have none, are distinguished by their addresses.
+/// The client that a body belongs to. Clients that share one key, or have none, are distinguished by their
+/// addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum BodyOwner {
     Key(Principal),
@@ -183,8 +185,8 @@ impl<K: Eq + Hash> Drop for Counted<K> {
     }
 }
 
-/// Returns the network of an address: IPv4 addresses are counted one by one, IPv6 addresses by their /64 network,
-/// because one client usually has all addresses of such a network.
+/// Returns the network of an address: IPv4 addresses are counted one by one, IPv6 addresses by their /64
+/// network, because one client usually has all addresses of such a network.
 pub(crate) fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::from((u128::from(address) & (u128::MAX << 64)).to_be_bytes()),

@@ -20,7 +20,8 @@ pub(crate) const MAX_HEADERS: usize = 64;
 /// The minimum rate of a body after `body_timeout`. A slower request is rejected.
 const MIN_BYTES_PER_SECOND: usize = 1_024;
 
-/// The maximum time for a body in addition to `body_timeout`, so that a slow client does not occupy memory for long.
+/// The maximum time for a body in addition to `body_timeout`, so that a slow client does not occupy memory
+/// for long.
 const MAX_EXTRA_SECONDS: usize = 300;
 
 /// Checks the size and the number of headers.
@@ -39,8 +40,8 @@ pub(crate) fn check_headers(uri: &Uri, headers: &HeaderMap) -> Result<(), Failur
     Err(Failure::new(ErrorKind::InvalidRequest, message).with_status(status))
 }
 
-/// Checks that the body is JSON without compression. Browsers send other content types without a CORS preflight, so
-/// they are rejected.
+/// Checks that the body is JSON without compression. Browsers send other content types without a CORS
+/// preflight, so they are rejected.
 pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Failure> {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let content_type = types.next().and_then(|value| value.to_str().ok()).unwrap_or_default();

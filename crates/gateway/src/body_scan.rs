@@ -1,5 +1,6 @@
-//! Searches a body for parts that decide how it is handled: references to stored data, MCP servers, and options of
-//! the gateway. Keys and values are compared after parsing, so that escapes such as `\u0074` cannot hide them.
+//! Searches a body for parts that decide how it is handled: references to stored data, MCP servers, and
+//! options of the gateway. Keys and values are compared after parsing, so that escapes such as `\u0074`
+//! cannot hide them.
 //!
 //! A provider may ignore the case of keys, and may use the first or the last of two equal keys. Of all these
 //! interpretations, the one that refers to the most stored data is used.
@@ -25,10 +26,11 @@ pub(crate) struct BodyFacts {
     pub(crate) provider_state: Option<&'static str>,
     /// Whether it refers to items of earlier responses, which the gateway may have stored itself.
     pub(crate) has_item_references: bool,
-    /// Whether it has reasoning that only the provider's store contains. The gateway leaves it out of requests that it writes.
+    /// Whether it has reasoning that only the provider's store contains. The gateway leaves it out of
+    /// requests that it writes.
     pub(crate) has_stored_reasoning: bool,
-    /// Whether it has blocks that only a gateway writes: thinking without a signature, and calls of servers. Anthropic's API rejects
-    /// them.
+    /// Whether it has blocks that only a gateway writes: thinking without a signature, and calls of servers.
+    /// Anthropic's API rejects them.
     pub(crate) has_gateway_blocks: bool,
     /// Whether it names MCP servers.
     pub(crate) names_servers: bool,

@@ -25,7 +25,8 @@ pub trait ModelCatalog: Send + Sync {
 #[non_exhaustive]
 pub struct ServedModel {
     pub model: Arc<dyn Model>,
-    /// The dialect of the requests to the provider; `None` if there is no provider, or if several have different ones.
+    /// The dialect of the requests to the provider; `None` if there is no provider, or if several have
+    /// different ones.
     pub dialect: Option<Dialect>,
     /// How much of the dialect's API the provider supports.
     pub api_support: ApiSupport,

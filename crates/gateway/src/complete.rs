@@ -25,7 +25,8 @@ use crate::response::{DROPPED, Failure, HttpResponse, UNAVAILABLE};
 use crate::response_in_progress::ResponseInProgress;
 use crate::tools::{ToolSelection, add_rules_of_renamed};
 
-/// The user's message of a request that has only instructions. OpenAI accepts such a request, and other APIs need a message.
+/// The user's message of a request that has only instructions. OpenAI accepts such a request, and other APIs
+/// need a message.
 const ONLY_INSTRUCTIONS: &str = "(the conversation begins with your message)";
 
 /// How a request is handled.
@@ -232,8 +233,8 @@ impl Inner {
     }
 }
 
-/// Turns thinking off if the last calls have no signed thinking. With thinking on, Anthropic's API requires the signed
-/// thinking before calls, and it is lost after a restart, for example.
+/// Turns thinking off if the last calls have no signed thinking. With thinking on, Anthropic's API requires
+/// the signed thinking before calls, and it is lost after a restart, for example.
 fn omit_thinking(settings: &mut AgentSettings, messages: &[Arc<Message>]) {
     let generation = &mut settings.generation;
     let mut responses = messages.iter().rev().filter(|message| message.role == Role::Assistant);
@@ -257,7 +258,8 @@ fn omit_thinking(settings: &mut AgentSettings, messages: &[Arc<Message>]) {
     }
 }
 
-/// Joins names that a client sent, up to a length that fits into a header. Characters that a header cannot have are replaced.
+/// Joins names that a client sent, up to a length that fits into a header. Characters that a header cannot
+/// have are replaced.
 pub(crate) fn bounded_list(names: &[String]) -> String {
     const MAX_BYTES: usize = 1024;
     let mut list = String::new();
@@ -275,7 +277,8 @@ pub(crate) fn bounded_list(names: &[String]) -> String {
     list
 }
 
-/// Requires a call of a server's tool. If the choice names only the server, the client's tools are not offered.
+/// Requires a call of a server's tool. If the choice names only the server, the client's tools are not
+/// offered.
 fn require_tool(
     settings: &mut AgentSettings,
     agent: &Agent,

@@ -58,7 +58,8 @@ pub(crate) struct Exchange {
     arguments: HashMap<String, Map<String, Value>>,
     /// The ids of the calls that were started since the last response of the model.
     started: HashSet<String>,
-    /// The requests for approval that this request decides, until the client has received the response; `None` for other requests.
+    /// The requests for approval that this request decides, until the client has received the response;
+    /// `None` for other requests.
     continued: Option<Continued>,
     /// The usage of this response.
     usage: Usage,
@@ -111,7 +112,8 @@ impl Exchange {
         }
     }
 
-    /// Uses the client's labels for servers, and lists the tools of the servers that the history does not list yet.
+    /// Uses the client's labels for servers, and lists the tools of the servers that the history does not
+    /// list yet.
     pub(crate) fn with_servers(
         mut self,
         servers: Vec<HostedFilter>,
@@ -211,8 +213,8 @@ impl Exchange {
                 self.arguments.insert(id, arguments);
             }
             AgentEvent::CallFinished { id, name, result, .. } => self.show_call(&id, &name, result),
-            // The client would time out before the retry. Once a part of the response was sent, heartbeats prevent that, but
-            // before the first message, a late response is still useless.
+            // The client would time out before the retry. Once a part of the response was sent, heartbeats
+            // prevent that, but before the first message, a late response is still useless.
             AgentEvent::Retrying { after, error, .. }
                 if (self.messages.is_empty() || !self.has_begun)
                     && self.context.client_deadline.is_some_and(|end| Instant::now() + after >= end) =>
@@ -250,8 +252,8 @@ impl Exchange {
         }
     }
 
-    /// Asks for a final response without tools after a limit is reached, so that the client gets an answer instead of
-    /// unfinished calls. Every call already has a result that states the limit.
+    /// Asks for a final response without tools after a limit is reached, so that the client gets an answer
+    /// instead of unfinished calls. Every call already has a result that states the limit.
     fn ask_once_more(&mut self, run: Run) {
         let mut settings = run.settings().clone();
         (settings.max_steps, settings.token_budget) = (1, None);
@@ -305,15 +307,16 @@ impl Exchange {
         let Some((ids, events)) = self.client_call_events(calls) else { return };
         events.into_iter().for_each(|event| self.emit(event));
         if self.context.returns_call_ids {
-            // After an approval, the messages begin with those before it. Calls in them already have their results.
+            // After an approval, the messages begin with those before it. Calls in them already have their
+            // results.
             let ids = ids.into_iter().chain(self.earlier_client_calls()).collect();
             self.context.hidden.store(&self.context.principal, std::mem::take(&mut self.messages), ids);
         }
         self.done(StopReason::Calls);
     }
 
-    /// Returns for each call of the client's tools the id that the client gets and the original id, and the events that show the
-    /// calls; `None` if the response has failed.
+    /// Returns for each call of the client's tools the id that the client gets and the original id, and the
+    /// events that show the calls; `None` if the response has failed.
     fn client_call_events(
         &mut self,
         calls: Vec<(String, ToolCall)>,

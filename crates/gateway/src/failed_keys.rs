@@ -10,7 +10,8 @@ use toolwire_dialect::client::ErrorKind;
 use crate::admission::client_network;
 use crate::response::Failure;
 
-/// The number of wrong keys in one period after which further wrong keys get status 429 until the period ends.
+/// The number of wrong keys in one period after which further wrong keys get status 429 until the period
+/// ends.
 const MAX_FAILURES: u32 = 20;
 const PERIOD: Duration = Duration::from_secs(60);
 
@@ -22,9 +23,9 @@ const MAX_CLIENTS: usize = 10_000;
 pub(crate) struct FailedKeys(Mutex<HashMap<IpAddr, (Instant, u32)>>);
 
 impl FailedKeys {
-    /// Counts a wrong key, and returns an error if the client sent too many. Valid keys are never rejected, because many
-    /// clients may share one address, and a key is too long to be guessed. Loopback addresses are not counted, because a
-    /// proxy on this machine may serve many clients.
+    /// Counts a wrong key, and returns an error if the client sent too many. Valid keys are never rejected,
+    /// because many clients may share one address, and a key is too long to be guessed. Loopback addresses
+    /// are not counted, because a proxy on this machine may serve many clients.
     pub(crate) fn record(&self, client: IpAddr, now: Instant) -> Option<Failure> {
         if client.to_canonical().is_loopback() {
             return None;

@@ -10,8 +10,9 @@ use toolwire_contract::toolbox::{
 };
 use toolwire_contract::{Tool, ToolResult};
 
-/// The tools of a toolbox as they are listed now. What the client has decided about them, such as which calls need its
-/// approval, applies to these definitions: a tool that is added later is unknown, and a tool that changed is not called.
+/// The tools of a toolbox as they are listed now. What the client has decided about them, such as which calls
+/// need its approval, applies to these definitions: a tool that is added later is unknown, and a tool that
+/// changed is not called.
 pub(crate) struct FixedTools {
     tools: Arc<dyn Toolbox>,
     listed: Arc<[Tool]>,
@@ -92,8 +93,8 @@ impl Toolbox for FixedTools {
     }
 }
 
-/// Whether two definitions mean the same to a client that approves calls and to the model. Other fields, such as `_meta` and
-/// `icons`, may change with each list.
+/// Whether two definitions mean the same to a client that approves calls and to the model. Other fields, such
+/// as `_meta` and `icons`, may change with each list.
 fn is_same(one: &Tool, other: &Tool) -> bool {
     let meaning = |tool: &Tool| Tool { extra: Map::new(), ..tool.clone() };
     meaning(one) == meaning(other)

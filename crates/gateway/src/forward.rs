@@ -1,5 +1,5 @@
-//! Requests that need nothing from the gateway. The provider gets the client's bytes unchanged except for the name of the
-//! model, and the client gets the provider's response.
+//! Requests that need nothing from the gateway. The provider gets the client's bytes unchanged except for the
+//! name of the model, and the client gets the provider's response.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ use crate::top_level::{InvalidBody, MAX_VALUES, TopLevel};
 /// Headers of Anthropic's clients that the provider gets.
 const SENT_HEADERS: [&str; 2] = ["anthropic-version", BETA];
 
-/// The header with the names of Anthropic's features in development that a request uses. It can be there several times.
+/// The header with the names of Anthropic's features in development that a request uses. It can be there
+/// several times.
 pub(crate) const BETA: &str = "anthropic-beta";
 
 /// Response headers of the provider that the client gets, in addition to those for rate limits.
@@ -94,7 +95,8 @@ impl Body {
         self.fields.get(key).map(|field| &self.bytes[field.value.clone()])
     }
 
-    /// Whether a field is set. `null` means absent, and `false` is the default of the fields that are switches.
+    /// Whether a field is set. `null` means absent, and `false` is the default of the fields that are
+    /// switches.
     fn sets(&self, key: &str) -> bool {
         self.raw(key).is_some_and(|value| !matches!(value, b"null" | b"false"))
     }
@@ -104,8 +106,8 @@ impl Body {
         serde_json::from_slice(self.raw("model")?).ok()
     }
 
-    /// Returns the body with the provider's name of the model, and of the output limit if it has only a part of the API. All
-    /// other bytes stay as they are.
+    /// Returns the body with the provider's name of the model, and of the output limit if it has only a part
+    /// of the API. All other bytes stay as they are.
     fn for_provider(&self, model: &str, api_support: ApiSupport) -> Bytes {
         let name = Value::from(model).to_string();
         let model = self.fields.get("model").map(|field| (field.value.clone(), name.as_str()));
@@ -176,13 +178,14 @@ impl Inner {
         let selection = RequestOptions::take(headers, &mut Map::new())?.selection;
         let mut omitted = None;
         if !selection.is_none() {
-            // The model and the client are told about unavailable servers, which a forwarded request cannot do. If the server
-            // is starting, the request waits for it.
+            // The model and the client are told about unavailable servers, which a forwarded request cannot
+            // do. If the server is starting, the request waits for it.
             let mut missing = self.tools.missing_servers().into_iter();
             if missing.any(|missing| selection.includes_server(&missing.server))
                 || !self.agent(&served, selection)?.tools().tools().is_empty()
             {
-                // A response that the gateway writes cannot contain the calls of tools that the provider runs.
+                // A response that the gateway writes cannot contain the calls of tools that the provider
+                // runs.
                 omitted = provider_tool(family, body.raw("tools").unwrap_or_default());
                 if omitted.is_none() {
                     return Ok(None);
@@ -190,7 +193,8 @@ impl Inner {
             }
         }
         let Some(upstream) = served.upstream.clone() else { return Ok(None) };
-        // The scan of the top level compares bytes. This one parses the whole body, so it finds escaped and nested keys too.
+        // The scan of the top level compares bytes. This one parses the whole body, so it finds escaped and
+        // nested keys too.
         let facts = body.facts()?;
         // Clients that share the account could read reasoning of each other; the tool loop does not send it.
         let has_foreign_reasoning =
@@ -251,7 +255,8 @@ impl Inner {
         forward.send(upstream, request).await
     }
 
-    /// Rejects references to data that the provider has stored, if clients with different keys share one account.
+    /// Rejects references to data that the provider has stored, if clients with different keys share one
+    /// account.
     pub(crate) fn check_provider_state(&self, principal: &Principal, body: &Body) -> Result<(), Failure> {
         if self.settings.allows_provider_state(principal) {
             return Ok(());

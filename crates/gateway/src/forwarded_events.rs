@@ -24,8 +24,8 @@ pub(crate) fn run_timeout_error() -> ClientError {
     ClientError::new(ErrorKind::TimedOut, "the response took too long")
 }
 
-/// Passes on what arrives until `deadline`. If the provider fails, a stream of events ends with an error event of the
-/// API. Other bodies cannot express an error, so the connection is closed.
+/// Passes on what arrives until `deadline`. If the provider fails, a stream of events ends with an error
+/// event of the API. Other bodies cannot express an error, so the connection is closed.
 pub(crate) fn pass_on(
     parts: BoxStream<'static, Result<Bytes, ModelError>>,
     deadline: Instant,
@@ -77,7 +77,8 @@ pub(crate) struct Events {
     pub(crate) choices: u64,
     /// The alternatives that have ended.
     ended_choices: BTreeSet<u64>,
-    /// Whether an event that ends the response was passed on. Others may follow it, for example with statistics of the server.
+    /// Whether an event that ends the response was passed on. Others may follow it, for example with
+    /// statistics of the server.
     has_end: bool,
     partial: PartialEvent,
     /// The last event with data. Of a very long event, only its beginning.
@@ -283,8 +284,8 @@ fn end_of(family: Family, event: &[u8]) -> ResponseEnd {
     }
 }
 
-/// The beginning of an event whose end has not arrived. It is held back, because an error event cannot follow half an
-/// event.
+/// The beginning of an event whose end has not arrived. It is held back, because an error event cannot follow
+/// half an event.
 #[derive(Default)]
 struct PartialEvent {
     bytes: BytesMut,

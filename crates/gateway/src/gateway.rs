@@ -1,4 +1,5 @@
-//! The entry point of a request: checks its origin and its key, calls its handler, and adds the common headers.
+//! The entry point of a request: checks its origin and its key, calls its handler, and adds the common
+//! headers.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -133,7 +134,8 @@ impl Gateway {
         let mut response = response.unwrap_or_else(|failure| failure.respond(family, &request_id));
         add_headers(&mut response, &request_id, origin);
         if has_unread_body {
-            // The connection cannot be used again. Without this header, a proxy could send the next request on it.
+            // The connection cannot be used again. Without this header, a proxy could send the next request
+            // on it.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if is_head {
@@ -158,7 +160,8 @@ impl Inner {
         body::check_headers(&parts.uri, &parts.headers)?;
         let (route, is_public) = match routes::find(&parts.method, parts.uri.path()) {
             Ok(found) => found,
-            // Clients without a key get the same error for unknown paths, so they cannot find out which paths exist.
+            // Clients without a key get the same error for unknown paths, so they cannot find out which paths
+            // exist.
             Err(failure) => {
                 self.authenticate(&parts.headers, client)?;
                 return Err(failure);
@@ -219,8 +222,8 @@ impl Inner {
         match route {
             Route::Ready => {
                 let missing = self.tools.missing_servers();
-                // The gateway is ready even if a server failed, because it serves the others. This path needs no key,
-                // so it does not list names or reasons.
+                // The gateway is ready even if a server failed, because it serves the others. This path needs
+                // no key, so it does not list names or reasons.
                 let (status, text) = match missing.iter().any(|server| server.is_starting) {
                     true => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
                     false => (StatusCode::OK, "ready"),

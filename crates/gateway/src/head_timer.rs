@@ -1,8 +1,8 @@
-//! The time limits for the head of a request: how long a connection may be idle before it, and how long a head may take once
-//! it has begun.
+//! The time limits for the head of a request: how long a connection may be idle before it, and how long a
+//! head may take once it has begun.
 //!
-//! Hyper has one limit for both: it starts a timer when it waits for a head. The timer here also knows when the first byte
-//! has arrived.
+//! Hyper has one limit for both: it starts a timer when it waits for a head. The timer here also knows when
+//! the first byte has arrived.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -63,7 +63,8 @@ impl Timer for HeadTimer {
         self.sleep_until(Instant::now())
     }
 
-    /// Starts to wait for a head. The deadline of hyper, which does not depend on what has arrived, is ignored.
+    /// Starts to wait for a head. The deadline of hyper, which does not depend on what has arrived, is
+    /// ignored.
     fn sleep_until(&self, _: Instant) -> Pin<Box<dyn Sleep>> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         *waiting = match *waiting {

@@ -1,9 +1,9 @@
-//! Stores the parts of a response that the client does not get: calls of servers' tools, their results, and data of the
-//! provider such as signed thinking.
+//! Stores the parts of a response that the client does not get: calls of servers' tools, their results, and
+//! data of the provider such as signed thinking.
 //!
-//! The history in the client's next request contains only what the client received. The rest is stored under the ids of the
-//! client's calls, because every client returns these ids unchanged. If the stored messages are no longer available, the
-//! conversation continues without them.
+//! The history in the client's next request contains only what the client received. The rest is stored under
+//! the ids of the client's calls, because every client returns these ids unchanged. If the stored messages
+//! are no longer available, the conversation continues without them.
 
 mod restoration;
 mod shown_part;
@@ -26,12 +26,14 @@ const MAX_RESPONSES: usize = 20_000;
 pub(crate) struct HiddenRounds(Recent<Round>);
 
 struct Round {
-    /// All messages of the response. The last response of the model has the calls; results of the servers' calls follow.
+    /// All messages of the response. The last response of the model has the calls; results of the servers'
+    /// calls follow.
     messages: Vec<Arc<Message>>,
     ids: Vec<ShownId>,
 }
 
-/// The id of a call that the client got, and the id in the messages; `None` if the messages already have its result.
+/// The id of a call that the client got, and the id in the messages; `None` if the messages already have its
+/// result.
 pub(crate) type ShownId = (String, Option<String>);
 
 impl Round {
@@ -61,8 +63,8 @@ impl HiddenRounds {
         HiddenRounds(Recent::new(StateLimits::new(limits, has_several_keys, MAX_RESPONSES)))
     }
 
-    /// Stores the messages of a response, and the ids of the client's calls in it. If they are too large, the next request
-    /// continues without them.
+    /// Stores the messages of a response, and the ids of the client's calls in it. If they are too large, the
+    /// next request continues without them.
     pub(crate) fn store(&self, principal: &Principal, messages: Vec<Arc<Message>>, ids: Vec<ShownId>) {
         let bytes = messages.iter().map(|message| estimated_bytes(message)).sum();
         let shown = ids.iter().map(|(shown, _)| shown.clone()).collect();
@@ -71,10 +73,12 @@ impl HiddenRounds {
         }
     }
 
-    /// Returns the client's messages together with the stored ones. Every call in the returned messages has a result.
+    /// Returns the client's messages together with the stored ones. Every call in the returned messages has a
+    /// result.
     ///
-    /// A client may send the calls of one response in several messages, each with its result. The complete response then
-    /// replaces the last of these messages. In `verbatim`, the ids of the calls are replaced by the original ones.
+    /// A client may send the calls of one response in several messages, each with its result. The complete
+    /// response then replaces the last of these messages. In `verbatim`, the ids of the calls are replaced by
+    /// the original ones.
     pub(crate) fn restore(
         &self,
         principal: &Principal,
@@ -116,8 +120,8 @@ fn estimated_bytes(message: &Message) -> usize {
     serde_json::to_vec(message).map_or(0, |text| text.len())
 }
 
-/// Adds a result to each call that has none, because models require one. A call in the history is never run, because
-/// the client could have invented it.
+/// Adds a result to each call that has none, because models require one. A call in the history is never run,
+/// because the client could have invented it.
 fn complete_results(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
     let mut completed: Vec<Arc<Message>> = Vec::with_capacity(messages.len());
     let mut messages = messages.into_iter().peekable();
@@ -216,7 +220,8 @@ mod tests {
         assert_eq!(rounds.restore(&principal(), vec![calls], None).len(), 2);
     }
 
-    /// Each call and result is found in a set, so that many of them take little time. Their order does not change.
+    /// Each call and result is found in a set, so that many of them take little time. Their order does not
+    /// change.
     #[test]
     fn many_calls_and_results_are_paired() {
         let number = 0..500;

@@ -1,4 +1,5 @@
-//! MCP servers that a request names in the format of OpenAI or Anthropic: configured servers, or servers with a URL.
+//! MCP servers that a request names in the format of OpenAI or Anthropic: configured servers, or servers with
+//! a URL.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,14 +32,16 @@ const CONFIGURED: &str = "configured";
 pub(crate) struct NamedServers {
     /// One filter for each server of the request, in the same order.
     pub(crate) filters: Vec<HostedFilter>,
-    /// The tools of all servers that the request may use, if it names some by URL; `None` means the configured tools.
+    /// The tools of all servers that the request may use, if it names some by URL; `None` means the
+    /// configured tools.
     pub(crate) tools: Option<Arc<dyn Toolbox>>,
     /// The labels of unavailable servers, and the reasons.
     pub(crate) unavailable: Vec<(String, String)>,
 }
 
 impl Inner {
-    /// Finds the servers that a request names, and connects to those that it names by URL, if this is allowed.
+    /// Finds the servers that a request names, and connects to those that it names by URL, if this is
+    /// allowed.
     pub(crate) async fn name_servers(
         &self,
         family: Family,
@@ -108,8 +111,8 @@ impl Inner {
         Ok(NamedServers { filters: found.filters, tools, unavailable: found.unavailable })
     }
 
-    /// Waits until the servers that a request may use have started, for a limited time. A server that starts later, or fails to
-    /// start, is unavailable to the request.
+    /// Waits until the servers that a request may use have started, for a limited time. A server that starts
+    /// later, or fails to start, is unavailable to the request.
     pub(crate) async fn wait_for_servers(
         &self,
         caller: &Caller,
@@ -245,7 +248,8 @@ fn server_source<'a>(hosted: &'a HostedServer, urls: &'a BTreeMap<String, String
         return ServerSource::Configured(name);
     }
     let is_same = |name: &&String| urls.get(*name).is_some_and(|known| known.trim_end_matches('/') == url);
-    // Several servers may have the same URL with different credentials, so a server with the client's label is preferred.
+    // Several servers may have the same URL with different credentials, so a server with the client's label
+    // is preferred.
     match Some(&hosted.label).filter(is_same).or_else(|| urls.keys().find(is_same)) {
         Some(name) => ServerSource::Configured(name),
         None => ServerSource::Url(full),
@@ -288,8 +292,8 @@ pub(crate) fn add_approvals(
     }
 }
 
-/// Returns the tools that the model finds only by a search (`defer_loading`). If several entries select a tool, it is
-/// deferred only if all of them defer it.
+/// Returns the tools that the model finds only by a search (`defer_loading`). If several entries select a
+/// tool, it is deferred only if all of them defer it.
 pub(crate) fn deferred_tools(
     servers: &[HostedServer],
     filters: &[HostedFilter],

@@ -1,4 +1,5 @@
-//! Stores the output items of the Responses API, because clients may send references to them in later requests.
+//! Stores the output items of the Responses API, because clients may send references to them in later
+//! requests.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -15,7 +15,8 @@ const MAX_KEY_BYTES: usize = 4_096;
 /// The caller of a request. Only [`Keys::authenticate`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Principal {
-    /// The position and the name of the key; `None` if the gateway has no keys. Different keys may have the same name.
+    /// The position and the name of the key; `None` if the gateway has no keys. Different keys may have the
+    /// same name.
     key: Option<(usize, Arc<str>)>,
 }
 
@@ -39,17 +40,18 @@ struct Key {
     name: Arc<str>,
     digest: Digest,
     length: usize,
-    /// Whether requests with this key may refer to data that the provider has stored; `None` if the setting for all keys
-    /// decides.
+    /// Whether requests with this key may refer to data that the provider has stored; `None` if the setting
+    /// for all keys decides.
     provider_state: Option<bool>,
 }
 
-/// A hash of a key. It does not implement `PartialEq`: the duration of such a comparison would reveal how many bytes match.
+/// A hash of a key. It does not implement `PartialEq`: the duration of such a comparison would reveal how
+/// many bytes match.
 #[derive(Clone)]
 struct Digest([u8; 32]);
 
-/// The request has no key, a wrong key, or two different keys. The message is the same in all cases, so that it does not
-/// help to guess keys.
+/// The request has no key, a wrong key, or two different keys. The message is the same in all cases, so that
+/// it does not help to guess keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a valid key is required: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
 pub(crate) struct Unauthenticated;
@@ -58,14 +60,15 @@ impl Keys {
     /// The minimum length of keys for clients on other machines.
     pub const MIN_LENGTH: usize = 32;
 
-    /// Adds a key with a name for logs. Clients with different keys are isolated from each other, even if the names are the same.
+    /// Adds a key with a name for logs. Clients with different keys are isolated from each other, even if the
+    /// names are the same.
     #[must_use]
     pub fn with(self, name: &str, key: &str) -> Keys {
         self.with_rights(name, key, None)
     }
 
-    /// Like [`Keys::with`], with a right of the key: whether its requests may refer to data that the provider has stored.
-    /// It replaces [`GatewaySettings::provider_state`](crate::GatewaySettings::provider_state).
+    /// Like [`Keys::with`], with a right of the key: whether its requests may refer to data that the provider
+    /// has stored. It replaces [`GatewaySettings::provider_state`](crate::GatewaySettings::provider_state).
     #[must_use]
     pub fn with_rights(mut self, name: &str, key: &str, provider_state: Option<bool>) -> Keys {
         let digest = Digest::of(key.as_bytes());
@@ -73,7 +76,8 @@ impl Keys {
         self
     }
 
-    /// Returns whether requests of a caller may refer to data that the provider has stored, if the key decides it.
+    /// Returns whether requests of a caller may refer to data that the provider has stored, if the key
+    /// decides it.
     pub(crate) fn provider_state(&self, principal: &Principal) -> Option<bool> {
         let (position, _) = principal.key.as_ref()?;
         self.0.get(*position)?.provider_state

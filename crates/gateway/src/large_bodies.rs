@@ -29,7 +29,8 @@ impl Default for LargeBodies {
 }
 
 impl LargeBodies {
-    /// Does work on another thread. Work that has begun is completed even if the future is dropped, so it counts until then.
+    /// Does work on another thread. Work that has begun is completed even if the future is dropped, so it
+    /// counts until then.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

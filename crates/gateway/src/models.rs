@@ -36,8 +36,9 @@ impl Inner {
         Ok(Some(json_response(StatusCode::OK, &body)))
     }
 
-    /// Estimates the tokens of a request, with the tools that the gateway adds. Clients ask often, so nothing is sent to
-    /// the provider, and servers that the request names by URL are not connected: their tools do not count.
+    /// Estimates the tokens of a request, with the tools that the gateway adds. Clients ask often, so nothing
+    /// is sent to the provider, and servers that the request names by URL are not connected: their tools do
+    /// not count.
     pub(crate) async fn count_tokens(
         self: &Arc<Inner>,
         family: Family,

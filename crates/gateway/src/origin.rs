@@ -1,5 +1,6 @@
-//! Checks the headers `Host` and `Origin`. They protect a gateway on this machine from web pages that the user visits:
-//! a page can send requests to local addresses, and its own domain can resolve to a local address (DNS rebinding).
+//! Checks the headers `Host` and `Origin`. They protect a gateway on this machine from web pages that the
+//! user visits: a page can send requests to local addresses, and its own domain can resolve to a local
+//! address (DNS rebinding).
 
 use std::net::SocketAddr;
 
@@ -77,8 +78,8 @@ impl OriginPolicy {
         }
     }
 
-    /// Checks a request that arrived at a local address. Returns the origin to allow in the response, if the request comes
-    /// from a configured web page.
+    /// Checks a request that arrived at a local address. Returns the origin to allow in the response, if the
+    /// request comes from a configured web page.
     pub(crate) fn check(
         &self,
         method: &Method,
@@ -105,8 +106,8 @@ impl OriginPolicy {
         Ok(configured)
     }
 
-    /// Allows configured names, the address at which the request arrived, and `localhost` if that is a loopback address.
-    /// A literal address is safe, because it is not resolved by DNS.
+    /// Allows configured names, the address at which the request arrived, and `localhost` if that is a
+    /// loopback address. A literal address is safe, because it is not resolved by DNS.
     fn allows_host(&self, host: &Authority, local: SocketAddr) -> bool {
         let name = host.host().to_ascii_lowercase();
         let with_port = |port: u16| format!("{name}:{port}");

@@ -1,8 +1,8 @@
 //! Runs that wait until the client approves calls.
 //!
-//! An approval is valid once, and only for the client that was asked. The call runs with the stored arguments, and only
-//! if the tool's definition has not changed (`FixedTools`). If the response to an approval fails, the client can send the
-//! same request again. Calls that already ran do not run again.
+//! An approval is valid once, and only for the client that was asked. The call runs with the stored
+//! arguments, and only if the tool's definition has not changed (`FixedTools`). If the response to an
+//! approval fails, the client can send the same request again. Calls that already ran do not run again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -69,8 +69,8 @@ pub(crate) struct ApprovalRequests {
     pub(crate) messages: Vec<Arc<Message>>,
     /// Whether the messages contain what the user wrote together with the decisions.
     pub(crate) has_user_content: bool,
-    /// Whether the model has responded since the decisions. Providers may use the ids of calls again, so the decisions and the
-    /// client's results must not apply to the calls of a later response.
+    /// Whether the model has responded since the decisions. Providers may use the ids of calls again, so the
+    /// decisions and the client's results must not apply to the calls of a later response.
     pub(crate) is_applied: bool,
     /// The client's labels for servers.
     pub(crate) labels: BTreeMap<String, String>,
@@ -143,8 +143,9 @@ impl PausedRuns {
         self.0.store(principal, ids, paused, bytes)
     }
 
-    /// Removes and returns the run that waits for the decisions in a request, and applies them. If the client does not get the
-    /// response, the run is stored again. A repeated request applies the decisions only to calls that still need them.
+    /// Removes and returns the run that waits for the decisions in a request, and applies them. If the client
+    /// does not get the response, the run is stored again. A repeated request applies the decisions only to
+    /// calls that still need them.
     pub(crate) fn resume(
         &self,
         principal: &Principal,
@@ -169,8 +170,8 @@ impl PausedRuns {
         Ok(ResumedRun { agent, requests, progress, before })
     }
 
-    /// Removes and returns the run that waits for these responses. Every request for approval of the run needs a
-    /// response, so that no call stays undecided.
+    /// Removes and returns the run that waits for these responses. Every request for approval of the run
+    /// needs a response, so that no call stays undecided.
     fn take(&self, principal: &Principal, responses: &[ApprovalResponse]) -> Result<PausedRun, Failure> {
         let ids = || responses.iter().map(|response| response.request_id.as_str());
         let decided: HashSet<&str> = ids().collect();

@@ -22,15 +22,16 @@ use crate::request_options::RequestOptions;
 use crate::response::Failure;
 use crate::verbatim;
 
-/// Parameters of clients that change the meaning of the response. The request fails if the model's API does not have them.
+/// Parameters of clients that change the meaning of the response. The request fails if the model's API does
+/// not have them.
 const ESSENTIAL: [(Family, &str); 3] = [
     (Family::OpenAiChat, "web_search_options"),
     (Family::OpenAiChat, "prediction"),
     (Family::Anthropic, "thread"),
 ];
 
-/// Parameters that have an effect although the model's API does not have them: the text ends before a stop sequence, and
-/// only one call of a response is made.
+/// Parameters that have an effect although the model's API does not have them: the text ends before a stop
+/// sequence, and only one call of a response is made.
 const EMULATED: [&str; 2] = ["stop", "parallel_tool_calls"];
 
 /// A request, ready to run.
@@ -148,7 +149,8 @@ impl Inner {
     }
 }
 
-/// Returns the only tools that may be called; `None` if all may. A choice that names a server allows only its tools.
+/// Returns the only tools that may be called; `None` if all may. A choice that names a server allows only its
+/// tools.
 fn allowed_tools(client: &ClientRequest) -> Option<Vec<ToolReference>> {
     match &client.required_tool {
         Some(required) if required.name.is_none() => Some(vec![required.clone()]),
@@ -210,8 +212,8 @@ fn unreturned(client: &ClientRequest) -> Option<&'static str> {
     requests.into_iter().find(|(_, is_requested)| *is_requested).map(|(name, _)| name)
 }
 
-/// Returns the names of the client's fields that at least one of the providers does not get. A request with a field that the
-/// response depends on is rejected.
+/// Returns the names of the client's fields that at least one of the providers does not get. A request with a
+/// field that the response depends on is rejected.
 fn dropped_fields(
     family: Family,
     client: &ClientRequest,
@@ -248,7 +250,8 @@ fn read_request(family: Family, body: Map<String, Value>) -> Result<ClientReques
     }
 }
 
-/// Returns the fields of a request that a response of the Responses API repeats, without the credentials of MCP servers.
+/// Returns the fields of a request that a response of the Responses API repeats, without the credentials of
+/// MCP servers.
 fn echo(body: &Map<String, Value>) -> Map<String, Value> {
     const REPEATED: [&str; 16] = [
         "instructions",

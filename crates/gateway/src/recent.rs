@@ -1,7 +1,7 @@
 //! Values in memory that later requests refer to by an id that the client was sent.
 //!
-//! Every key has its own share of the memory. A key that stores more loses its own oldest values; if all keys together store too
-//! much, the key that stores the most loses its oldest one.
+//! Every key has its own share of the memory. A key that stores more loses its own oldest values; if all keys
+//! together store too much, the key that stores the most loses its oldest one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -144,7 +144,8 @@ impl<T> Recent<T> {
         Ok(entries.remove(number).map(|entry| entry.value))
     }
 
-    /// Whether a JSON text contains one of this client's ids, as a string that starts with one of the prefixes.
+    /// Whether a JSON text contains one of this client's ids, as a string that starts with one of the
+    /// prefixes.
     pub(crate) fn is_mentioned(&self, principal: &Principal, text: &[u8], prefixes: &[&str]) -> bool {
         if !self.lock().owners.contains_key(principal) {
             return false;
@@ -213,8 +214,8 @@ impl<T> Entries<T> {
         }
     }
 
-    /// Removes values until the limits hold, after a client has stored one. Its own come first: a client cannot remove those of
-    /// others by storing more than its share.
+    /// Removes values until the limits hold, after a client has stored one. Its own come first: a client
+    /// cannot remove those of others by storing more than its share.
     fn remove_more_than(&mut self, limits: &StateLimits, principal: &Principal) {
         while self.owners.get(principal).is_some_and(|owner| owner.size().exceeds(limits.per_key)) {
             self.remove_oldest_of(&principal.clone());

@@ -1,4 +1,5 @@
-//! The options of one request: headers `x-toolwire-*`, or the key `toolwire` of the body or of its `metadata`.
+//! The options of one request: headers `x-toolwire-*`, or the key `toolwire` of the body or of its
+//! `metadata`.
 
 use http::HeaderMap;
 use serde_json::{Map, Value};

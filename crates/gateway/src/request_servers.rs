@@ -14,11 +14,12 @@ use crate::response::Failure;
 
 /// Connects to MCP servers that requests name by URL.
 ///
-/// The URL and the headers come from a client, which must not reach anything that it could not reach itself: implementations
-/// decide which hosts and addresses are allowed.
+/// The URL and the headers come from a client, which must not reach anything that it could not reach itself:
+/// implementations decide which hosts and addresses are allowed.
 pub trait RequestServers: Send + Sync {
-    /// Connects to a server, and returns its tools. Two clients never share a connection. The tools must work as long as the
-    /// toolbox exists, which may be a day if calls wait for approval; the connection may be closed in the meantime.
+    /// Connects to a server, and returns its tools. Two clients never share a connection. The tools must work
+    /// as long as the toolbox exists, which may be a day if calls wait for approval; the connection may be
+    /// closed in the meantime.
     fn connect(&self, server: RequestServer) -> BoxFuture<'_, Result<Arc<dyn Toolbox>, RequestServerError>>;
 }
 

@@ -27,8 +27,8 @@ pub(crate) const UNAVAILABLE: HeaderName = HeaderName::from_static("x-toolwire-u
 /// The body of a response.
 pub(crate) enum ResponseBody {
     Whole(Bytes),
-    /// A complete body, and a function that is called when the connection takes the body. If the client has disconnected,
-    /// the function is dropped without a call.
+    /// A complete body, and a function that is called when the connection takes the body. If the client has
+    /// disconnected, the function is dropped without a call.
     Confirmed(Bytes, Option<Box<dyn FnOnce() + Send>>),
     Stream(BoxStream<'static, Result<Bytes, Interrupted>>),
 }
@@ -196,8 +196,8 @@ pub(crate) fn run_error(failure: &RunFailure) -> ClientError {
 
 /// Converts the error of a model to an error for the client.
 ///
-/// If the provider rejects the gateway's key, the client gets status 502, because its own key is valid. The provider's
-/// message is not passed on, because it may contain a part of the gateway's key.
+/// If the provider rejects the gateway's key, the client gets status 502, because its own key is valid. The
+/// provider's message is not passed on, because it may contain a part of the gateway's key.
 pub(crate) fn model_error(error: &ModelError) -> ClientError {
     let kind = match error {
         ModelError::Unusable { .. } => ErrorKind::InvalidRequest,

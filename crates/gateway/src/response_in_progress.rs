@@ -18,8 +18,8 @@ use crate::response::{
     DROPPED, Failure, HttpResponse, Interrupted, ResponseBody, events, json as json_response,
 };
 
-/// The time after which a response that is not streamed begins with white space, so that the connection is not idle and
-/// the client does not time out.
+/// The time after which a response that is not streamed begins with white space, so that the connection is
+/// not idle and the client does not time out.
 const PADDING_DELAY: Duration = Duration::from_secs(30);
 
 /// Events that are ready at the same time are sent together, up to this size.
@@ -98,7 +98,8 @@ impl ResponseInProgress {
         })))
     }
 
-    /// Returns the bytes of all events that are ready; `None` after the last one. It is safe to drop the future.
+    /// Returns the bytes of all events that are ready; `None` after the last one. It is safe to drop the
+    /// future.
     async fn next_chunk(&mut self) -> Option<Vec<u8>> {
         while self.unsent.len() < MAX_CHUNK_BYTES {
             // Some events write no bytes, so the chunk may still be empty after one.
@@ -117,8 +118,8 @@ impl ResponseInProgress {
         Some(take(&mut self.unsent)).filter(|chunk| !chunk.is_empty())
     }
 
-    /// Returns the next event if it is ready. If not, it yields once, because another task may be about to read more from
-    /// the provider, and tries again.
+    /// Returns the next event if it is ready. If not, it yields once, because another task may be about to
+    /// read more from the provider, and tries again.
     async fn next_ready(&mut self) -> Option<Option<ClientEvent>> {
         if let Some(event) = self.exchange.next().now_or_never() {
             return Some(event);
@@ -160,10 +161,10 @@ impl ResponseInProgress {
         None
     }
 
-    /// Sends white space until the response is complete. The status was already sent, so an error cannot change it. A body
-    /// of the Responses API can contain the error. With the other APIs, the connection is closed, and clients repeat the
-    /// request. After a tool was called they must not do this: then the body is an error, which clients cannot read as a
-    /// response.
+    /// Sends white space until the response is complete. The status was already sent, so an error cannot
+    /// change it. A body of the Responses API can contain the error. With the other APIs, the connection is
+    /// closed, and clients repeat the request. After a tool was called they must not do this: then the body
+    /// is an error, which clients cannot read as a response.
     fn padded(mut self, family: Family) -> HttpResponse {
         self.exchange.begin();
         let ticks = interval_at(Instant::now(), self.heartbeat);
@@ -199,7 +200,8 @@ impl ResponseInProgress {
         response
     }
 
-    /// Writes an event. The items are stored before the last event is sent, so that the next request finds them.
+    /// Writes an event. The items are stored before the last event is sent, so that the next request finds
+    /// them.
     fn write(&mut self, event: &ClientEvent, chunk: Option<&mut Vec<u8>>) {
         let events = self.writer.event(event);
         if let (Some(items), ClientEvent::Done { .. }) = (&self.items, event) {

@@ -17,7 +17,8 @@ pub(crate) enum Route {
     Models,
     /// The model with this name.
     Model(String),
-    /// A path of OpenAI's API below `/v1` that the gateway does not implement. The request is sent to the provider.
+    /// A path of OpenAI's API below `/v1` that the gateway does not implement. The request is sent to the
+    /// provider.
     PassThrough(&'static str),
     Health,
     Ready,
@@ -73,7 +74,8 @@ pub(crate) fn all() -> impl Iterator<Item = RouteInfo> {
     ROUTES.iter().map(|(info, _)| *info)
 }
 
-/// Finds the handler of a path, and whether it needs no key. The path is compared as sent, without normalization.
+/// Finds the handler of a path, and whether it needs no key. The path is compared as sent, without
+/// normalization.
 pub(crate) fn find(method: &Method, path: &str) -> Result<(Route, bool), Failure> {
     let mut allowed = None;
     for (info, route) in &ROUTES {

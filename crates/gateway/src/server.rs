@@ -24,8 +24,8 @@ use crate::head_timer::HeadTimer;
 use crate::settings::{GatewayLimits, LimitError};
 use crate::{Gateway, OriginError};
 
-/// The HTTP library reads headers that exceed the limits by up to this factor, so that the client gets an error in the format of
-/// its API. It rejects larger ones without a body.
+/// The HTTP library reads headers that exceed the limits by up to this factor, so that the client gets an
+/// error in the format of its API. It rejects larger ones without a body.
 const READ_FACTOR: usize = 2;
 
 /// The delay after a connection could not be accepted, for example because too many files are open.
@@ -52,7 +52,8 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// If clients on other machines could use the gateway without a key, or with a weak one, or if the settings are invalid.
+    /// If clients on other machines could use the gateway without a key, or with a weak one, or if the
+    /// settings are invalid.
     pub async fn serve(&self, listener: TcpListener, stop: CancellationToken) -> Result<(), StartError> {
         if !listener.local_addr()?.ip().to_canonical().is_loopback() {
             if self.0.settings.keys.is_empty() {
@@ -128,8 +129,8 @@ impl Gateway {
     }
 }
 
-/// Returns the maximum number of connections of an address. Loopback addresses have no limit by default: many clients
-/// may connect through a proxy on this machine.
+/// Returns the maximum number of connections of an address. Loopback addresses have no limit by default: many
+/// clients may connect through a proxy on this machine.
 fn connections_of(address: IpAddr, limits: &GatewayLimits) -> usize {
     let is_local = address.to_canonical().is_loopback();
     let default = if is_local { usize::MAX } else { GatewayLimits::CONNECTIONS_PER_ADDRESS };

@@ -19,7 +19,8 @@ use crate::keys::Principal;
 #[non_exhaustive]
 pub struct GatewaySettings {
     pub keys: Keys,
-    /// Host names that clients may use for the gateway, in addition to its address: `gateway.example`, or with a port.
+    /// Host names that clients may use for the gateway, in addition to its address: `gateway.example`, or
+    /// with a port.
     pub hosts: Vec<String>,
     /// Origins of web pages that may use the gateway: `https://chat.example`.
     pub origins: Vec<String>,
@@ -28,10 +29,11 @@ pub struct GatewaySettings {
     pub server_urls: BTreeMap<String, String>,
     /// The settings of each run. A request can only restrict them.
     pub agent: AgentSettings,
-    /// Whether Chat Completions contain the model's reasoning, as `reasoning_content`. OpenAI's clients ignore it.
+    /// Whether Chat Completions contain the model's reasoning, as `reasoning_content`. OpenAI's clients
+    /// ignore it.
     pub show_reasoning: bool,
-    /// Whether requests may refer to data that the provider has stored, such as files. All clients use the same account at the
-    /// provider, so by default they may not if there are several keys.
+    /// Whether requests may refer to data that the provider has stored, such as files. All clients use the
+    /// same account at the provider, so by default they may not if there are several keys.
     pub provider_state: Option<bool>,
 }
 
@@ -53,12 +55,13 @@ pub struct GatewayLimits {
     /// The maximum size of the bodies of all requests at the same time.
     #[serde(deserialize_with = "count")]
     pub all_bodies_bytes: usize,
-    /// The maximum size of the bodies of one client at the same time; by default a quarter of all. If there are several
-    /// keys, a client is a key. Otherwise, a client is an address, and loopback addresses have no limit.
+    /// The maximum size of the bodies of one client at the same time; by default a quarter of all. If there
+    /// are several keys, a client is a key. Otherwise, a client is an address, and loopback addresses have no
+    /// limit.
     #[serde(deserialize_with = "optional_count")]
     pub all_bodies_bytes_per_client: Option<usize>,
-    /// The maximum size of what is stored for later requests. It applies to hidden rounds, to items and to paused runs
-    /// separately.
+    /// The maximum size of what is stored for later requests. It applies to hidden rounds, to items and to
+    /// paused runs separately.
     #[serde(deserialize_with = "count")]
     pub state_bytes: usize,
     /// The maximum size of what is stored for one key; by default a quarter of all if there are several keys.
@@ -79,7 +82,8 @@ pub struct GatewayLimits {
     /// The maximum number of connections.
     #[serde(deserialize_with = "count")]
     pub connections: usize,
-    /// The maximum number of connections of one client address; by default 256, and no limit for loopback addresses.
+    /// The maximum number of connections of one client address; by default 256, and no limit for loopback
+    /// addresses.
     #[serde(deserialize_with = "optional_count")]
     pub connections_per_address: Option<usize>,
     /// The maximum number of concurrent requests.

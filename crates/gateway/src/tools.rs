@@ -69,7 +69,8 @@ impl ToolSelection {
         *self == ToolSelection { can_approve: self.can_approve, ..ToolSelection::default() }
     }
 
-    /// Estimates the memory that a cached agent with this selection uses: the selection and its list of tools.
+    /// Estimates the memory that a cached agent with this selection uses: the selection and its list of
+    /// tools.
     pub(crate) fn bytes(&self, tools: &dyn Toolbox) -> usize {
         let lists = self.servers.iter().chain(&self.tools).flatten().chain(&self.taken);
         let names: usize = lists.map(|name| name.len() + size_of::<String>()).sum();
@@ -97,7 +98,8 @@ impl ToolSelection {
         self.tools.as_ref().is_none_or(|patterns| matches_any(patterns, name))
     }
 
-    /// Whether the request's tool choice allows a tool of a server. `original` is the tool's name on its server.
+    /// Whether the request's tool choice allows a tool of a server. `original` is the tool's name on its
+    /// server.
     fn allows(&self, tool: &Tool, original: &str, server: Option<&str>) -> bool {
         let is_same = |allowed: &ToolReference| {
             let is_server =
@@ -137,8 +139,8 @@ const MAX_CHECKED: usize = 16;
 const MAX_CHECKED_BYTES: usize = 16 * 1024 * 1024;
 
 impl CheckedTools {
-    /// Checks that a model accepts all tools of a client. Without one of them, the request would have another meaning.
-    /// Definitions that are sent unchanged to a provider with the client's API are not checked.
+    /// Checks that a model accepts all tools of a client. Without one of them, the request would have another
+    /// meaning. Definitions that are sent unchanged to a provider with the client's API are not checked.
     /// `parameter` is the client's name for its tools.
     pub(crate) fn check(
         &self,
@@ -180,8 +182,8 @@ impl CheckedTools {
     }
 }
 
-/// Estimates the memory of tools: a token has about four bytes of text, and a parsed value takes about four times the memory
-/// of its text.
+/// Estimates the memory of tools: a token has about four bytes of text, and a parsed value takes about four
+/// times the memory of its text.
 pub(crate) fn estimated_bytes(tools: &[Tool]) -> usize {
     let tokens: u64 = tools.iter().map(Tool::estimated_tokens).sum();
     usize::try_from(tokens.saturating_mul(16)).unwrap_or(usize::MAX)
@@ -195,8 +197,9 @@ pub(crate) fn select(tools: &Arc<dyn Toolbox>, selection: ToolSelection) -> Arc<
     Arc::new(SelectedTools { tools: tools.clone(), selection, listed: Mutex::default() })
 }
 
-/// Applies the rules of the configuration to tools that have another name in a request, because the client has a tool with
-/// their name. Otherwise, a client could bypass the rules for a tool by giving one of its own tools the same name.
+/// Applies the rules of the configuration to tools that have another name in a request, because the client
+/// has a tool with their name. Otherwise, a client could bypass the rules for a tool by giving one of its own
+/// tools the same name.
 pub(crate) fn add_rules_of_renamed(
     policy: &mut ApprovalPolicy,
     tools: &Arc<dyn Toolbox>,

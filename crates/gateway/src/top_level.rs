@@ -1,7 +1,7 @@
 //! Finds the top-level fields of a JSON object and their positions in the bytes.
 //!
-//! A body that is forwarded unchanged must mean the same to every parser. Its keys must therefore be unique, even
-//! if case is ignored, and written without escapes.
+//! A body that is forwarded unchanged must mean the same to every parser. Its keys must therefore be unique,
+//! even if case is ignored, and written without escapes.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,10 +12,12 @@ use memchr::memchr2;
 /// The maximum nesting, which is also that of `serde_json`.
 const MAX_DEPTH: usize = 127;
 
-/// The maximum number of values and keys of a request. A parsed value takes up to a hundred times the memory of its text.
+/// The maximum number of values and keys of a request. A parsed value takes up to a hundred times the memory
+/// of its text.
 pub(crate) const MAX_VALUES: usize = 1_000_000;
 
-/// Keys with a meaning in one of the APIs. Some parsers ignore case, so other spellings of these keys are refused.
+/// Keys with a meaning in one of the APIs. Some parsers ignore case, so other spellings of these keys are
+/// refused.
 const KEYS: [&str; 34] = [
     "audio",
     "background",
@@ -90,8 +92,8 @@ pub(crate) enum InvalidBody {
 }
 
 impl TopLevel {
-    /// Finds the fields of an object with at most `max_values` values and keys. The values are skipped without a check of
-    /// their syntax.
+    /// Finds the fields of an object with at most `max_values` values and keys. The values are skipped
+    /// without a check of their syntax.
     pub(crate) fn scan(body: &[u8], max_values: usize) -> Result<TopLevel, InvalidBody> {
         let text = std::str::from_utf8(body).map_err(|_| syntax("it is not UTF-8"))?;
         let mut scanner = Scanner { text, position: 0, values: 0, max_values };
@@ -143,7 +145,8 @@ impl TopLevel {
     }
 }
 
-/// Returns a key as parsers that ignore case compare it. Go's parser also treats two other characters as `s` and `k`.
+/// Returns a key as parsers that ignore case compare it. Go's parser also treats two other characters as `s`
+/// and `k`.
 pub(crate) fn folded(key: &str) -> Cow<'_, str> {
     let fold = |letter: char| match letter {
         '\u{17f}' => 's',

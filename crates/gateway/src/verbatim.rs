@@ -1,4 +1,5 @@
-//! Requests to a provider that supports the client's own API. Tools are added; all other fields are sent unchanged.
+//! Requests to a provider that supports the client's own API. Tools are added; all other fields are sent
+//! unchanged.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use crate::response::Failure;
 /// The start of the names of Anthropic's versions of MCP servers in requests.
 const OWN_FEATURES: &str = "mcp-client-";
 
-/// Attaches the client's JSON text to a request if the provider has the client's API. Otherwise, a request with tools
-/// that only this API has is rejected.
+/// Attaches the client's JSON text to a request if the provider has the client's API. Otherwise, a request
+/// with tools that only this API has is rejected.
 pub(crate) fn attach(
     client: &mut ClientRequest,
     family: Family,
@@ -25,8 +26,8 @@ pub(crate) fn attach(
     body: &Body,
     own_instructions: Option<&str>,
 ) -> Result<(), Failure> {
-    // If an API does not support tools together with structured output, the agent requests the structured output in a
-    // separate last request, so the client's fields cannot be sent unchanged.
+    // If an API does not support tools together with structured output, the agent requests the structured
+    // output in a separate last request, so the client's fields cannot be sent unchanged.
     let is_possible = client.request.output.is_text() || !served.model.limits().separate_output;
     let mut verbatim = match served.has_api_of(family) && is_possible {
         true => client.verbatim(family, body.text()),
@@ -45,7 +46,8 @@ pub(crate) fn attach(
     Ok(())
 }
 
-/// Removes the names of features that the gateway implements itself: the provider does not get the fields that need them.
+/// Removes the names of features that the gateway implements itself: the provider does not get the fields
+/// that need them.
 fn remove_own_features(headers: &mut Vec<(&'static str, String)>) {
     for (_, value) in headers.iter_mut().filter(|(name, _)| *name == BETA) {
         let names = value.split(',').map(str::trim);

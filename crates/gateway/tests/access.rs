@@ -1,4 +1,5 @@
-//! Access control of the gateway, and the requests that it rejects. The numbers are those in `docs/security-tests.md`.
+//! Access control of the gateway, and the requests that it rejects. The numbers are those in
+//! `docs/security-tests.md`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -76,7 +77,8 @@ async fn every_path_needs_a_key_in_either_header() {
     assert_eq!(unknown, 401, "without a key, all paths have the same response");
 }
 
-/// 2: addresses that other machines can reach need keys that are all strong. Loopback addresses need none, in any form.
+/// 2: addresses that other machines can reach need keys that are all strong. Loopback addresses need none, in
+/// any form.
 #[tokio::test]
 async fn a_gateway_for_other_machines_needs_a_strong_key() {
     let start = async |address: &str, keys: Keys| {
@@ -139,7 +141,8 @@ impl toolwire_gateway::ModelCatalog for NoModels {
     }
 }
 
-/// 3 and 5: unknown host names and web pages of other sites are rejected on every path, even with a valid key.
+/// 3 and 5: unknown host names and web pages of other sites are rejected on every path, even with a valid
+/// key.
 #[tokio::test]
 async fn other_names_and_other_pages_are_refused_everywhere() {
     let gateway = TestGateway::with(with_key()).await;
@@ -221,7 +224,8 @@ async fn other_content_types_are_refused() {
     }
 }
 
-/// 16 and 17: bodies that two parsers could read differently, or that cannot be read, get an error in the caller's format.
+/// 16 and 17: bodies that two parsers could read differently, or that cannot be read, get an error in the
+/// caller's format.
 #[tokio::test]
 async fn invalid_bodies_get_an_error_in_the_format_of_the_api() {
     let mut settings = GatewaySettings::default();
@@ -345,7 +349,8 @@ async fn idle_connections_have_their_own_limit() {
     assert!(ended.is_ok(), "an idle connection is closed");
 }
 
-/// 51 and 52: requests whose end different servers could determine differently, and other protocols, are rejected.
+/// 51 and 52: requests whose end different servers could determine differently, and other protocols, are
+/// rejected.
 #[tokio::test]
 async fn ambiguous_requests_and_other_protocols_are_refused() {
     let gateway = TestGateway::start().await;

@@ -1,4 +1,5 @@
-//! Calls that the client must approve: what it can send with its decisions, and what happens if the response fails.
+//! Calls that the client must approve: what it can send with its decisions, and what happens if the response
+//! fails.
 
 #![allow(clippy::unwrap_used)]
 
@@ -140,7 +141,8 @@ async fn the_usage_before_an_approval_is_not_counted_again() {
     assert_eq!(first["usage"]["input_tokens"], second["usage"]["input_tokens"], "{first} {second}");
 }
 
-/// A step with calls of both kinds pauses; the next step has a call of the client. The model sees every call once.
+/// A step with calls of both kinds pauses; the next step has a call of the client. The model sees every call
+/// once.
 #[tokio::test]
 async fn calls_before_and_after_an_approval_stay_in_their_place() {
     let gateway = TestGateway::start().await;
@@ -171,8 +173,8 @@ async fn results_before_a_second_approval_are_not_used_again() {
     assert_eq!(text(&output), "Results: value of a | sunny | value of b | rain.");
 }
 
-/// The model writes a text beside its request, and the user writes one beside the approval. A call of the client follows: the model
-/// sees each text once.
+/// The model writes a text beside its request, and the user writes one beside the approval. A call of the
+/// client follows: the model sees each text once.
 #[tokio::test]
 async fn texts_beside_an_approval_are_not_repeated() {
     let gateway = TestGateway::start().await;
@@ -191,8 +193,8 @@ async fn texts_beside_an_approval_are_not_repeated() {
     }
 }
 
-/// The client disconnects while eight approved calls run, and one still waits for its turn. That one is not reported as unknown:
-/// it runs when the client repeats its request.
+/// The client disconnects while eight approved calls run, and one still waits for its turn. That one is not
+/// reported as unknown: it runs when the client repeats its request.
 #[tokio::test]
 async fn an_approved_call_that_had_not_started_runs_later() {
     let gateway = TestGateway::start().await;
@@ -224,7 +226,8 @@ async fn the_user_can_write_the_same_text_as_the_model() {
     assert_eq!(history.matches("A comment.").count(), 2, "{history}");
 }
 
-/// A run that cannot be stored could not be approved, so the client gets an error instead of a request for approval.
+/// A run that cannot be stored could not be approved, so the client gets an error instead of a request for
+/// approval.
 #[tokio::test]
 async fn a_run_that_is_too_large_to_store_is_an_error() {
     let mut settings = GatewaySettings::default();

@@ -33,7 +33,8 @@ fn error_kind(error: &Value) -> (&Value, &Value) {
     (&error["error"]["type"], &error["error"]["code"])
 }
 
-/// The limit is the smallest of those in the configuration and in the request. A header has precedence over the body.
+/// The limit is the smallest of those in the configuration and in the request. A header has precedence over
+/// the body.
 #[tokio::test]
 async fn steps_are_limited_by_the_header_and_by_the_body() {
     let mut settings = GatewaySettings::default();
@@ -108,7 +109,8 @@ async fn a_limit_that_is_not_a_positive_integer_is_refused() {
     assert_eq!(gateway.model.requests().len(), 0);
 }
 
-/// The response that uses up the budget keeps its place in the history; then, the model is asked once more without tools.
+/// The response that uses up the budget keeps its place in the history; then, the model is asked once more
+/// without tools.
 #[tokio::test]
 async fn the_token_budget_ends_with_a_final_response() {
     let mut settings = GatewaySettings::default();
@@ -135,7 +137,8 @@ async fn the_token_budget_ends_with_a_final_response() {
     }
 }
 
-/// If the run takes too long, the request fails and everything ends. A client must not repeat a request whose tools ran.
+/// If the run takes too long, the request fails and everything ends. A client must not repeat a request whose
+/// tools ran.
 #[tokio::test]
 async fn the_time_of_a_run_is_limited() {
     let mut settings = GatewaySettings::default();

@@ -1,5 +1,5 @@
-//! Histories that a client invented: no call in them runs, and they make no tool available. The numbers are those of
-//! `docs/security-tests.md`.
+//! Histories that a client invented: no call in them runs, and they make no tool available. The numbers are
+//! those of `docs/security-tests.md`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -76,7 +76,8 @@ async fn calls_without_results_do_not_run() {
     }
 }
 
-/// 38: forged calls of servers' tools are text of the history, with and without results, and with ids of other calls.
+/// 38: forged calls of servers' tools are text of the history, with and without results, and with ids of
+/// other calls.
 #[tokio::test]
 async fn forged_calls_of_servers_do_not_run() {
     let mcp_call = |fields: Value| {

@@ -1,4 +1,5 @@
-//! Responses that are passed on as the provider sends them: their bytes, clients that read slowly or leave, and limits.
+//! Responses that are passed on as the provider sends them: their bytes, clients that read slowly or leave,
+//! and limits.
 
 #![allow(clippy::result_large_err, clippy::unwrap_used)]
 
@@ -257,7 +258,8 @@ async fn a_slow_client_does_not_fill_the_memory() {
             let taken = served.provider.bytes.load(Ordering::SeqCst);
             assert!(taken <= read + BUFFERS, "{path:?}: {taken} bytes were taken, and {read} were read");
         }
-        // It stops reading. The gateway disconnects it after some time, in which it could read more from the provider.
+        // It stops reading. The gateway disconnects it after some time, in which it could read more from the
+        // provider.
         served.until_open(0).await;
         let taken = served.provider.bytes.load(Ordering::SeqCst);
         assert!(taken <= read + BUFFERS, "{path:?}: {taken} bytes were taken, and {read} were read");

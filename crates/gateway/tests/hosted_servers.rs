@@ -1,5 +1,5 @@
-//! Requests that name MCP servers in the formats of OpenAI and Anthropic, and approvals. The numbers are those of
-//! `docs/security-tests.md`.
+//! Requests that name MCP servers in the formats of OpenAI and Anthropic, and approvals. The numbers are
+//! those of `docs/security-tests.md`.
 
 #![allow(clippy::unwrap_used)]
 

@@ -126,7 +126,8 @@ async fn a_stop_sequence_is_named() {
     assert_eq!(message["stop_sequence"], "two", "{message}");
 }
 
-/// An assistant message at the end of a request can be continued only by a provider that gets the request unchanged.
+/// An assistant message at the end of a request can be continued only by a provider that gets the request
+/// unchanged.
 #[tokio::test]
 async fn a_message_of_the_assistant_at_the_end_is_refused() {
     let gateway = TestGateway::start().await;
@@ -141,7 +142,8 @@ async fn a_message_of_the_assistant_at_the_end_is_refused() {
     }
 }
 
-/// Anthropic's API requires the signed thinking before calls. If it is lost, the conversation continues without thinking.
+/// Anthropic's API requires the signed thinking before calls. If it is lost, the conversation continues
+/// without thinking.
 #[tokio::test]
 async fn a_conversation_continues_without_its_thinking() {
     let gateway = TestGateway::start().await;

@@ -1,5 +1,5 @@
-//! Limits: many requests, large bodies, clients that stop reading, the client's own timeout, and the errors of providers.
-//! The numbers are those of `docs/security-tests.md`.
+//! Limits: many requests, large bodies, clients that stop reading, the client's own timeout, and the errors
+//! of providers. The numbers are those of `docs/security-tests.md`.
 
 #![allow(clippy::unwrap_used, clippy::result_large_err)]
 

@@ -1,4 +1,5 @@
-//! Parameters of clients: each API gets those that it has, and the response header `x-toolwire-dropped` lists the others.
+//! Parameters of clients: each API gets those that it has, and the response header `x-toolwire-dropped` lists
+//! the others.
 
 #![allow(clippy::unwrap_used)]
 

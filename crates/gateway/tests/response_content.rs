@@ -1,5 +1,5 @@
-//! What a model's response contains arrives at the client: citations, images, details. Limits on calls, and responses in a
-//! wrong format.
+//! What a model's response contains arrives at the client: citations, images, details. Limits on calls, and
+//! responses in a wrong format.
 
 #![allow(clippy::unwrap_used)]
 

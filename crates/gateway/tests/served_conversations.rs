@@ -78,7 +78,8 @@ async fn the_clients_tools_run_at_the_client() {
     }
 }
 
-/// In a step with both kinds of calls, the model sees one message with all calls and all results, in their order.
+/// In a step with both kinds of calls, the model sees one message with all calls and all results, in their
+/// order.
 #[tokio::test]
 async fn calls_of_both_kinds_in_one_step_are_completed_together() {
     let gateway = TestGateway::start().await;

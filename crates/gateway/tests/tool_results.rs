@@ -108,7 +108,8 @@ async fn functions_are_tools() {
     }
 }
 
-/// Calls of functions have no ids, so hidden messages could not be found again. They do not replace stored ones.
+/// Calls of functions have no ids, so hidden messages could not be found again. They do not replace stored
+/// ones.
 #[tokio::test]
 async fn hidden_messages_are_not_stored_for_functions() {
     let mut settings = toolwire_gateway::GatewaySettings::default();

@@ -1,4 +1,5 @@
-//! The tool search: with too many tools, the model finds those of the servers by a search that the client does not see.
+//! The tool search: with too many tools, the model finds those of the servers by a search that the client
+//! does not see.
 
 #![allow(clippy::unwrap_used)]
 
@@ -56,8 +57,8 @@ fn check_end(reply: &Reply, label: &str) {
     assert_eq!(reply.calls, [], "{label}: the client sees no search");
 }
 
-/// The model gets the search instead of the servers' tools, and can call what it finds. Tools are added at the end, so that
-/// prompt caches stay valid.
+/// The model gets the search instead of the servers' tools, and can call what it finds. Tools are added at
+/// the end, so that prompt caches stay valid.
 #[tokio::test]
 async fn tools_that_were_found_can_be_called() {
     with_every_client(async |gateway, mut client, label| {
@@ -69,7 +70,8 @@ async fn tools_that_were_found_can_be_called() {
     .await;
 }
 
-/// A client's call ends the response after a search. The next request continues with the tools that were found.
+/// A client's call ends the response after a search. The next request continues with the tools that were
+/// found.
 #[tokio::test]
 async fn found_tools_stay_available_after_a_call_of_the_client() {
     with_every_client(async |gateway, mut client, label| {

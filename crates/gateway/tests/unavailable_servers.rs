@@ -1,4 +1,5 @@
-//! Servers that are starting or have failed, and tools that the provider runs: requests that the gateway could forward.
+//! Servers that are starting or have failed, and tools that the provider runs: requests that the gateway
+//! could forward.
 
 #![allow(clippy::unwrap_used)]
 
@@ -197,7 +198,8 @@ async fn a_request_waits_for_a_server_that_is_starting() {
     }
 }
 
-/// Without a server that has failed, or that starts too slowly, the model responds, and both the model and the client are told.
+/// Without a server that has failed, or that starts too slowly, the model responds, and both the model and
+/// the client are told.
 #[tokio::test]
 async fn the_client_and_the_model_are_told_about_unavailable_servers() {
     for (state, waited) in [(State::Failed, 0), (State::Starting, 1)] {
@@ -223,7 +225,8 @@ async fn the_client_and_the_model_are_told_about_unavailable_servers() {
     }
 }
 
-/// A request with a tool that the provider runs is forwarded without the servers' tools, and the client is told.
+/// A request with a tool that the provider runs is forwarded without the servers' tools, and the client is
+/// told.
 #[tokio::test]
 async fn tools_of_the_provider_reach_it_without_the_tools_of_servers() {
     let tool = |api: &str| match api {

@@ -1,4 +1,5 @@
-//! Requests to a provider that supports the client's own API: tools are added, and everything else is sent unchanged.
+//! Requests to a provider that supports the client's own API: tools are added, and everything else is sent
+//! unchanged.
 
 #![allow(clippy::unwrap_used)]
 
@@ -113,7 +114,8 @@ async fn tools_are_added_and_the_rest_stays_as_it_was_sent() {
     }
 }
 
-/// The client's results are sent unchanged except for the id of the call, which is replaced by the provider's id.
+/// The client's results are sent unchanged except for the id of the call, which is replaced by the provider's
+/// id.
 #[tokio::test]
 async fn results_of_the_client_s_own_calls_stay_as_they_were_sent() {
     let gateway = TestGateway::start().await;
@@ -135,7 +137,8 @@ async fn results_of_the_client_s_own_calls_stay_as_they_were_sent() {
     assert_eq!(items[2], result.to_string().replace(id, "1"));
 }
 
-/// A response has calls of a server's tool and of the client's. The results are one message, which keeps the client's marks.
+/// A response has calls of a server's tool and of the client's. The results are one message, which keeps the
+/// client's marks.
 #[tokio::test]
 async fn results_beside_those_of_servers_keep_their_cache_marks() {
     let gateway = TestGateway::start().await;

@@ -365,7 +365,8 @@ impl Toolbox for Hub {
     fn missing_servers(&self) -> Vec<MissingServer> {
         let missing = self.missing(|server| server.snapshot().phase.unavailable_reason());
         if !self.state.has_settled.load(Ordering::Relaxed) {
-            // The tools of a server that has just become ready are listed, because the server is no longer missing.
+            // The tools of a server that has just become ready are listed, because the server is no longer
+            // missing.
             self.state.refresh_tools();
         }
         missing

@@ -65,8 +65,8 @@ impl Balanced {
         Balanced(Arc::new(BalancedInner { name: name.to_owned(), members }))
     }
 
-    /// Replaces each endpoint by one for another API of the same server. The limits and the failures of the endpoints are
-    /// shared.
+    /// Replaces each endpoint by one for another API of the same server. The limits and the failures of the
+    /// endpoints are shared.
     pub(crate) fn with_endpoints(&self, endpoints: Vec<Endpoint>) -> Balanced {
         let member = |(endpoint, known): (Endpoint, &Member)| Member {
             endpoint,
@@ -129,7 +129,8 @@ impl Balanced {
         self.first().model_id()
     }
 
-    /// Like [`Endpoint::forward`]. A request that fails before its response begins is sent to another endpoint.
+    /// Like [`Endpoint::forward`]. A request that fails before its response begins is sent to another
+    /// endpoint.
     pub async fn forward(&self, request: RawRequest) -> Result<RawResponse, ModelError> {
         // Trying another endpoint is faster than waiting for a retry.
         let without_retry = RawRequest { retry_until: Some(Instant::now()), ..request.clone() };
@@ -228,7 +229,8 @@ fn may_succeed_elsewhere(error: &ModelError) -> bool {
     match error {
         ModelError::Unreachable { .. } | ModelError::TimedOut { .. } | ModelError::Malformed { .. } => true,
         ModelError::Refused { status, .. } => status.is_none_or(is_status_worth_another),
-        // A request that is unusable or too long fails everywhere, and a response that began cannot be repeated.
+        // A request that is unusable or too long fails everywhere, and a response that began cannot be
+        // repeated.
         _ => false,
     }
 }

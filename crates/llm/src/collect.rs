@@ -3,8 +3,8 @@
 use futures::{Stream, StreamExt};
 use toolwire_contract::model::{ModelError, ModelEvent, ModelResponse};
 
-/// Reads the stream of [`Model::ask`](toolwire_contract::model::Model::ask) to its end and returns the complete
-/// response.
+/// Reads the stream of [`Model::ask`](toolwire_contract::model::Model::ask) to its end and returns the
+/// complete response.
 pub async fn collect(
     stream: impl Stream<Item = Result<ModelEvent, ModelError>>,
 ) -> Result<ModelResponse, ModelError> {

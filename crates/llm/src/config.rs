@@ -25,8 +25,8 @@ pub struct EndpointConfig {
     /// The provider's name for the model (Azure and DIAL: the deployment); by default, the part after the
     /// `/`.
     pub model: Option<String>,
-    /// The OpenAI API to use. By default, the gateway uses the API of its client if the base URL is OpenAI's own, and everything
-    /// else uses Chat Completions.
+    /// The OpenAI API to use. By default, the gateway uses the API of its client if the base URL is OpenAI's
+    /// own, and everything else uses Chat Completions.
     pub api: Option<Api>,
     pub base_url: Option<String>,
     pub api_key: Option<Secret>,

@@ -1,7 +1,7 @@
 //! Asks a provider for the limits of its model, once per endpoint and only if they are not configured.
 //!
-//! If the table of models does not have the model, this happens before the first request. Otherwise it happens while
-//! the model responds: the table may be outdated, but that is not worth a delay.
+//! If the table of models does not have the model, this happens before the first request. Otherwise it
+//! happens while the model responds: the table may be outdated, but that is not worth a delay.
 
 use std::time::Duration;
 
@@ -44,8 +44,8 @@ pub(crate) async fn discover(endpoint: &Endpoint) {
     endpoint.learned.record(context_tokens, output_tokens);
 }
 
-/// Runs the query while a response streams, if the limits are those of the table. If the response ends first, the query
-/// is dropped, and the next request repeats it.
+/// Runs the query while a response streams, if the limits are those of the table. If the response ends first,
+/// the query is dropped, and the next request repeats it.
 pub(crate) fn discover_during<'e, T: 'e>(
     endpoint: &'e Endpoint,
     events: BoxStream<'e, T>,

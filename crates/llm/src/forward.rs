@@ -70,7 +70,8 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// If there is no response, or if the response cannot be one of this API, such as a web page or an empty body.
+    /// If there is no response, or if the response cannot be one of this API, such as a web page or an empty
+    /// body.
     pub async fn forward(&self, request: &RawRequest) -> Result<RawResponse, ModelError> {
         let response = self.send_raw(request).await?;
         let headers =

@@ -48,8 +48,8 @@ impl LearnedLimits {
         let _ = self.exceeded_window.fetch_update(Ordering::Relaxed, Ordering::Relaxed, smaller);
     }
 
-    /// Returns the limits: as configured, else as the provider states them, else as in the table. No window is larger
-    /// than the one in an error.
+    /// Returns the limits: as configured, else as the provider states them, else as in the table. No window
+    /// is larger than the one in an error.
     pub(crate) fn limits(&self, settings: &EndpointSettings) -> ModelLimits {
         let stated = known(&self.context_tokens).filter(|_| !settings.is_window_configured);
         let window = stated.or(settings.limits.context_tokens);

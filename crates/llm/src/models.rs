@@ -57,8 +57,8 @@ impl Models {
         Ok(Balanced::new(name, endpoints))
     }
 
-    /// Returns the same model through OpenAI's Responses API, if all its endpoints have both of OpenAI's APIs. Both share the
-    /// weights, the limits and the failures of the endpoints.
+    /// Returns the same model through OpenAI's Responses API, if all its endpoints have both of OpenAI's
+    /// APIs. Both share the weights, the limits and the failures of the endpoints.
     pub fn through_responses(&self, model: &Balanced) -> Result<Option<Balanced>, EndpointError> {
         if !model.has_both_apis() {
             return Ok(None);

@@ -256,7 +256,8 @@ impl EndpointSettings {
     }
 }
 
-/// Whether a URL belongs to OpenAI itself, in any of its regions. Other servers with the same API may have only a part of it.
+/// Whether a URL belongs to OpenAI itself, in any of its regions. Other servers with the same API may have
+/// only a part of it.
 fn is_of_openai(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     host == "api.openai.com" || host.ends_with(".api.openai.com")

@@ -15,7 +15,8 @@
 //!
 //! A search reads conversations, the newest first, until it has enough hits or has read
 //! [`RedisOptions::search_messages`];
-//! [`SearchResults::is_complete`](toolwire_contract::conversations::SearchResults::is_complete) is false in the second case.
+//! [`SearchResults::is_complete`](toolwire_contract::conversations::SearchResults::is_complete) is false in
+//! the second case.
 
 mod connection;
 mod format;

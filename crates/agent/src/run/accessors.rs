@@ -77,7 +77,8 @@ impl Run {
         self.state != RunState::Working
     }
 
-    /// Returns the tools of the next request: all of them, or the search tool and those that were found or called before.
+    /// Returns the tools of the next request: all of them, or the search tool and those that were found or
+    /// called before.
     pub fn tools(&mut self) -> Arc<[Tool]> {
         self.offered_tools.list(&self.catalog, &self.settings)
     }

@@ -167,7 +167,8 @@ impl OfferedTools {
         result
     }
 
-    /// Marks the tools that a search found, the best one first. It becomes the first one in the list, and the most recent one.
+    /// Marks the tools that a search found, the best one first. It becomes the first one in the list, and the
+    /// most recent one.
     fn mark_found(&mut self, names: &[&str]) {
         names.iter().chain(names.iter().rev()).for_each(|name| self.mark(name));
     }
@@ -179,8 +180,8 @@ impl OfferedTools {
         }
     }
 
-    /// Marks the tools that a history calls, or that its searches found, so that the requests of a resumed conversation
-    /// contain them.
+    /// Marks the tools that a history calls, or that its searches found, so that the requests of a resumed
+    /// conversation contain them.
     pub(super) fn mark_history(&mut self, history: &[Arc<Message>]) {
         let mut searches = HashSet::new();
         for block in history.iter().flat_map(|message| &message.content) {

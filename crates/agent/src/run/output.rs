@@ -121,7 +121,8 @@ impl Run {
                 return None;
             }
         };
-        // The request for a correction may exceed the step limit; otherwise, the response would have the wrong format.
+        // The request for a correction may exceed the step limit; otherwise, the response would have the
+        // wrong format.
         if let Some(limit) = limit.filter(|limit| *limit != RunLimit::Steps) {
             self.add_response(message);
             self.end(Ending::Stopped(limit));

@@ -55,7 +55,8 @@ impl Run {
         let state = if let Some(problem) = self.exceeded_in_step(&call.name, is_external, step) {
             CallState::error(problem)
         } else if is_external && limit != Some(RunLimit::Output) && call.arguments.is_some() {
-            // The caller checks the arguments of its own tools, and the limits of the run do not apply to them.
+            // The caller checks the arguments of its own tools, and the limits of the run do not apply to
+            // them.
             CallState::External
         } else if let Some(problem) = problem {
             CallState::error(problem)

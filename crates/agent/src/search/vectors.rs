@@ -36,8 +36,8 @@ pub struct Similarities {
 
 impl VectorIndex {
     /// Creates an index of the vectors of [`ToolIndex::texts`](crate::search::ToolIndex::texts) and of
-    /// [`ToolIndex::words`](crate::search::ToolIndex::words), which have the length 1. This compares each text with
-    /// all other texts, and each word with all other words.
+    /// [`ToolIndex::words`](crate::search::ToolIndex::words), which have the length 1. This compares each
+    /// text with all other texts, and each word with all other words.
     pub fn new(texts: Vec<Arc<[f32]>>, words: Vec<(String, Arc<[f32]>)>) -> VectorIndex {
         let crowding = (0..texts.len()).map(|index| crowding(&texts, index)).collect();
         VectorIndex { texts, crowding, words: WordVectors::new(words) }

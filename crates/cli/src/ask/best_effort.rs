@@ -9,8 +9,8 @@ use toolwire_contract::conversations::{
 };
 use toolwire_store::InMemory;
 
-/// Stores messages until the store is full. The following messages are dropped, and [`BestEffort::problem`] has the
-/// reason.
+/// Stores messages until the store is full. The following messages are dropped, and [`BestEffort::problem`]
+/// has the reason.
 pub(super) struct BestEffort {
     store: Arc<dyn Conversations>,
     problem: OnceLock<StoreError>,

@@ -8,7 +8,8 @@ use crate::approve_all;
 use crate::scripted_model::ScriptedModel;
 use crate::terminal::Home;
 
-/// U+202E reverses the order of the characters that follow it, so that `\u{202e}gpj.exe` looks like `exe.jpg`.
+/// U+202E reverses the order of the characters that follow it, so that `\u{202e}gpj.exe` looks like
+/// `exe.jpg`.
 #[test]
 fn the_question_names_the_server_and_escapes_invisible_characters() {
     let arguments = json!({"file": "\u{202e}gpj.exe"}).to_string();

@@ -112,7 +112,8 @@ async fn refusals_after_calls() {
     }
 }
 
-/// A filter of the provider removes the whole response. Three APIs do not state this, so their model is asked again.
+/// A filter of the provider removes the whole response. Three APIs do not state this, so their model is asked
+/// again.
 #[tokio::test]
 async fn responses_that_are_filtered() {
     for api in Api::ALL.into_iter().filter(|api| !matches!(api, Api::Mistral | Api::Cohere | Api::Ollama)) {

@@ -1,5 +1,5 @@
-//! Every API of a client with every API of a provider. The fake providers reject what the real ones reject, and the types of
-//! the official SDKs accept every response.
+//! Every API of a client with every API of a provider. The fake providers reject what the real ones reject,
+//! and the types of the official SDKs accept every response.
 
 #![allow(clippy::unwrap_used)]
 
@@ -43,7 +43,8 @@ impl Conversation {
         Conversation { shows_thinking: true, ..self }
     }
 
-    /// Runs the test with each client. The provider must accept all requests, and the test must use all of its responses.
+    /// Runs the test with each client. The provider must accept all requests, and the test must use all of
+    /// its responses.
     async fn with_every_client(&self, test: impl AsyncFn(&mut Client, &str)) {
         for path in [CHAT, RESPONSES, MESSAGES] {
             self.with_clients_of(path, &test).await;

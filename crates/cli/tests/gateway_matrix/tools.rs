@@ -63,7 +63,8 @@ async fn images_of_results() {
     }
 }
 
-/// A provider with the client's API gets the client's fields unchanged, also in the second request of the loop.
+/// A provider with the client's API gets the client's fields unchanged, also in the second request of the
+/// loop.
 #[tokio::test]
 async fn a_provider_with_the_client_s_api_gets_the_client_s_own_request() {
     let outputs = [call("lookup"), answer("It is found.")].map(ScriptedResponse::Output).to_vec();

@@ -1,5 +1,5 @@
-//! The provider closes the connection after each event of its response in turn. The client gets an error, never a part of the
-//! response as if it were complete.
+//! The provider closes the connection after each event of its response in turn. The client gets an error,
+//! never a part of the response as if it were complete.
 
 use std::sync::{Arc, Mutex};
 

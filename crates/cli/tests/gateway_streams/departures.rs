@@ -1,5 +1,5 @@
-//! The client closes the connection at each event of the provider's response in turn, and while tools run. Then nothing is left
-//! running: no request to the provider, no call, and no task.
+//! The client closes the connection at each event of the provider's response in turn, and while tools run.
+//! Then nothing is left running: no request to the provider, no call, and no task.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ fn tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// The maximum number of tasks of the connections that the gateway keeps for later requests: two tasks for each round of a
-/// response, and a timer.
+/// The maximum number of tasks of the connections that the gateway keeps for later requests: two tasks for
+/// each round of a response, and a timer.
 const KEPT_CONNECTIONS: usize = 5;
 
 /// Waits until there are no more tasks than this.

@@ -1,4 +1,5 @@
-//! Streams through the gateway that are split at every byte, that the provider ends too early, or that the client cancels.
+//! Streams through the gateway that are split at every byte, that the provider ends too early, or that the
+//! client cancels.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +20,8 @@ use toolwire_testkit::provider::{
 
 const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
 
-/// The APIs of clients, and whether the response is streamed. Complete responses are assembled in the same way for all.
+/// The APIs of clients, and whether the response is streamed. Complete responses are assembled in the same
+/// way for all.
 const CLIENTS: [(&str, bool); 4] = [(CHAT, true), (RESPONSES, true), (MESSAGES, true), (CHAT, false)];
 
 /// One API of each format of calls in streams.
@@ -49,8 +51,8 @@ fn delivered(output: &ModelOutput, delivery: Delivery) -> ScriptedResponse {
     ScriptedResponse::Delivered(output.clone(), delivery)
 }
 
-/// A provider that delivers the same response in a different way each time. Before it, the provider makes the calls of `first`, if
-/// there are any. After calls of the response itself, it responds with `Done.`.
+/// A provider that delivers the same response in a different way each time. Before it, the provider makes the
+/// calls of `first`, if there are any. After calls of the response itself, it responds with `Done.`.
 fn delivered_in_turn(output: &ModelOutput, deliveries: Vec<Delivery>, first: Option<ModelOutput>) -> Script {
     let (output, next) = (output.clone(), AtomicUsize::new(0));
     Script::from_fn(move |request| match (has_result(request), &first) {

@@ -1,5 +1,5 @@
-//! Requests as the coding agents Codex and Claude Code send them, with tools of MCP servers added. The providers reject what the
-//! real ones reject.
+//! Requests as the coding agents Codex and Claude Code send them, with tools of MCP servers added. The
+//! providers reject what the real ones reject.
 
 use serde_json::{Value, json};
 use toolwire_testkit::http_client;
@@ -9,7 +9,8 @@ use toolwire_testkit::provider::{
 
 use crate::{Served, folder, serve};
 
-/// Starts a gateway with the tools of the demo server, and with these fields in the configuration of the model.
+/// Starts a gateway with the tools of the demo server, and with these fields in the configuration of the
+/// model.
 fn start(name: &str, provider: &FakeProvider, model: Value) -> Served {
     let mut fields =
         json!({"model": "real-name", "baseUrl": provider.base_url(), "apiKey": API_KEY, "retries": 0});
@@ -141,7 +142,8 @@ fn namespace() -> Value {
     json!({"type": "namespace", "name": "mcp__docs", "description": "Documents.", "tools": [function("get_weather")]})
 }
 
-/// The model calls a server's tool and the shell in one step. The server's call runs in the gateway, and the shell's at the client.
+/// The model calls a server's tool and the shell in one step. The server's call runs in the gateway, and the
+/// shell's at the client.
 #[tokio::test]
 async fn codex_uses_openai_s_own_tools_beside_those_of_servers() {
     let shell = json!({"type": "local_shell_call", "id": "lsh_1", "call_id": "call_shell", "status": "completed",
@@ -219,7 +221,8 @@ async fn codex_uses_openai_s_own_tools_beside_those_of_servers() {
     }
 }
 
-/// With a model of another provider, free-text tools and namespaces become functions, and their calls come back in Codex's format.
+/// With a model of another provider, free-text tools and namespaces become functions, and their calls come
+/// back in Codex's format.
 #[tokio::test]
 async fn codex_uses_its_tools_with_a_model_of_another_provider() {
     for (api, provider_name, stream) in [

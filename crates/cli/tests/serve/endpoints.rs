@@ -36,7 +36,8 @@ async fn send(served: &Served, path: &str, body: &str) -> (u16, String, String) 
 const RESPONSES_BODY: &str =
     r#"{"model":"up", "input":"hi", "max_tool_calls":3,"truncation":"auto","store":false, "top_p": 1.0}"#;
 
-/// A client of the Responses API gets a response of OpenAI's Responses API, and one of Chat Completions a response of that.
+/// A client of the Responses API gets a response of OpenAI's Responses API, and one of Chat Completions a
+/// response of that.
 #[tokio::test]
 async fn a_client_uses_its_own_api_of_a_provider_that_has_both() {
     for (name, servers) in [("unchanged", json!({})), ("with-tools", demo())] {
@@ -97,7 +98,8 @@ async fn a_provider_with_one_api_gets_every_request_through_it() {
     }
 }
 
-/// An endpoint that cannot send the request as it is gets a converted one, and the client learns what is lost.
+/// An endpoint that cannot send the request as it is gets a converted one, and the client learns what is
+/// lost.
 #[tokio::test]
 async fn what_a_converted_request_loses_is_listed_although_the_provider_has_the_client_s_api() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false});

@@ -245,7 +245,8 @@ async fn a_forwarded_response_takes_a_limited_time() {
     }
 }
 
-/// 28: clients with different keys share the account at the provider, so they must not refer to data that it has stored.
+/// 28: clients with different keys share the account at the provider, so they must not refer to data that it
+/// has stored.
 #[tokio::test]
 async fn clients_with_different_keys_cannot_refer_to_stored_data() {
     let provider = FakeProvider::start(Api::Responses, text_script()).await;
@@ -327,8 +328,8 @@ async fn clients_with_different_keys_cannot_refer_to_stored_data() {
     }
 }
 
-/// Thinking of a model without signatures, and calls of servers, are in responses of the gateway. Anthropic's API rejects them, so
-/// such a history is converted.
+/// Thinking of a model without signatures, and calls of servers, are in responses of the gateway. Anthropic's
+/// API rejects them, so such a history is converted.
 #[tokio::test]
 async fn blocks_of_the_gateway_are_not_forwarded() {
     let provider = FakeProvider::start(Api::Anthropic, text_script()).await;

@@ -97,7 +97,8 @@ fn text_script() -> Script {
     Script::from_fn(|_| ScriptedResponse::Output(ModelOutput::text("Hello from the provider.")))
 }
 
-/// A request that needs nothing from the gateway is sent to the provider unchanged except for the name of the model.
+/// A request that needs nothing from the gateway is sent to the provider unchanged except for the name of the
+/// model.
 #[tokio::test]
 async fn bytes_are_forwarded_unchanged() {
     for (api, name, path, body) in [
@@ -148,7 +149,8 @@ async fn bytes_are_forwarded_unchanged() {
     }
 }
 
-/// 7 and 8: a request cannot choose the URL that it is sent to, and the key is not sent to the target of a redirect.
+/// 7 and 8: a request cannot choose the URL that it is sent to, and the key is not sent to the target of a
+/// redirect.
 #[tokio::test]
 async fn a_request_cannot_choose_its_provider() {
     let other = FakeProvider::start(Api::OpenAiChat, text_script()).await;

@@ -58,8 +58,8 @@ fn text(body: &Value) -> &str {
     body["choices"][0]["message"]["content"].as_str().unwrap_or_default()
 }
 
-/// 54: if a server crashes, floods its output, or sends garbage or a huge result, the model gets a result, and other
-/// requests are served.
+/// 54: if a server crashes, floods its output, or sends garbage or a huge result, the model gets a result,
+/// and other requests are served.
 #[tokio::test]
 async fn servers_that_misbehave_do_not_affect_others() {
     for (behaviour, arguments) in [

@@ -1,5 +1,5 @@
-//! Paths of OpenAI's API that the gateway does not implement: requests are sent to the provider, and responses are returned, as
-//! they are.
+//! Paths of OpenAI's API that the gateway does not implement: requests are sent to the provider, and
+//! responses are returned, as they are.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

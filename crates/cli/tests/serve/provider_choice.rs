@@ -21,8 +21,8 @@ fn settings(url: &str) -> Vec<(&'static str, Value)> {
     urls.into_iter().chain(keys).chain(others).collect()
 }
 
-/// 7: in the body, the metadata, a header, the query and the options of the gateway, whether the request is forwarded or
-/// converted.
+/// 7: in the body, the metadata, a header, the query and the options of the gateway, whether the request is
+/// forwarded or converted.
 #[tokio::test]
 async fn settings_of_a_request_do_not_change_the_provider() {
     let canary = FakeProvider::start(Api::OpenAiChat, text_script()).await;

@@ -1,4 +1,5 @@
-//! MCP servers that requests name by URL, with real connections. The numbers are those of `docs/security-tests.md`.
+//! MCP servers that requests name by URL, with real connections. The numbers are those of
+//! `docs/security-tests.md`.
 
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -221,7 +222,8 @@ async fn clients_do_not_share_connections() {
     }
 }
 
-/// 10 and 11: by default no URL is connected to; addresses that are not public need to be allowed, whatever their name is.
+/// 10 and 11: by default no URL is connected to; addresses that are not public need to be allowed, whatever
+/// their name is.
 #[tokio::test]
 async fn other_urls_are_not_connected_to() {
     let canary = Recorder::start(None).await;
@@ -369,7 +371,8 @@ async fn tokens_are_removed_from_errors() {
     assert!(!text.contains("planted"), "{text}");
 }
 
-/// An MCP server that repeats the token in every error. It announces a change of its tools, and can list them only once.
+/// An MCP server that repeats the token in every error. It announces a change of its tools, and can list them
+/// only once.
 struct RepeatingServer {
     url: String,
     lists: Arc<AtomicUsize>,

@@ -1,4 +1,5 @@
-//! The gateway does not reveal secrets, and fetches no URL in a request. The numbers are those in `docs/security-tests.md`.
+//! The gateway does not reveal secrets, and fetches no URL in a request. The numbers are those in
+//! `docs/security-tests.md`.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -240,8 +241,8 @@ async fn keys_with_the_same_name_are_different_clients() {
     assert_eq!(status, 400, "an item of another key: {error}");
 }
 
-/// 55: other processes of the same user, such as MCP servers, cannot read the memory and the environment of the gateway, and there
-/// are no core dumps.
+/// 55: other processes of the same user, such as MCP servers, cannot read the memory and the environment of
+/// the gateway, and there are no core dumps.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_memory_of_the_gateway_is_protected() {

@@ -64,7 +64,8 @@ fn other_machines_need_a_key() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// The printed example commands work unchanged, with a key from the environment and an address that clients can use.
+/// The printed example commands work unchanged, with a key from the environment and an address that clients
+/// can use.
 #[tokio::test]
 async fn the_printed_lines_work_when_copied() {
     const KEY: &str = "tw_0123456789abcdef0123456789abcdef";

@@ -9,7 +9,8 @@ use toolwire_testkit::provider::{
 
 use crate::{Served, folder, serve, text_script};
 
-/// The APIs of clients. The first one is that of the provider, so its requests are forwarded; the others are converted.
+/// The APIs of clients. The first one is that of the provider, so its requests are forwarded; the others are
+/// converted.
 const PATHS: [&str; 3] = ["/v1/chat/completions", "/v1/responses", "/v1/messages"];
 
 fn body(path: &str, stream: bool) -> Value {
@@ -35,7 +36,8 @@ fn gateway(name: &str, first: &FakeProvider, second: &FakeProvider, limit: Optio
     serve(&folder(name, Some(&config)), &[])
 }
 
-/// After the first token, the client may have read a part of the response. It gets an error, and the request is not sent again.
+/// After the first token, the client may have read a part of the response. It gets an error, and the request
+/// is not sent again.
 #[tokio::test]
 async fn a_response_that_has_begun_is_not_requested_again() {
     for path in PATHS {
@@ -54,8 +56,8 @@ async fn a_response_that_has_begun_is_not_requested_again() {
     }
 }
 
-/// A request that would exceed the limit of an endpoint is sent to another one. A stream counts until its end, and a request
-/// whose client has left does not count.
+/// A request that would exceed the limit of an endpoint is sent to another one. A stream counts until its
+/// end, and a request whose client has left does not count.
 #[tokio::test]
 async fn an_endpoint_has_a_limited_number_of_requests() {
     for path in PATHS {

@@ -215,7 +215,8 @@ impl Checker {
     }
 }
 
-/// Replaces values that do not fit by the JSON texts from which they were read. Returns whether there are any.
+/// Replaces values that do not fit by the JSON texts from which they were read. Returns whether there are
+/// any.
 fn use_plain_texts(value: &mut Value, violations: &[Violation], json_texts: &[String]) -> bool {
     let read: Vec<(Value, &String)> =
         json_texts.iter().filter_map(|text| Some((serde_json::from_str(text).ok()?, text))).collect();

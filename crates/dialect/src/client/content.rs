@@ -213,7 +213,8 @@ impl ConversationReader {
         }
     }
 
-    /// Adds the instructions and the messages to a request. APIs other than the client's reject user messages without text.
+    /// Adds the instructions and the messages to a request. APIs other than the client's reject user messages
+    /// without text.
     pub(crate) fn finish(mut self, client: &mut ClientRequest) {
         self.is_rewritten = false;
         self.assign_items(self.messages.len().saturating_sub(1));

@@ -18,8 +18,8 @@ pub(crate) struct RequestFields {
     fields: Map<String, Value>,
 }
 
-/// The elements of an array. The path of an element is created when it is read, so that an array with an invalid element
-/// costs nothing for the elements after it.
+/// The elements of an array. The path of an element is created when it is read, so that an array with an
+/// invalid element costs nothing for the elements after it.
 #[derive(Debug, Default)]
 pub(crate) struct Elements {
     path: String,

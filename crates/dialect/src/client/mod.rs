@@ -67,16 +67,18 @@ pub struct ClientRequest {
     pub required_tool: Option<ToolReference>,
     /// The user's content that came together with the decisions.
     pub with_approvals: Vec<Block>,
-    /// The names of fields in messages and tools that are lost when the request is converted, without indexes, such as
-    /// `messages.name`; and of marks for the provider's cache, such as `cache_control`. See also [`ClientRequest::lost_fields`].
+    /// The names of fields in messages and tools that are lost when the request is converted, without
+    /// indexes, such as `messages.name`; and of marks for the provider's cache, such as `cache_control`. See
+    /// also [`ClientRequest::lost_fields`].
     pub ignored: Vec<String>,
-    /// The names of fields that no provider gets, because the gateway itself serves what they belong to: MCP servers.
+    /// The names of fields that no provider gets, because the gateway itself serves what they belong to: MCP
+    /// servers.
     pub unused: Vec<String>,
-    /// The error for an MCP server without a toolset. Only requests with Anthropic's beta `mcp-client-2025-04-04` may have
-    /// such servers.
+    /// The error for an MCP server without a toolset. Only requests with Anthropic's beta
+    /// `mcp-client-2025-04-04` may have such servers.
     pub missing_toolset: Option<InvalidRequest>,
-    /// The error for a tool of the client that only APIs of the same family have. A request to any other API must be
-    /// rejected with it.
+    /// The error for a tool of the client that only APIs of the same family have. A request to any other API
+    /// must be rejected with it.
     pub native_tool: Option<InvalidRequest>,
     /// The client's tools whose calls are not plain function calls, by name.
     pub tool_forms: BTreeMap<String, ToolForm>,
@@ -106,7 +108,8 @@ pub struct ApprovalResponse {
 }
 
 impl ClientRequest {
-    /// Reads the fields that have the same name in all APIs and are needed first: the model, and whether to stream.
+    /// Reads the fields that have the same name in all APIs and are needed first: the model, and whether to
+    /// stream.
     pub(crate) fn begin(family: Family, body: &mut RequestFields) -> ReadRequest<ClientRequest> {
         let model = body.required_text("model")?;
         let stream = body.flag("stream")?.unwrap_or(false);
@@ -115,7 +118,8 @@ impl ClientRequest {
         Ok(ClientRequest { model, stream, ignored, family: Some(family), ..ClientRequest::default() })
     }
 
-    /// Returns the names of the fields in messages and tools that are lost when the request is converted to an API.
+    /// Returns the names of the fields in messages and tools that are lost when the request is converted to
+    /// an API.
     pub fn lost_fields(&self, dialect: Dialect) -> Vec<String> {
         let mut names = self.ignored.clone();
         if dialect.strict_variant().is_none() && self.request.tools.iter().any(is_strict) {

@@ -351,7 +351,8 @@ impl ErrorKind {
         }
     }
 
-    /// Returns the `code` of a failed response of the Responses API, which has fewer codes than its error bodies.
+    /// Returns the `code` of a failed response of the Responses API, which has fewer codes than its error
+    /// bodies.
     const fn failed_response(self) -> &'static str {
         match self {
             ErrorKind::RateLimited | ErrorKind::QuotaExceeded => "rate_limit_exceeded",
@@ -431,7 +432,8 @@ impl ClientError {
         }
     }
 
-    /// Returns the `error` of a failed response of the Responses API. SDKs reject other codes than those of OpenAI.
+    /// Returns the `error` of a failed response of the Responses API. SDKs reject other codes than those of
+    /// OpenAI.
     pub(crate) fn failed_response(&self) -> Value {
         let code = self.code.as_deref().filter(|code| FAILED_RESPONSE_CODES.contains(code));
         let code = code.unwrap_or(self.kind.failed_response());

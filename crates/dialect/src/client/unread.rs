@@ -1,5 +1,5 @@
-//! Finds the fields of tools, messages and their parts that no type represents. Only a request that is sent as the client wrote
-//! it has them.
+//! Finds the fields of tools, messages and their parts that no type represents. Only a request that is sent
+//! as the client wrote it has them.
 
 use serde_json::{Map, Value};
 
@@ -99,8 +99,8 @@ struct Search {
 }
 
 impl Search {
-    /// Looks at the objects of an array, and returns them. Objects of other types are not known here; `has_default` says
-    /// whether those without a type are of the first kind.
+    /// Looks at the objects of an array, and returns them. Objects of other types are not known here;
+    /// `has_default` says whether those without a type are of the first kind.
     fn objects<'v>(
         &mut self,
         array: Option<&'v Value>,

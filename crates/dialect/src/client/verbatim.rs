@@ -46,8 +46,8 @@ pub(crate) struct Sources {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ToolSource {
     pub(crate) name: String,
-    /// The position in `tools`, which several tools of one namespace share; `None` if an item of the conversation contains the
-    /// definition.
+    /// The position in `tools`, which several tools of one namespace share; `None` if an item of the
+    /// conversation contains the definition.
     pub(crate) position: Option<usize>,
 }
 
@@ -93,8 +93,8 @@ impl ClientRequest {
     }
 }
 
-/// Returns the names and the definitions of the offered tools. A definition of several tools belongs to the first of them, and
-/// the others have an empty text.
+/// Returns the names and the definitions of the offered tools. A definition of several tools belongs to the
+/// first of them, and the others have an empty text.
 fn definitions(
     sources: &[ToolSource],
     texts: &[String],

@@ -257,7 +257,8 @@ fn native_item(tool: &NativeTool, item_id: &Value, call: &ToolCall) -> Value {
     Value::Object(item)
 }
 
-/// Converts a block of a user message. The name of a file is in the text, because most APIs have no field for it.
+/// Converts a block of a user message. The name of a file is in the text, because most APIs have no field for
+/// it.
 fn user_parts(content: &Content, limits: &ContentLimits) -> Vec<ContentPart> {
     let Some(name) = content.resource_name() else { return vec![content_part(content, limits)] };
     let label = format!("Attached file `{}`:", name.replace(['`', '\n', '\r'], "\u{fffd}"));

@@ -22,8 +22,8 @@ pub(crate) const UNPARSED_ARGUMENTS: &str = "toolwire/arguments";
 /// `input`.
 pub(crate) const CUSTOM_CALL: &str = "custom";
 
-/// The key of provider data that marks a call of a tool that OpenAI defines and the client runs. Its value is the id of the
-/// item.
+/// The key of provider data that marks a call of a tool that OpenAI defines and the client runs. Its value is
+/// the id of the item.
 pub(crate) const NATIVE_CALL: &str = "native";
 
 /// Assembles the response to one request.
@@ -213,7 +213,8 @@ impl Assembly<'_> {
     }
 }
 
-/// Returns the namespace of a call. Some tools without a namespace are called with their own name as the namespace.
+/// Returns the namespace of a call. Some tools without a namespace are called with their own name as the
+/// namespace.
 fn namespace_of<'n>(name: &str, namespace: Option<&'n str>) -> Option<&'n str> {
     namespace.filter(|namespace| !namespace.is_empty() && *namespace != name)
 }

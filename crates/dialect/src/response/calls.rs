@@ -39,7 +39,8 @@ pub enum CallKind {
     Function,
     /// OpenAI's free-text tool; the arguments are the text itself.
     Custom,
-    /// A tool that OpenAI defines and the client runs, such as `shell`; the arguments are the item of the call.
+    /// A tool that OpenAI defines and the client runs, such as `shell`; the arguments are the item of the
+    /// call.
     Native,
 }
 

@@ -25,16 +25,16 @@ pub enum ResponseError {
     /// The response does not have the format of this API.
     #[error("expected {expected} at `{pointer}`, found {found}")]
     Malformed { pointer: String, expected: &'static str, found: &'static str },
-    /// The stream ended before the response was complete. Only a [`ResponseStream`](crate::response::ResponseStream)
-    /// returns this.
+    /// The stream ended before the response was complete. Only a
+    /// [`ResponseStream`](crate::response::ResponseStream) returns this.
     #[error("the stream ended before the response was complete")]
     Incomplete {
         /// The response up to that point; all its calls are unusable.
         response: Box<ModelResponse>,
     },
     /// The response was cut off. Its calls must not run, even if they look complete; each can be given an
-    /// error as its result. Only [`read_calls`](crate::response::read_calls) and [`CallStream`](crate::response::CallStream)
-    /// return this.
+    /// error as its result. Only [`read_calls`](crate::response::read_calls) and
+    /// [`CallStream`](crate::response::CallStream) return this.
     #[error("the response was cut off ({reason}) with {} unfinished", count(.calls.len()))]
     CutOff { reason: String, calls: Vec<ReceivedCall> },
 }

@@ -3,7 +3,8 @@
 use super::place::Place;
 use super::{BodyFacts, Found, ObjectType};
 
-/// The fields of an object, as far as they matter. An object has several types if the key occurs more than once.
+/// The fields of an object, as far as they matter. An object has several types if the key occurs more than
+/// once.
 #[derive(Default)]
 pub(super) struct ObjectFields {
     id: Occurrences,

@@ -26,7 +26,8 @@ pub(super) enum Place {
 /// A key with a meaning for the search.
 pub(super) struct Key {
     pub(super) name: &'static str,
-    /// The places that it leads to: the first of these parents that matches decides. Without one, it is [`Place::Content`].
+    /// The places that it leads to: the first of these parents that matches decides. Without one, it is
+    /// [`Place::Content`].
     below: &'static [(Parent, Place)],
 }
 
@@ -46,7 +47,8 @@ static KEYS: [Key; 35] = [
     key("audio", &[(Any, Reference("audio"))]),
     key("citations", &[(Any, Other)]),
     key("container", &[(One(Root), Stored("container")), (One(Tool), Stored("container"))]),
-    // Also in calls of the history: a tool whose container is chosen automatically reuses that of an earlier call.
+    // Also in calls of the history: a tool whose container is chosen automatically reuses that of an earlier
+    // call.
     key("container_id", &[(Any, Stored("container_id"))]),
     key("content", &[]),
     key("conversation", &[(One(Root), Stored("conversation"))]),

@@ -8,7 +8,8 @@ fn facts(body: &str) -> BodyFacts {
     BodyFacts::of(body.as_bytes()).expect("a body")
 }
 
-/// A response of the gateway has such blocks if the model has no signatures, or if a server's tool was called.
+/// A response of the gateway has such blocks if the model has no signatures, or if a server's tool was
+/// called.
 #[test]
 fn blocks_of_the_gateway_are_found() {
     let found = |block: &str| {
@@ -138,7 +139,8 @@ fn servers_and_options_are_found_in_every_spelling() {
     assert!(BodyFacts::of(b"{\"a\":01}").is_err() && BodyFacts::of(b"{} x").is_err());
 }
 
-/// Parsers use the first or the last of two equal keys, and some ignore case. A second key must not hide a reference.
+/// Parsers use the first or the last of two equal keys, and some ignore case. A second key must not hide a
+/// reference.
 #[test]
 fn a_second_key_or_spelling_does_not_hide_a_reference() {
     let item = |fields: &str| facts(&format!(r#"{{"input":[{{{fields}}}]}}"#));

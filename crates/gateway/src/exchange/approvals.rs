@@ -11,8 +11,8 @@ use crate::hidden_rounds::ShownId;
 use crate::paused_runs::{ApprovalRequests, PausedCall, PausedRun, Progress, ResumedRun};
 use crate::recent::NotStored;
 
-/// The decisions that a response continues after, and the response so far. It is stored if the client does not get the
-/// response, so that the client can repeat its request.
+/// The decisions that a response continues after, and the response so far. It is stored if the client does
+/// not get the response, so that the client can repeat its request.
 pub(super) struct Continued {
     requests: ApprovalRequests,
     /// The progress before the decisions; `None` as soon as the response has advanced.
@@ -115,7 +115,8 @@ impl Exchange {
             owns_tools: self.owns_tools,
         };
         if let Err(error) = self.pause(requests, Progress::Waiting(Box::new(run))) {
-            // The client could not approve anything. Calls that ran must not run again, so its decisions stay used.
+            // The client could not approve anything. Calls that ran must not run again, so its decisions stay
+            // used.
             self.continued = None;
             let message = format!(
                 "calls of the response need approval, and the conversation cannot be stored until then: {error}"
@@ -130,7 +131,8 @@ impl Exchange {
         self.done(StopReason::End);
     }
 
-    /// Returns the calls that wait for approval, and the events that show them; `None` if the response has failed.
+    /// Returns the calls that wait for approval, and the events that show them; `None` if the response has
+    /// failed.
     fn approval_requests(&mut self, calls: &[PendingCall]) -> Option<(Vec<PausedCall>, Vec<ClientEvent>)> {
         let (mut approvals, mut events) = (Vec::new(), Vec::new());
         for call in calls {
@@ -154,8 +156,8 @@ impl Exchange {
         self.context.paused.store(&self.context.principal, paused)
     }
 
-    /// Stores the run again if the client does not get the response to its decisions, so that it can repeat its request.
-    /// Calls that have results do not run again.
+    /// Stores the run again if the client does not get the response to its decisions, so that it can repeat
+    /// its request. Calls that have results do not run again.
     pub(super) fn keep_approved(&mut self) {
         if self.continued.is_some()
             && let Some(mut run) = self.run.take()

@@ -20,7 +20,8 @@ pub(super) struct Restoration<'a> {
     messages: &'a [Arc<Message>],
     /// The responses, by the position of the message that they replace.
     rounds: HashMap<usize, Vec<&'a Round>>,
-    /// The original ids of the calls that the client received; `None` if the messages already have the result.
+    /// The original ids of the calls that the client received; `None` if the messages already have the
+    /// result.
     original_ids: HashMap<&'a str, Option<&'a str>>,
     /// The client's results of these calls.
     results: HashMap<&'a str, &'a ToolResult>,
@@ -110,8 +111,8 @@ impl<'a> Restoration<'a> {
         (!message.content.is_empty()).then(|| message.into())
     }
 
-    /// Adds the stored responses that replace a message of the assistant, and the client's results that the next message does
-    /// not have.
+    /// Adds the stored responses that replace a message of the assistant, and the client's results that the
+    /// next message does not have.
     fn add_rounds(&self, index: usize, restored: &mut Vec<Arc<Message>>) {
         let next = self.messages.get(index + 1);
         let next = next.filter(|_| self.rounds.contains_key(&index) && self.follows(index + 1));
@@ -163,8 +164,8 @@ impl<'v> ClientItems<'v> {
     }
 }
 
-/// Replaces strings in a JSON text by other JSON texts. The strings are random ids without characters that need escapes, so a text search
-/// finds only them.
+/// Replaces strings in a JSON text by other JSON texts. The strings are random ids without characters that
+/// need escapes, so a text search finds only them.
 fn replace_strings(text: &str, replacements: &HashMap<&str, String>) -> String {
     let mut replaced = String::with_capacity(text.len());
     let mut rest = text;

@@ -7,7 +7,8 @@ use toolwire_contract::{Block, Content, Message, Role};
 
 use super::{ContentKey, Round};
 
-/// Removes texts of the model, results of servers' calls that the client was shown, and what the user wrote with approvals.
+/// Removes texts of the model, results of servers' calls that the client was shown, and what the user wrote
+/// with approvals.
 pub(super) fn remove_shown_part(messages: &mut Vec<Arc<Message>>, round: &Round) {
     let user_content: HashSet<ContentKey> = round.user_content().filter_map(ContentKey::of).collect();
     let is_of_user = |block: &Block| {
@@ -47,7 +48,8 @@ fn has_only_shown_results(message: &Message) -> bool {
     )
 }
 
-/// The text of a response before the texts of messages that were already found in it, so that each part is searched once.
+/// The text of a response before the texts of messages that were already found in it, so that each part is
+/// searched once.
 struct ResponseText(String);
 
 impl ResponseText {
@@ -56,7 +58,8 @@ impl ResponseText {
         ResponseText(responses.flat_map(|message| texts(message)).collect())
     }
 
-    /// Whether the response contains the whole text of one of the client's messages, and that message has a text.
+    /// Whether the response contains the whole text of one of the client's messages, and that message has a
+    /// text.
     fn take_text_of(&mut self, message: &Message) -> bool {
         let text: String = texts(message).collect();
         let position = self.0.rfind(&text).filter(|_| texts(message).next().is_some());

@@ -1,5 +1,5 @@
-//! Responses that a client receives only in part, and responses that fail after they have started. The tests read the body
-//! as a connection does.
+//! Responses that a client receives only in part, and responses that fail after they have started. The tests
+//! read the body as a connection does.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -34,8 +34,8 @@ impl ModelCatalog for Scripted {
     }
 }
 
-/// The tools of a server named `demo`: `large` with a large result, `write`, which must not be repeated, and `slow`, which takes 40
-/// seconds.
+/// The tools of a server named `demo`: `large` with a large result, `write`, which must not be repeated, and
+/// `slow`, which takes 40 seconds.
 struct Demo(Functions);
 
 impl Toolbox for Demo {
@@ -157,8 +157,8 @@ fn play(names: &'static [&'static str]) -> impl Fn(&ModelRequest) -> ScriptedTur
     }
 }
 
-/// A client disconnects after any number of parts of a stream. It repeats its request, and gets the response; the call does
-/// not run again.
+/// A client disconnects after any number of parts of a stream. It repeats its request, and gets the response;
+/// the call does not run again.
 #[tokio::test]
 async fn a_response_after_an_approval_can_be_requested_again_until_it_was_delivered() {
     let mut parts = 0;
@@ -246,7 +246,8 @@ async fn a_request_that_is_cancelled_at_once_can_be_repeated() {
     assert_eq!(response["output"][0]["output"], "written", "{response}");
 }
 
-/// A provider uses the ids of calls again. A repeated approval does not approve a later call that the client has not seen.
+/// A provider uses the ids of calls again. A repeated approval does not approve a later call that the client
+/// has not seen.
 #[tokio::test(start_paused = true)]
 async fn a_decision_does_not_apply_to_a_later_call_with_the_same_id() {
     let gateway = TestGateway::new(|request| {
@@ -293,8 +294,8 @@ fn broken() -> ScriptedTurn {
     }
 }
 
-/// A response that began with white space fails. After a call, the body is an error in the API's form, because clients repeat a
-/// request whose response is cut; without a call, they may repeat it.
+/// A response that began with white space fails. After a call, the body is an error in the API's form,
+/// because clients repeat a request whose response is cut; without a call, they may repeat it.
 #[tokio::test(start_paused = true)]
 async fn a_late_error_after_a_call_is_a_complete_body() {
     for path in ["/v1/chat/completions", "/v1/messages", "/v1/responses"] {

@@ -11,7 +11,8 @@ use toolwire_gateway::GatewaySettings;
 
 use crate::{URL, entry, offered, respond, start, start_with, types, user};
 
-/// A server whose first call changes its list: it adds `late`, which claims that it only reads, and changes `lookup`.
+/// A server whose first call changes its list: it adds `late`, which claims that it only reads, and changes
+/// `lookup`.
 #[derive(Default)]
 pub(crate) struct Changing {
     has_changed: AtomicBool,
@@ -64,8 +65,8 @@ impl Toolbox for Changing {
     }
 }
 
-/// A tool that a server adds during a run is not among those that the client has decided about, and a tool that changed is not
-/// the one that the client has decided about. Neither runs.
+/// A tool that a server adds during a run is not among those that the client has decided about, and a tool
+/// that changed is not the one that the client has decided about. Neither runs.
 #[tokio::test]
 async fn tools_that_appear_or_change_during_a_run_do_not_run() {
     for (second, approval, problem) in [

@@ -180,7 +180,8 @@ async fn filters_apply_to_servers_with_urls() {
     let entries = json!([own, entry("theirs", URL, json!({"allowed_tools": ["lookup"]}))]);
     respond(&gateway, json!("say hi"), entries).await;
     assert_eq!(offered(&gateway), "lookup theirs_lookup");
-    // The headers of the gateway restrict a request further, and a server that is not selected is not connected.
+    // The headers of the gateway restrict a request further, and a server that is not selected is not
+    // connected.
     let before = servers.connected().len();
     let body = json!({"model": MODEL, "input": "say hi", "tools": [entry("theirs", URL, json!({}))]});
     for selection in ["none", "demo"] {
@@ -191,7 +192,8 @@ async fn filters_apply_to_servers_with_urls() {
     assert_eq!(servers.connected().len(), before);
 }
 
-/// Without `require_approval`, every call needs an approval. The run continues with the server that it was started with.
+/// Without `require_approval`, every call needs an approval. The run continues with the server that it was
+/// started with.
 #[tokio::test]
 async fn a_call_waits_for_its_approval() {
     let (gateway, servers) = start().await;
@@ -224,7 +226,8 @@ async fn headers_select_servers_with_urls_by_their_labels() {
     }
 }
 
-/// Tokens are counted without connections: the tools of servers with a URL do not count, those of configured servers do.
+/// Tokens are counted without connections: the tools of servers with a URL do not count, those of configured
+/// servers do.
 #[tokio::test]
 async fn counting_tokens_connects_to_no_server() {
     let (gateway, servers) = start().await;
@@ -240,7 +243,8 @@ async fn counting_tokens_connects_to_no_server() {
     assert_eq!(servers.connected().len(), 0);
 }
 
-/// Tools of configured servers keep their names, and a server with a URL never takes the place of a configured one.
+/// Tools of configured servers keep their names, and a server with a URL never takes the place of a
+/// configured one.
 #[tokio::test]
 async fn names_of_servers_and_tools_never_collide() {
     let (gateway, servers) = start().await;

@@ -1,5 +1,5 @@
-//! Runs unmodified clients of the three APIs against a gateway: the SDKs of OpenAI and Anthropic for Python and JavaScript,
-//! LangChain, the AI SDK and LiteLLM, and older versions of the two SDKs for Python.
+//! Runs unmodified clients of the three APIs against a gateway: the SDKs of OpenAI and Anthropic for Python
+//! and JavaScript, LangChain, the AI SDK and LiteLLM, and older versions of the two SDKs for Python.
 //!
 //! Each script checks what its client reports; this program checks what reached the model.
 
@@ -94,7 +94,8 @@ async fn check(script: &str) {
         .kill_on_drop(true);
     let mut child = command.spawn().unwrap();
     if let Some(mut input) = child.stdin.take() {
-        // JavaScript imports packages relative to the current folder, which is that of the packages, if the program is not a file.
+        // JavaScript imports packages relative to the current folder, which is that of the packages, if the
+        // program is not a file.
         let program =
             ["support.mjs", script].map(|name| std::fs::read_to_string(folder().join(name)).unwrap());
         input.write_all(program.join("\n").as_bytes()).await.unwrap();
@@ -137,7 +138,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk_clients")
 }
 
-/// Checks how often the clients sent a request again. Scripts use each of these questions for one request only.
+/// Checks how often the clients sent a request again. Scripts use each of these questions for one request
+/// only.
 fn check_request_counts(gateway: &TestGateway) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for request in gateway.model.requests() {

@@ -144,8 +144,8 @@ impl ModelCatalog for OneModel {
     }
 }
 
-/// The tools of the servers: `lookup`, `fail`, `picture`, `wait`, and `delete`, which needs approval and can be made to
-/// run forever.
+/// The tools of the servers: `lookup`, `fail`, `picture`, `wait`, and `delete`, which needs approval and can
+/// be made to run forever.
 pub(crate) fn tools(running: &Running) -> Arc<dyn Toolbox> {
     let tool = |name: &str, properties: Value| {
         let mut tool = Tool::new(name, json!({"type": "object", "properties": properties}));
@@ -237,7 +237,8 @@ impl Drop for RunningCall {
     }
 }
 
-/// Plays the scenario that the last text of the user names. The tools of the client are `get_weather` and `get_time`.
+/// Plays the scenario that the last text of the user names. The tools of the client are `get_weather` and
+/// `get_time`.
 pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
     let question = last_question(request);
     let results = results_since_question(request);

@@ -99,8 +99,8 @@ pub(super) struct DisabledNames {
 }
 
 impl DisabledNames {
-    /// Gemini CLI writes `mcp.excluded` and `mcp.allowed`, and Claude Code has two lists per project: of its own servers, and
-    /// of those in the `.mcp.json` of the project.
+    /// Gemini CLI writes `mcp.excluded` and `mcp.allowed`, and Claude Code has two lists per project: of its
+    /// own servers, and of those in the `.mcp.json` of the project.
     pub(super) fn of(root: &ConfigValue<'_>, current_folder: Option<&Path>) -> DisabledNames {
         let names = |list: ConfigValue<'_>| -> Option<HashSet<String>> {
             Some(list.items()?.filter_map(|item| Some(scalar(item.node)?.into_owned())).collect())
@@ -124,8 +124,8 @@ impl DisabledNames {
     }
 }
 
-/// Whether the file is only for MCP, so that another key at its top is a mistake. Other hosts have the servers
-/// in the file of all their settings.
+/// Whether the file is only for MCP, so that another key at its top is a mistake. Other hosts have the
+/// servers in the file of all their settings.
 pub(super) fn is_only_for_mcp(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     name.contains("mcp")

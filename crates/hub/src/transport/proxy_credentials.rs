@@ -1,4 +1,5 @@
-//! The credentials of proxies that a server process gets in its environment. Programs print proxy URLs in their errors.
+//! The credentials of proxies that a server process gets in its environment. Programs print proxy URLs in
+//! their errors.
 
 use std::ffi::OsString;
 

@@ -83,10 +83,10 @@ async fn a_huge_result_is_truncated_and_can_be_read_in_pages() {
     later.close().await;
 }
 
-/// Twenty servers that need the processor for a sixth of their timeout become ready on any number of cores: at most
-/// four start at the same time, the timeout of each begins when it is started, and it is extended if other programs use
-/// the processor too. The limit is configured, because the default depends on the cores and on their load.
-/// `TOOLWIRE_STORM_SECONDS=2` runs the test with servers that need two seconds each.
+/// Twenty servers that need the processor for a sixth of their timeout become ready on any number of cores:
+/// at most four start at the same time, the timeout of each begins when it is started, and it is extended if
+/// other programs use the processor too. The limit is configured, because the default depends on the cores
+/// and on their load. `TOOLWIRE_STORM_SECONDS=2` runs the test with servers that need two seconds each.
 #[tokio::test]
 async fn many_servers_that_need_the_processor_become_ready() {
     const LIMIT: usize = 4;

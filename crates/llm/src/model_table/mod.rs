@@ -1,7 +1,7 @@
 //! Facts about the public models of the providers: context window, output limit and prices.
 //!
-//! `models.txt` is written by `scripts/model-table`. The configuration overrides it, and so do the limits that the
-//! provider states (`discovery`).
+//! `models.txt` is written by `scripts/model-table`. The configuration overrides it, and so do the limits
+//! that the provider states (`discovery`).
 
 use crate::Price;
 

@@ -48,7 +48,8 @@ async fn a_provider_that_does_not_state_the_window_is_no_problem() {
     }
 }
 
-/// The table may be outdated. The provider is asked while the model responds, so that nothing waits for the reply.
+/// The table may be outdated. The provider is asked while the model responds, so that nothing waits for the
+/// reply.
 #[tokio::test]
 async fn the_window_of_a_known_model_is_updated_while_it_responds() {
     for (api, model, window) in [
@@ -127,7 +128,8 @@ async fn ollama_gets_the_size_of_the_window() {
     assert_eq!(sizes, [8_192, 32_768, 32_768, 40_000, 40_000].map(Value::from));
 }
 
-/// The earlier messages, the tools and the instructions have the same bytes in the next request, apart from the marks.
+/// The earlier messages, the tools and the instructions have the same bytes in the next request, apart from
+/// the marks.
 #[tokio::test]
 async fn consecutive_requests_have_the_same_prefix_and_at_most_four_marks() {
     for (api, model) in [

@@ -47,7 +47,8 @@ struct ToolReader<'c> {
 }
 
 impl ToolReader<'_> {
-    /// Reads a definition. Without a position, an item of the conversation contains it; such items may repeat a tool.
+    /// Reads a definition. Without a position, an item of the conversation contains it; such items may repeat
+    /// a tool.
     fn read(&mut self, path: String, definition: Value, position: Option<usize>) -> ReadRequest<()> {
         let native = NativeTool::of_definition(&definition).filter(|_| !self.is_nested);
         let mut fields = RequestFields::new(&*path, definition)?;

@@ -81,8 +81,8 @@ fn has_reasoning(message: &Value) -> bool {
     ["reasoning_content", "reasoning", "reasoning_details"].iter().any(|key| message.get(key).is_some())
 }
 
-/// Whether a message of the assistant has neither content nor calls, such as a refusal. OpenAI's API rejects it, although its
-/// own responses contain such messages.
+/// Whether a message of the assistant has neither content nor calls, such as a refusal. OpenAI's API rejects
+/// it, although its own responses contain such messages.
 fn lacks_content(message: &Value) -> bool {
     const CONTENTS: [&str; 4] = ["content", "tool_calls", "function_call", "audio"];
     let is_absent = |key: &str| message.get(key).is_none_or(Value::is_null);

@@ -2,7 +2,8 @@
 //!
 //! Rules in `docs/providers.md`: `openai-chat/roles`, `openai-chat/call-pairing`, `openai-chat/call-ids`,
 //! `openai-chat/arguments`, `openai-chat/tool-results`, `openai-chat/images`, `dial/attachments`,
-//! `mistral/call-ids`, `mistral/call-pairing`, `mistral/arguments`, `mistral/thinking`, `deepseek/thinking`, `xai/arguments`.
+//! `mistral/call-ids`, `mistral/call-pairing`, `mistral/arguments`, `mistral/thinking`, `deepseek/thinking`,
+//! `xai/arguments`.
 
 use serde_json::Value;
 

@@ -9,7 +9,8 @@ use crate::Family;
 use crate::response::ResponseParts;
 
 impl OutputItem {
-    /// Emits the citations of a complete message that had no events of their own, or the image of a complete item.
+    /// Emits the citations of a complete message that had no events of their own, or the image of a complete
+    /// item.
     pub(super) fn emit_rest(&mut self, response: &mut ResponseParts) {
         let of = |part: &Value, key: &str| part[key].as_array().cloned().unwrap_or_default();
         match self.fields.get("type").and_then(Value::as_str) {
