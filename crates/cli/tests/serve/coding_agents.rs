@@ -207,7 +207,8 @@ async fn codex_uses_openai_s_own_tools_beside_those_of_servers() {
             "function_call_output",
             "local_shell_call_output",
         ];
-        expected.splice(0..0, in_item.then_some("additional_tools"));
+        // Instructions and definitions come before the conversation.
+        expected.splice(1..1, in_item.then_some("additional_tools"));
         assert_eq!(kinds, expected);
         let start = usize::from(in_item) + 2;
         assert_eq!(input[start + 1], shell);
