@@ -51,7 +51,7 @@ async fn calls_of_the_client_that_are_cut_off() {
     }
 }
 
-/// The model is told that its call is incomplete.
+/// The model gets an error result for the incomplete call.
 #[tokio::test]
 async fn calls_of_servers_that_are_cut_off() {
     for api in with_partial_arguments() {

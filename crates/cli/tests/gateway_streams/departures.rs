@@ -30,7 +30,7 @@ fn tasks() -> usize {
 /// each round of a response, and a timer.
 const KEPT_CONNECTIONS: usize = 5;
 
-/// Waits until there are no more tasks than this.
+/// Waits until at most this many tasks are running.
 async fn check_tasks(expected: usize, label: &str) {
     let settled = async {
         while tasks() > expected {

@@ -120,7 +120,7 @@ async fn a_request_waits_for_a_server_that_is_starting() {
     let provider = FakeProvider::start(Api::OpenAiChat, Script::from_fn(calling)).await;
     let mut config = with_provider(&provider, "openai");
     let program = misbehaving_server().display().to_string();
-    // The shell stands for a server that needs time to start.
+    // The shell command delays the start of the server.
     let start = format!("while [ ! -e go ]; do sleep 0.01; done; exec '{program}'");
     config["mcpServers"] = json!({"slow": {"command": "sh", "args": ["-c", start], "timeout": "2m"}});
     config["toolwire"]["gateway"] =
