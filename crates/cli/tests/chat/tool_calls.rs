@@ -251,7 +251,7 @@ fn a_question_ends_with_the_response() {
         std::process::Command::new("kill").args(["-KILL", &process.pid.to_string()]).status().unwrap();
     }
     terminal.wait_for("the response ended, so no answer is needed; press Enter");
-    // The rejected text stays visible.
+    // The question has ended, so this text becomes the next message.
     terminal.enter("never mind");
     terminal.wait_for("The server is gone.");
     terminal.wait_for("> never mind");
