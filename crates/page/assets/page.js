@@ -1,0 +1,829 @@
+// The page's one module. The server owns the state and sends HTML; behaviour is bound to attributes, not to views.
+
+const policy = globalThis.trustedTypes?.createPolicy('toolwire', { createHTML: (html) => html }) ?? { createHTML: (html) => html };
+const { body } = document;
+const find = (selector, root = document) => root.querySelector(selector);
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+const byId = (id) => document.getElementById(id);
+const listen = (types, action, target = document) => types.split(' ').forEach((type) => target.addEventListener(type, action));
+const now = () => performance.now();
+const get = (url) => fetch(url).then((reply) => (reply.ok ? reply.text() : Promise.reject(reply)));
+const active = () => document.activeElement;
+const boxOf = (element) => element.getBoundingClientRect();
+const seconds = (count) => (count < 60 ? `${count} s` : `${Math.floor(count / 60)} min ${count % 60} s`);
+const isOwnPath = (path) => /^\/(?![/\\])/.test(path ?? '');
+const go = (path) => isOwnPath(path) && location.assign(path);
+const isField = (element) => !!element.closest?.('input:not([type=checkbox],[type=radio]),textarea,select');
+const isUsable = (element) => !element.disabled && element.ariaDisabled !== 'true' && element.checkVisibility();
+const composer = () => find('#composer [name=text]');
+const focusOn = (element) => element?.focus({ preventScroll: true });
+
+function say(text, urgent) {
+	byId(urgent ? 'alert' : 'say')?.replaceChildren(text);
+}
+
+function write(element, text) {
+	if (element.textContent !== text) element.textContent = text;
+}
+
+function fragment(html) {
+	const template = document.createElement('template');
+	template.innerHTML = policy.createHTML(html);
+	return document.importNode(template.content, true);
+}
+
+function make(tag, attributes, ...children) {
+	const element = document.createElement(tag);
+	for (const name in attributes) element.setAttribute(name, attributes[name]);
+	element.append(...children);
+	return element;
+}
+
+function debounced(after, action) {
+	let timer;
+	return (value) => {
+		clearTimeout(timer);
+		timer = setTimeout(action, after, value);
+	};
+}
+
+/** Reads or writes the browser's storage, which may be off. */
+function keep(storage, key, value) {
+	try {
+		if (value === undefined) return globalThis[storage].getItem(key);
+		globalThis[storage].setItem(key, value);
+	} catch { /* not kept */ }
+	return null;
+}
+
+// Applying events
+
+const versions = new Map(); // id → newest version that was put
+const deferred = new Map(); // id → change of a part that is in use
+const touched = new Set(); // ids of `details` that a person opened or closed
+
+/** Whether a part holds the focus or selected text. */
+function isInUse(element) {
+	if (active() !== body && element.contains(active())) return true;
+	const selection = getSelection();
+	return !selection.isCollapsed && selection.containsNode(element, true);
+}
+
+/** Makes the changes of parts that are no longer in use, or those around one part. */
+function applyDeferred(part) {
+	for (const [id, action] of [...deferred]) {
+		const element = byId(id);
+		if (element && (part ? !element.contains(part) && !part.contains(element) : isInUse(element))) continue;
+		deferred.delete(id);
+		action();
+	}
+}
+
+/** Changes an element now, or when it is no longer in use. The latest change counts. */
+function change(id, force, action) {
+	const element = byId(id);
+	deferred.delete(id);
+	if (element && !force && isInUse(element)) deferred.set(id, action);
+	else action();
+}
+
+const isBox = ({ type }) => /checkbox|radio/.test(type);
+function isDirty(control) {
+	if (control.options) return [...control.options].some((option) => option.defaultSelected !== option.selected && (control.multiple || option.index > 0));
+	if (isBox(control)) return control.checked !== control.defaultChecked;
+	return !/file|hidden|submit|button/.test(control.type) && 'defaultValue' in control && control.value !== control.defaultValue;
+}
+
+/** Keeps in a new part what a person did in the old one: folded, typed. */
+function carryOver(from, to) {
+	for (const old of all('details[id]', from)) {
+		const next = touched.has(old.id) && find(`#${CSS.escape(old.id)}`, to);
+		if (next) next.open = old.open;
+	}
+	for (const old of all(':is(input,textarea,select)[name]', from).filter(isDirty)) {
+		for (const next of all(`[name="${CSS.escape(old.name)}"]`, to)) {
+			if (!isBox(old)) next.value = old.value;
+			else if (next.value === old.value) next.checked = old.checked;
+		}
+	}
+}
+
+function place(id, html, force, insert) {
+	change(id, force, () => {
+		const content = fragment(html);
+		const inserted = [...content.children];
+		const old = byId(id);
+		const focused = active().id;
+		if (old && !force) carryOver(old, content);
+		if (old) old.replaceWith(content);
+		else insert(content);
+		inserted.forEach(enhance);
+		if (focused && active() === body) focusOn(byId(focused));
+		if (force && !old) showQuestion(inserted);
+	});
+}
+
+function placeBlock({ m, n, html }, force) {
+	const id = `m${m}-${n}`;
+	const into = find(`#m${m} .body`);
+	if (into && !byId(id)?.dataset.settled) place(id, html, force, (content) => into.append(content));
+}
+
+const appliers = {
+	put({ id, in: into, before, html, v }, force) {
+		if (v < versions.get(id)) return;
+		if (v !== undefined) versions.set(id, v);
+		const parent = byId(into);
+		if (!byId(id) && (!parent || parent.dataset.emptied)) return;
+		place(id, html, force, (content) => parent.insertBefore(content, byId(before)));
+	},
+	open: placeBlock,
+	settle(event, force) {
+		placeBlock({ ...event, html: event.html.replace(/^\s*<[a-z]+/, '$& data-settled="yes"') }, force);
+	},
+	grow({ m, n, at, to, html }) {
+		const block = byId(`m${m}-${n}`);
+		const length = Number(block?.dataset.length ?? 0);
+		if (!block || at < length) return; // repeated
+		if (at > length) return stream.restart(''); // a part is missing
+		const content = fragment(html);
+		block.dataset.length = to ?? at + content.textContent.length;
+		find('tbody,code', block)?.append(content);
+	},
+	drop: ({ id }, force) => change(id, force, () => byId(id)?.remove()),
+	async reset({ in: id, html }, force) {
+		versions.clear();
+		let content = html;
+		if (html === undefined) {
+			const page = new DOMParser().parseFromString(policy.createHTML(await get(location.href)), 'text/html');
+			content = find(`#${CSS.escape(id)}`, page)?.innerHTML;
+			if (page.body.dataset.event) stream.last = page.body.dataset.event;
+		}
+		const element = byId(id);
+		if (!element || content === undefined) return;
+		for (const each of deferred.keys()) if (element.contains(byId(each))) deferred.delete(each);
+		change(id, force, () => {
+			const inner = fragment(content);
+			carryOver(element, inner);
+			element.replaceChildren(inner);
+			enhance(element);
+		});
+	},
+	say: ({ text, urgent }) => say(text, urgent),
+	title({ text, dot }) {
+		document.title = text;
+		const icon = find('link[rel=icon]');
+		icon.href = icon.href.replace(/icon(-dot)?\.svg/, dot ? 'icon-dot.svg' : 'icon.svg');
+		byId('dot-chat').hidden = !dot;
+	},
+	go: (event) => go(event.location),
+	bye: ({ after }) => stream.lose(after, 'The gateway restarts'),
+	hello({ build, now: time }) {
+		if (time) skew = Date.parse(time) - Date.now();
+		stream.isOld = !!build && build !== body.dataset.build;
+	},
+	beat() {},
+};
+
+function apply(events, force) {
+	const followed = following;
+	for (const event of events) {
+		try {
+			appliers[event.type]?.(event, force);
+		} catch (error) {
+			console.error(error);
+		}
+	}
+	if (followed && following) followEnd();
+	updateJump();
+}
+
+listen('focusout', () => setTimeout(applyDeferred));
+listen('selectionchange', () => deferred.size && requestAnimationFrame(() => applyDeferred()));
+
+// The stream of events: one per visible tab
+
+let skew = 0; // the server's clock minus ours, in ms
+
+const stream = {
+	last: body.dataset.event ?? '', queue: [], tries: 0,
+	start() {
+		if (!body.dataset.topics || document.hidden || this.source) return;
+		const topics = body.dataset.topics.replaceAll(' ', ',');
+		const source = this.source = new EventSource(`/-/events?${new URLSearchParams({ topics, after: this.last })}`);
+		source.onopen = () => {
+			if (this.lostSince) say('Connected again');
+			this.tries = this.lostSince = 0;
+			this.heard();
+			drawConnection();
+			for (const form of all('form[data-queued]')) {
+				delete form.dataset.queued;
+				form.requestSubmit();
+			}
+		};
+		source.onerror = () => this.source === source && this.lose();
+		listen(Object.keys(appliers).join(' '), (event) => this.source === source && this.receive(event), source);
+	},
+	receive({ type, data, lastEventId }) {
+		this.heard();
+		if (lastEventId) {
+			// Another process counts its versions anew.
+			if (lastEventId.split('-')[0] !== this.last.split('-')[0]) versions.clear();
+			this.last = lastEventId;
+		}
+		this.queue.push({ ...JSON.parse(data || '{}'), type });
+		this.frame ||= requestAnimationFrame(() => this.flush());
+	},
+	flush() {
+		cancelAnimationFrame(this.frame);
+		this.frame = 0;
+		apply(this.queue.splice(0));
+		drawConnection();
+	},
+	/** The server sends something every 15 s; a longer silence is a dead connection. */
+	heard() {
+		clearTimeout(this.watchdog);
+		this.watchdog = setTimeout(() => this.restart(), 40_000);
+	},
+	stop() {
+		this.source?.close();
+		this.source = null;
+		clearTimeout(this.timer);
+		clearTimeout(this.watchdog);
+		if (this.queue.length) this.flush();
+	},
+	restart(last) {
+		this.stop();
+		this.last = last ?? this.last;
+		this.start();
+	},
+	lose(after = Math.min(500 * 2 ** this.tries, 5000), reason = 'Connection lost') {
+		this.stop();
+		this.tries += 1;
+		this.lostSince ||= Date.now();
+		this.reason = reason;
+		this.retryAt = Date.now() + after;
+		this.timer = setTimeout(() => this.start(), after);
+		drawConnection();
+		// An answer tells an ended session from a lost connection.
+		if (this.tries === 3) get('/-/pulse').catch(({ status }) => status === 401 && go('/sign-in'));
+	},
+};
+
+function drawConnection() {
+	const bar = byId('connection');
+	if (!bar) return;
+	const lost = stream.lostSince && Date.now() - stream.lostSince > 900;
+	if (!lost && !stream.isOld) return void (bar.hidden = true);
+	const reason = lost ? stream.reason : 'The gateway has a new version';
+	if (bar.hidden) {
+		bar.replaceChildren(make('span', {}), make('button', { type: 'button' }));
+		bar.lastChild.onclick = () => (stream.lostSince ? stream.restart() : location.reload());
+		bar.hidden = false;
+		say(reason);
+	}
+	const since = Math.round((Date.now() - stream.lostSince) / 1000);
+	const next = Math.max(0, Math.ceil((stream.retryAt - Date.now()) / 1000));
+	write(bar.firstChild, lost ? `${reason} ${seconds(since)} ago · ${next ? `retry in ${next} s` : 'trying'}` : reason);
+	write(bar.lastChild, lost ? 'try now' : 'reload');
+}
+
+listen('visibilitychange', () => (document.hidden ? stream.stop() : stream.start()));
+listen('pagehide', () => stream.stop(), window);
+listen('pageshow', ({ persisted }) => persisted && stream.start(), window);
+// A hidden tab has no stream; while something runs, it asks for its title.
+setInterval(async () => {
+	if (!document.hidden || !find('.message[aria-busy=true],.call[data-state=running]')) return;
+	apply(JSON.parse(await get(`/-/pulse?topics=${encodeURIComponent(body.dataset.topics)}`).catch(() => '{"events":[]}')).events);
+}, 20_000);
+
+// Live forms
+
+async function send(url, options, form) {
+	let reply;
+	try {
+		const response = await fetch(url, { ...options, headers: { accept: 'application/json' } });
+		reply = await response.json().catch(() => ({ error: { message: `the gateway answered ${response.status}`, hint: 'reload the page' } }));
+	} catch (error) {
+		if (error.name === 'AbortError') return null;
+		const isQueued = form?.id === 'composer';
+		if (isQueued) form.dataset.queued = 'yes';
+		reply = { error: { message: 'the gateway cannot be reached', hint: isQueued ? 'the message is sent when the connection is back' : 'try again' } };
+	}
+	const shown = form && find('.error', form);
+	for (const field of form ? all('[aria-invalid]', form) : []) field.ariaInvalid = null;
+	if (reply.error) {
+		const { message, hint, field } = reply.error;
+		if (shown) shown.hidden = false;
+		shown?.replaceChildren(message, hint ? make('span', { class: 'hint' }, hint) : '');
+		say(hint ? `${message}. ${hint}` : message, true);
+		const wrong = field && form && find(`[name="${CSS.escape(field)}"],[data-pointer="${CSS.escape(field)}"] .form-input *`, form);
+		wrong?.setAttribute('aria-invalid', 'true');
+		wrong?.focus();
+	} else shown?.replaceChildren();
+	if (reply.events) {
+		if (form) applyDeferred(form);
+		apply(reply.events, !!form);
+	}
+	go(reply.location);
+	return reply;
+}
+
+function dataOf(form, submitter) {
+	const data = new FormData(form, submitter);
+	return form.enctype === 'multipart/form-data' ? data : new URLSearchParams(data);
+}
+
+async function submit(form, submitter) {
+	if (form.ariaBusy) return;
+	form.ariaBusy = 'true';
+	const reply = await send(submitter?.hasAttribute('formaction') ? submitter.formAction : form.action, { method: 'POST', body: dataOf(form, submitter) }, form);
+	form.ariaBusy = null;
+	if (!reply || reply.error) return;
+	if ('reset' in form.dataset) {
+		form.reset();
+		find('.attachments', form)?.replaceChildren();
+		keepDraft();
+	}
+	// After a decision, the focus goes to the next question or back to the composer.
+	if (active() === body && !form.isConnected) focusOn(find('.call[data-state=waiting] [data-guard]') ?? composer());
+}
+
+listen('submit', (event) => {
+	const form = event.target;
+	if (!('live' in form.dataset || 'themeForm' in form.dataset) || form.method !== 'post') return;
+	event.preventDefault();
+	submit(form, event.submitter);
+});
+
+const ask = debounced(120, (form) => {
+	form.abort?.abort();
+	form.abort = new AbortController();
+	const { signal } = form.abort;
+	if (form.dataset.check) return send(form.dataset.check, { method: 'POST', body: dataOf(form), signal });
+	const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+	const url = `${form.getAttribute('action')}${query.size ? `?${query}` : ''}`;
+	if ('url' in form.dataset) history.replaceState(history.state, '', url);
+	return send(url, { signal });
+});
+
+// Fields
+
+let typedAt = -Infinity;
+listen('input', ({ target }) => {
+	const { form } = target;
+	if (isField(target)) typedAt = now();
+	const field = target.closest('.form-field');
+	if (field && target.closest('.states')) field.dataset.state = target.value;
+	else if (field) setState(field);
+	if (!form) return;
+	if (form.dataset.live === 'input' || form.dataset.check) ask(form);
+	if ('themeForm' in form.dataset) document.documentElement.dataset.theme = target.value;
+	if ('themeForm' in form.dataset || 'submits' in target.dataset) form.requestSubmit();
+	if (target === composer()) keepDraft();
+	for (const label of all('[data-changed]', form)) {
+		label.dataset.same ??= label.textContent;
+		label.textContent = label.dataset[[...form.elements].some(isDirty) ? 'changed' : 'same'];
+	}
+});
+
+/** A value that is typed is set, and so are the objects around it. */
+function setState(field) {
+	for (let each = field; each; each = each.parentElement.closest('.form-field')) {
+		const set = find('.states input[value=set]', each);
+		if (set?.closest('.form-field') !== each) continue;
+		set.checked = true;
+		each.dataset.state = 'set';
+	}
+}
+
+const draft = `draft ${location.pathname}`;
+const keepDraft = () => keep('sessionStorage', draft, composer()?.value ?? '');
+
+// Attachments
+
+const picker = () => find('input[type=file][data-attach]');
+const size = (bytes) => (bytes < 1e3 ? `${bytes} B` : bytes < 1e6 ? `${Math.round(bytes / 1e3)} KB` : `${(bytes / 1e6).toFixed(1)} MB`);
+
+function attach(files) {
+	const { attach: url, limit = Infinity } = picker().dataset;
+	for (const file of files) {
+		const bar = make('progress', { max: 1, value: 0, 'aria-label': 'uploading' });
+		const text = make('span', { class: 'muted' }, size(file.size));
+		const chip = make('span', { class: 'chip' }, make('span', { class: 'cut', dir: 'auto' }, file.name), text, bar,
+			make('button', { type: 'button', class: 'button quiet', 'data-removes': '.chip', 'aria-label': `remove ${file.name}` }, '✗'));
+		byId('attachments').append(chip);
+		const fail = (reason) => {
+			bar.remove();
+			text.textContent = reason;
+			say(`${file.name}: ${reason}`, true);
+		};
+		if (file.size > limit) {
+			fail(`${size(file.size)} is more than ${size(Number(limit))}`);
+			continue;
+		}
+		const request = new XMLHttpRequest(); // `fetch` tells no progress
+		request.open('POST', url);
+		request.setRequestHeader('accept', 'application/json');
+		request.responseType = 'json';
+		request.upload.onprogress = ({ loaded, total }) => { bar.value = loaded / total; };
+		request.onloadend = () => {
+			if (!request.response?.events) return fail(request.response?.error?.message ?? 'not uploaded');
+			if (!chip.isConnected) return;
+			chip.remove();
+			apply(request.response.events, true);
+		};
+		const data = new FormData();
+		data.append('file', file, file.name);
+		request.send(data);
+	}
+}
+
+let dragged;
+listen('dragover drop paste', (event) => {
+	const transfer = event.dataTransfer ?? event.clipboardData;
+	if (!picker() || !transfer?.types.includes('Files')) return;
+	event.preventDefault();
+	clearTimeout(dragged);
+	const isOver = event.type === 'dragover';
+	body.classList.toggle('dropping', isOver);
+	if (!isOver) attach(transfer.files);
+	else dragged = setTimeout(() => body.classList.remove('dropping'), 300);
+});
+listen('change', ({ target }) => {
+	if (target.id === 'letter-keys') keep('localStorage', 'letter-keys', target.checked ? 'on' : 'off');
+	if (target !== picker()) return;
+	attach(target.files);
+	target.value = '';
+});
+
+// Clicks
+
+async function copy(button) {
+	const { copy: selector, copyText, copyFrom } = button.dataset;
+	const source = selector && find(selector);
+	const text = copyFrom ? get(copyFrom) : copyText ?? source?.dataset.raw ?? source?.value ?? source?.textContent;
+	let result = 'copied';
+	try {
+		if (!navigator.clipboard) copyWithoutApi(await text, button);
+		// A promise keeps the permission of the click while the text is fetched.
+		else await navigator.clipboard.write([new ClipboardItem({ 'text/plain': Promise.resolve(text).then((value) => new Blob([value], { type: 'text/plain' })) })]);
+	} catch {
+		result = 'not copied';
+	}
+	button.dataset.done = result;
+	say(result);
+	setTimeout(() => delete button.dataset.done, 1500);
+}
+
+/** The clipboard API needs TLS or loopback. */
+function copyWithoutApi(text, button) {
+	const area = make('textarea', { class: 'unseen' });
+	button.after(area);
+	area.value = text;
+	area.select();
+	document.execCommand('copy');
+	area.remove();
+	button.focus();
+}
+
+function openDialog(id) {
+	const dialog = byId(id);
+	if (!dialog || dialog.open) return;
+	for (const other of all('dialog[open]')) other.close();
+	dialog.showModal();
+	if (id === 'palette') palette.opened();
+}
+
+listen('click', ({ target, clientX: x, clientY: y }) => {
+	if (target.matches('dialog') && (x || y)) {
+		const box = boxOf(target);
+		if (x < box.left || x > box.right || y < box.top || y > box.bottom) target.close();
+	}
+	touched.add(target.closest('summary')?.parentElement.id);
+	const button = target.closest('button,a,[role=option]');
+	if (!button || button.disabled) return;
+	const { opens, closes, removes } = button.dataset;
+	if (button.matches('[data-copy],[data-copy-text],[data-copy-from]')) copy(button);
+	if (opens) openDialog(opens);
+	if (closes !== undefined) (byId(closes) ?? button.closest('dialog'))?.close();
+	if (removes) button.closest(removes)?.remove();
+	if ('pick' in button.dataset) picker()?.click();
+});
+
+// Keys: the table in the dialog is the only list
+
+const spelled = (key) => (/^[A-Z]$/.test(key) ? `Shift+${key.toLowerCase()}` : key);
+const bindings = all('#keys tr[data-keys][data-do]').map(({ dataset }) => ({ keys: dataset.keys.split(' ').map(spelled), action: dataset.do, where: dataset.where?.split(' ') }));
+let pressed = [];
+let pressedAt = 0;
+
+/** `g`, `Shift+n`, `?`, `Ctrl+k` (⌘ counts as Ctrl), `Escape`. */
+function nameOf({ key, ctrlKey, metaKey, altKey, shiftKey }) {
+	const isLetter = /^\p{L}$/u.test(key);
+	return `${ctrlKey || metaKey ? 'Ctrl+' : ''}${altKey ? 'Alt+' : ''}${shiftKey && (isLetter || key.length > 1) ? 'Shift+' : ''}${isLetter ? key.toLowerCase() : key}`;
+}
+
+listen('keydown', (event) => {
+	if (event.isComposing || event.keyCode === 229 || event.defaultPrevented) return;
+	const key = nameOf(event);
+	const isLetter = event.key.length === 1 && !event.ctrlKey && !event.metaKey;
+	const inField = isField(event.target);
+	if (inField && isLetter) typedAt = now();
+	if (event.target === composer() && composerKey(key)) return event.preventDefault();
+	if (key === 'Ctrl+Enter') return event.target.form?.requestSubmit();
+	const isFree = key.startsWith('Ctrl+') || key === 'Escape';
+	if (find('dialog[open]') ? key !== 'Ctrl+k' : inField && !isFree) return;
+	if (key === 'Escape' && find(':popover-open')) return;
+	if (isLetter && byId('letter-keys')?.checked === false) return;
+	pressed = now() - pressedAt > 1000 ? [key] : [...pressed, key];
+	pressedAt = now();
+	const matches = () => bindings.filter(({ keys, where }) => (where?.includes(body.dataset.view) ?? true) && pressed.every((each, index) => keys[index] === each));
+	if (!matches().length) pressed = [key];
+	if (pressed.length === 1 && pressButton(key)) {
+		pressed = [];
+		return event.preventDefault();
+	}
+	const binding = matches().find(({ keys }) => keys.length === pressed.length);
+	if (!binding) return;
+	pressed = [];
+	if (act(binding.action)) event.preventDefault();
+});
+
+/** A key that decides counts only if the card was seen and nobody types. */
+function pressButton(key) {
+	const buttons = all('[data-key]').filter((button) => spelled(button.dataset.key) === key && isUsable(button));
+	const button = buttons.find((each) => each.closest('.call,.message')?.contains(active())) ?? buttons[0];
+	if (!button) return false;
+	if ('guard' in button.dataset && !(now() - seenAt.get(button) >= 400 && now() - typedAt >= 300)) {
+		const card = button.closest('.call') ?? button;
+		card.scrollIntoView({ block: 'center' });
+		card.classList.remove('flash');
+		requestAnimationFrame(() => card.classList.add('flash'));
+	} else button.click();
+	return true;
+}
+
+function composerKey(key) {
+	const field = composer();
+	if (key === 'Enter' && !matchMedia('(pointer: coarse)').matches) {
+		if (field.value.trim() || find('#attachments [name]')) field.form.requestSubmit();
+		return true;
+	}
+	if (field.value) return false;
+	if (key === 'Backspace') find('#attachments>:last-child')?.remove();
+	const edit = key === 'ArrowUp' && all('.message.you [data-edit]').at(-1);
+	if (edit) edit.click();
+	return !!edit;
+}
+
+/** Does what a row of the table says, if it can. */
+function act(action) {
+	const [, verb, rest] = /^(\w+):?(.*)$/.exec(action);
+	if (verb === 'go') return go(rest), true;
+	if (verb === 'open') return openDialog(rest), true;
+	if (verb === 'end') return toEnd(), true;
+	if (verb === 'fold') return fold(rest);
+	if (verb === 'next' || verb === 'prev') return step(rest, verb === 'next' ? 1 : -1);
+	const target = all(rest).find(isUsable);
+	target?.[verb === 'focus' ? 'focus' : 'click']();
+	return !!target;
+}
+
+/** Goes on from the focused element, the current one, or the first in view. */
+function step(selector, by) {
+	const elements = all(selector).filter((element) => element.checkVisibility());
+	let at = elements.findIndex((element) => element.contains(active()));
+	if (at < 0) at = elements.findIndex((element) => element.ariaCurrent);
+	if (at < 0) at = elements.findIndex((element) => boxOf(element).bottom > 60) - (by > 0 ? 1 : 0);
+	const next = elements[at + by];
+	if (!next) return false;
+	following = false;
+	if (next.tabIndex < 0) next.tabIndex = -1;
+	next.scrollIntoView({ block: 'nearest' });
+	focusOn(next);
+	if (next.matches('a.item')) next.click();
+	return true;
+}
+
+function fold(selector) {
+	const card = active().closest(selector) ?? all(selector, active()).at(-1);
+	if (card) find('summary', card)?.click();
+	return !!card;
+}
+
+// The palette
+
+const palette = {
+	dialog: byId('palette'), input: find('#palette [name=q]'), list: byId('palette-entries'), entries: [], at: 0, asked: 0,
+	opened() {
+		this.input.value = '';
+		this.ask();
+	},
+	async ask() {
+		const asked = ++this.asked;
+		const reply = JSON.parse(await get(`/-/palette.json?q=${encodeURIComponent(this.input.value)}`).catch(() => '{}'));
+		if (asked !== this.asked) return;
+		this.entries = reply.entries ?? all('.rail-link').map((link) => ({ label: link.textContent.trim(), kind: 'view', href: link.getAttribute('href') }));
+		this.list.replaceChildren(...this.entries.map(({ label, kind, detail }, index) => make('li', { role: 'option', id: `palette-${index}` }, make('span', { class: 'cut', dir: 'auto' }, label), make('span', { dir: 'auto' }, detail ?? kind ?? ''))));
+		this.mark(0);
+		say(`${this.entries.length} ${this.entries.length === 1 ? 'entry' : 'entries'}`);
+	},
+	mark(at) {
+		const options = [...this.list.children];
+		this.at = Math.max(0, Math.min(at, options.length - 1));
+		const option = options[this.at];
+		for (const each of options) each.ariaSelected = String(each === option);
+		option?.scrollIntoView({ block: 'nearest' });
+		this.input.setAttribute('aria-activedescendant', option?.id ?? '');
+	},
+	run(index) {
+		const { href, click } = this.entries[index] ?? {};
+		this.dialog.close();
+		if (!go(href) && click) find(click)?.click();
+	},
+};
+if (palette.dialog) {
+	const again = debounced(60, () => palette.ask());
+	const option = ({ target }) => [...palette.list.children].indexOf(target.closest('li'));
+	listen('input', (event) => (event.stopPropagation(), again()), palette.dialog);
+	listen('submit', (event) => (event.preventDefault(), palette.run(palette.at)), palette.dialog);
+	listen('click', (event) => option(event) >= 0 && palette.run(option(event)), palette.dialog);
+	listen('keydown', (event) => {
+		const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
+		if (!by || event.isComposing) return;
+		event.preventDefault();
+		palette.mark(palette.at + by);
+	}, palette.dialog);
+}
+
+// Times: ISO from the server, local here
+
+const FORMATS = {
+	time: new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' }),
+	date: new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' }),
+	full: new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' }),
+};
+const AGO = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' });
+
+function ago(minutes) {
+	const [unit, length] = minutes < 60 ? ['minute', 1] : minutes < 1440 ? ['hour', 60] : ['day', 1440];
+	return minutes < 1 ? 'just now' : AGO.format(-Math.floor(minutes / length), unit);
+}
+
+function drawTime(element) {
+	const time = Date.parse(element.dateTime);
+	const { format } = element.dataset;
+	if (Number.isNaN(time)) return;
+	write(element, format === 'ago' ? ago((Date.now() + skew - time) / 60_000) : (FORMATS[format] ?? FORMATS.full).format(time));
+	element.title = FORMATS.full.format(time);
+}
+
+function drawTimer(element) {
+	const { since, until, wait } = element.dataset;
+	const past = (Date.now() + skew - Date.parse(since ?? until)) / 1000;
+	const text = seconds(Math.max(0, until ? Math.ceil(-past) : Math.floor(past)));
+	write(element, wait === undefined ? text : past < 0.4 ? '' : `waiting for ${wait} · ${text}`);
+}
+
+setInterval(() => {
+	if (document.hidden) return;
+	all('[data-since],[data-until]').forEach(drawTimer);
+	all('time[data-format=ago]').forEach(drawTime);
+	drawConnection();
+}, 1000);
+
+// Sections of long conversations: those near the view are filled
+
+const MAX_FILLED = 8;
+const near = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => isIntersecting && !target.firstElementChild && fill(target)), { rootMargin: '1500px 0px' });
+
+async function fill(section) {
+	if (section.ariaBusy || !isOwnPath(section.dataset.src)) return;
+	section.ariaBusy = 'true';
+	const html = await get(section.dataset.src).catch(() => null);
+	section.ariaBusy = null;
+	if (html === null) return;
+	section.replaceChildren(fragment(html));
+	section.style.minHeight = '';
+	delete section.dataset.emptied;
+	enhance(section);
+	emptyFarthest(section);
+}
+
+function emptyFarthest(kept) {
+	const distance = (section) => {
+		const { top, bottom } = boxOf(section);
+		return Math.max(top - innerHeight, -bottom, 0);
+	};
+	const filled = all('.window[data-src]').filter((section) => section.firstElementChild);
+	const isSpare = (section) => section !== kept && distance(section) > 0 && !isInUse(section) && !find('[aria-busy=true],[data-state=waiting]', section) && !all('input,textarea,select', section).some(isDirty);
+	const spare = filled.filter(isSpare).sort((one, other) => distance(other) - distance(one));
+	for (const section of spare.slice(0, Math.max(0, filled.length - MAX_FILLED))) {
+		section.style.minHeight = `${section.offsetHeight}px`;
+		section.dataset.emptied = 'yes';
+		section.replaceChildren();
+	}
+}
+
+/** `#m42`: fills the section of message 42 if it is empty, and goes there. */
+async function goToHash() {
+	const position = Number(/^#m(\d+)/.exec(location.hash)?.[1]);
+	const section = all('.window').find(({ dataset }) => dataset.from <= position && position <= dataset.to);
+	if (!section) return;
+	following = false;
+	if (!section.firstElementChild) await fill(section);
+	find(location.hash)?.scrollIntoView();
+}
+
+// Scrolling: the end is followed only by readers who are there
+
+const messages = byId('messages');
+let following = false;
+let lastTop = scrollY;
+
+/** The pixels of the messages below the view or behind the composer. */
+function below() {
+	if (!messages?.lastElementChild) return 0;
+	const box = byId('composer');
+	return boxOf(messages.lastElementChild).bottom - (box?.checkVisibility() ? boxOf(box).top : innerHeight - 60);
+}
+
+function followEnd() {
+	const distance = below();
+	if (distance > 0) scrollBy(0, distance + 8);
+	lastTop = scrollY;
+}
+
+function toEnd() {
+	following = true;
+	followEnd();
+	updateJump();
+}
+
+listen('scroll', () => {
+	if (scrollY < lastTop - 1) following = false;
+	else if (messages && below() <= 48) following = true;
+	lastTop = scrollY;
+	updateJump();
+}, window);
+listen('wheel', ({ deltaY }) => { following &&= deltaY >= 0; }, window);
+
+const jump = make('button', { id: 'jump', type: 'button', class: 'button', hidden: '' });
+jump.onclick = toEnd;
+function updateJump() {
+	const lines = Math.round(below() / 24);
+	jump.hidden = following || lines < 3;
+	if (!jump.hidden) write(jump, `↓ ${lines} lines${find('#messages .call[data-state=waiting]') ? ' · asks you' : ''}`);
+}
+
+/** A sent question goes to the top, with room for the answer below it. */
+function showQuestion(inserted) {
+	const question = all('#messages .message.you').at(-1);
+	if (!inserted.some((element) => element.contains(question))) return;
+	const top = boxOf(question).top - boxOf(messages).top;
+	messages.style.minHeight = `${Math.ceil(top + innerHeight - 70 - (byId('composer')?.offsetHeight ?? 0))}px`;
+	question.scrollIntoView();
+	lastTop = scrollY;
+	following = true;
+}
+
+// Start
+
+const seenAt = new WeakMap();
+const seen = new IntersectionObserver((entries) => {
+	for (const { target, isIntersecting } of entries) {
+		if (!isIntersecting) seenAt.delete(target);
+		else if (!seenAt.has(target)) seenAt.set(target, now());
+	}
+}, { rootMargin: '-48px 0px 0px', threshold: 0.9 });
+
+/** Binds what cannot be bound at the document, in new HTML. */
+function enhance(root) {
+	const each = (selector, action) => [...(root.matches?.(selector) ? [root] : []), ...all(selector, root)].forEach((element) => action(element));
+	each('time[datetime]', drawTime);
+	each('[data-since],[data-until]', drawTimer);
+	each('[data-guard]', (button) => seen.observe(button));
+	each('.window[data-src]', (section) => {
+		if (!section.firstElementChild) section.style.minHeight = `${section.dataset.height ?? 4000}px`;
+		near.observe(section);
+	});
+}
+
+enhance(document);
+if (messages) find('main').append(jump);
+if (composer()) composer().value ||= keep('sessionStorage', draft) ?? '';
+if (byId('letter-keys')) byId('letter-keys').checked = keep('localStorage', 'letter-keys') !== 'off';
+listen('hashchange', goToHash, window);
+if (!location.hash && performance.getEntriesByType('navigation')[0]?.type === 'navigate') toEnd();
+goToHash();
+stream.start();
+
+// A link that `toolwire serve` prints: the fragment with the token is in no log.
+const token = /^#token=(.+)/.exec(location.hash)?.[1];
+const signIn = byId('sign-in');
+if (token && signIn) {
+	history.replaceState(null, '', location.pathname + location.search);
+	signIn.elements.key.value = decodeURIComponent(token);
+	signIn.requestSubmit();
+}
