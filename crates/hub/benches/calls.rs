@@ -21,10 +21,10 @@ use rmcp::model::CallToolRequestParams;
 use rmcp::service::RunningService;
 use rmcp::{RoleClient, ServiceExt};
 use serde_json::{Map, Value, json};
-use support::{TestHub, launched, misbehaving};
+use support::{NoHost, TestHub, launched, misbehaving};
 use tokio::runtime::{Builder, Runtime};
 use toolwire_contract::toolbox::{CallOptions, Toolbox};
-use toolwire_hub::{NoHost, ServerConfig};
+use toolwire_hub::ServerConfig;
 use toolwire_testkit::{InstalledServers, ServerCommand, misbehaving_server, resident_bytes};
 
 /// The same allocator as the command `toolwire`.

@@ -18,9 +18,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{TestHub, listening, misbehaving, with_variable};
+use support::{NoHost, TestHub, listening, misbehaving, with_variable};
 use toolwire_contract::toolbox::CallError;
-use toolwire_hub::{HttpKind, NoHost, Phase, ServerConfig};
+use toolwire_hub::{HttpKind, Phase, ServerConfig};
 use toolwire_testkit::{
     RunningServer, misbehaving_server, open_file_count, processes_with_variable, resident_bytes,
 };

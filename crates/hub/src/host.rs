@@ -1,7 +1,7 @@
 //! Requests of servers to the application.
 //!
 //! While a server runs a tool, it can request a form, a visit to a page, a sample of the model, or the
-//! folders it may access. The application handles these requests with a [`Host`]; [`NoHost`] declines them.
+//! folders it may access. The application handles these requests with a [`Host`].
 
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub trait Host: Send + Sync {
 }
 
 /// Declines all requests.
-pub struct NoHost;
+pub(crate) struct NoHost;
 
 impl Host for NoHost {}
 

@@ -24,16 +24,17 @@ mod supervise;
 mod sync;
 mod transport;
 
+use toolwire_contract::Secret;
+
 pub use allowed_hosts::{AllowedHosts, PatternError, UrlRefusal};
 pub use auth::Browser;
 pub use catalog::QuarantinedTool;
 pub use config::{Config, ServerConfig, ServerName, Transport};
-pub use host::{ElicitKind, ElicitReply, ElicitRequest, Host, NoHost, Root, SamplingError};
+pub use host::{ElicitKind, ElicitReply, ElicitRequest, Host, Root, SamplingError};
 pub use hub::{Hub, HubOptions};
 pub use raw_capture::IgnoredOutput;
 pub use result_store::ResultBudget;
 pub use session::{ProtocolEra, ServerInfo, SlowStart};
 pub use supervise::{Phase, ServerStatus, StartProgress};
-pub use toolwire_contract::Secret;
 pub use transport::HttpKind;
 pub use transport::guard::run_as_guard;

@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use toolwire_hub::{Config, Secret, ServerConfig, ServerName, Transport};
+use toolwire_contract::Secret;
+use toolwire_hub::{Config, ServerConfig, ServerName, Transport};
 use toolwire_toolkit::Server;
 use toolwire_toolkit::transport::{HttpOptions, serve_http, serve_stdio};
 

@@ -1,30 +1,31 @@
-//! Requests to an authorization server, with rmcp's `AuthorizationManager`.
+//! Requests to an authorization server. Discovery and registration use rmcp's `AuthorizationManager`.
 
 use std::time::Duration;
 
 use reqwest::Url;
 use rmcp::transport::auth::{
     AuthError as SdkError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource,
-    ClientCredentialsConfig, CredentialStore, InMemoryCredentialStore, OAuthClientConfig, OAuthTokenResponse,
-    StoredCredentials,
+    OAuthClientConfig,
 };
-use serde_json::{Value, json};
-use tokio::{runtime::Handle, task::spawn_blocking, time::timeout};
+use serde_json::Value;
+use tokio::time::timeout;
 use tracing::{Dispatch, instrument::WithSubscriber};
 
 use super::{
     AuthConfig, GrantKind,
-    client_assertion::request_with_assertion,
+    client_assertion::client_assertion,
     error::AuthProblem,
     signing_key::SigningKey,
-    token_response::{TokenEndpointError, apply_token_response, redact, single_line},
+    text::{redact, single_line},
+    token_endpoint::{ClientAuthentication, TokenEndpointError},
+    token_response::apply_token_response,
     token_store::{Grant, OAuthClient},
 };
 use crate::{Secret, transport::install_tls_provider};
 
 /// For the complete discovery, which is up to ten requests.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
-/// For one request to the token or registration endpoint; the same as the SDK's timeout.
+/// For one request to the token or registration endpoint.
 pub(super) const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The scope for a refresh token.
@@ -71,8 +72,23 @@ impl AuthorizationServer {
         self.metadata.additional_fields.get(field).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    pub(super) fn token_endpoint_error(&self, error: &SdkError, secrets: &[Secret]) -> TokenEndpointError {
-        TokenEndpointError::from_sdk(error, &self.metadata.token_endpoint, secrets)
+    /// Returns how a user's client authenticates: in the header, unless the metadata names only the body.
+    pub(super) fn authentication<'a>(&self, client: &'a OAuthClient) -> ClientAuthentication<'a> {
+        let methods = self.authentication_methods().unwrap_or_default();
+        match methods.contains(&"client_secret_post") && !methods.contains(&"client_secret_basic") {
+            true => ClientAuthentication::Body(client),
+            false => ClientAuthentication::Header(client),
+        }
+    }
+
+    /// Returns the resource indicator of the server. The SDK exposes it only in the URL of a login page.
+    async fn resource_indicator(&mut self, server: &ProtectedServer, client: &OAuthClient) -> String {
+        let login_url = match self.configure_client(client, server.url.as_str()) {
+            Ok(()) => self.manager.get_authorization_url(&[]).await.ok(),
+            Err(_) => None,
+        };
+        let resource = login_url.and_then(|url| last_parameter(&url, "resource"));
+        resource.unwrap_or_else(|| server.url.to_string())
     }
 }
 
@@ -145,45 +161,34 @@ pub(super) async fn refresh(
     authorization_server: &mut AuthorizationServer,
     grant: &Grant,
 ) -> Result<Grant, RefreshError> {
-    let failed = |error: SdkError| RefreshError::Temporary(single_line(&error.to_string()));
-    // Without scopes, the request is for the scopes that were granted.
-    let current = json!({
-        "access_token": grant.access_token.as_ref().map(Secret::expose).unwrap_or_default(),
-        "token_type": "bearer",
-        "refresh_token": grant.refresh_token.as_ref().map(Secret::expose),
-    });
-    let current: OAuthTokenResponse = serde_json::from_value(current)
-        .map_err(|_| RefreshError::Rejected("the stored token is invalid".to_owned()))?;
-    let store = InMemoryCredentialStore::new();
-    let credentials = StoredCredentials::new(grant.client.id.clone(), Some(current), Vec::new(), None);
-    store.save(credentials).await.map_err(failed)?;
-    authorization_server.manager.set_credential_store(store);
-    authorization_server.configure_client(&grant.client, server.url.as_str()).map_err(failed)?;
-
-    let refreshing = without_logging(authorization_server.manager.refresh_token());
-    let response = match timeout(TOKEN_TIMEOUT, refreshing).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(error)) => {
-            let is_invalid_grant = matches!(error, SdkError::TokenRefreshRejected(_));
-            let error = authorization_server.token_endpoint_error(&error, &secrets(server, grant));
-            let is_rejected = match error.code.as_deref() {
-                _ if is_invalid_grant => true,
-                // The server may have deleted a registration. The user can correct a configured client.
-                Some("invalid_client" | "unauthorized_client") => grant.client.registered,
-                Some("temporarily_unavailable" | "server_error" | "slow_down") | None => false,
-                Some(_) => true,
-            };
-            return Err(if is_rejected {
-                RefreshError::Rejected(error.message)
-            } else {
-                RefreshError::Temporary(error.message)
-            });
-        }
-        Err(_) => return Err(RefreshError::Temporary(format!("no response within {TOKEN_TIMEOUT:?}"))),
+    let Some(refresh_token) = &grant.refresh_token else {
+        return Err(RefreshError::Rejected("there is no refresh token".to_owned()));
     };
+    let resource = authorization_server.resource_indicator(server, &grant.client).await;
+    // Without scopes, the request is for the scopes that were granted.
+    let parameters =
+        [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose()), ("resource", &resource)];
+    let authentication = authorization_server.authentication(&grant.client);
+    let response = authorization_server.request_token(&parameters, authentication).await.map_err(
+        |error| match is_final(&error, &grant.client) {
+            true => RefreshError::Rejected(error.to_string()),
+            false => RefreshError::Temporary(error.to_string()),
+        },
+    )?;
     let mut renewed = grant.clone();
-    apply_token_response(&mut renewed, &response, &grant.scopes).map_err(RefreshError::Temporary)?;
+    apply_token_response(&mut renewed, response, &grant.scopes).map_err(RefreshError::Temporary)?;
     Ok(renewed)
+}
+
+/// Whether the refresh token cannot be used again.
+fn is_final(error: &TokenEndpointError, client: &OAuthClient) -> bool {
+    let TokenEndpointError::Refused { code, .. } = error else { return false };
+    match code.as_str() {
+        // The server may have deleted a registration. The user can correct a configured client.
+        "invalid_client" | "unauthorized_client" => client.registered,
+        "temporarily_unavailable" | "server_error" | "slow_down" => false,
+        _ => true,
+    }
 }
 
 /// Requests a token with the client's own credentials (SEP-1046).
@@ -202,74 +207,44 @@ pub(super) async fn request_with_client_credentials(
     let client_id = client_id.ok_or_else(|| config_error("clientId", "is missing".to_owned()))?;
     let secret = server.config.client_secret.clone();
     let client = OAuthClient { id: client_id.clone(), secret: secret.clone(), registered: false };
-    let resource = resource_indicator(server, &mut authorization_server, &client).await;
+    let resource = authorization_server.resource_indicator(server, &client).await;
     let no_token = |detail| AuthProblem::NoToken { detail };
-    let (response, authorization_server) = match (&server.config.private_key, secret) {
+    let assertion;
+    let authentication = match (&server.config.private_key, secret) {
         (Some(key), _) => {
             let key = SigningKey::read(key).map_err(|problem| config_error("privateKey", problem))?;
-            let request = request_with_assertion(&authorization_server, &client_id, &key, &scopes, &resource);
-            (request.await.map_err(no_token)?, authorization_server)
+            assertion = client_assertion(&authorization_server, &client_id, &key).map_err(no_token)?;
+            ClientAuthentication::Assertion(&assertion)
         }
-        (None, Some(secret)) => {
-            let credentials = ClientCredentialsConfig::ClientSecret {
-                client_id,
-                client_secret: secret.expose().to_owned(),
-                scopes: scopes.clone(),
-                resource: Some(resource),
-            };
-            let secrets = client_secrets(server, &client);
-            request_with_secret(authorization_server, credentials, &secrets).await.map_err(no_token)?
-        }
+        (None, Some(_)) => secret_authentication(&authorization_server, &client).map_err(no_token)?,
         (None, None) => return Err(config_error("clientSecret", "is missing".to_owned())),
     };
-    let mut grant = Grant::new(server.url.to_string(), authorization_server.issuer, client);
-    apply_token_response(&mut grant, &response, &scopes).map_err(no_token)?;
+    let scope = scopes.join(" ");
+    let parameters = [("grant_type", "client_credentials"), ("resource", &resource), ("scope", &scope)];
+    let response = authorization_server.request_token(&parameters, authentication).await;
+    let response = response.map_err(|error| no_token(error.to_string()))?;
+    let mut grant = Grant::new(server.url.to_string(), authorization_server.issuer.clone(), client);
+    apply_token_response(&mut grant, response, &scopes).map_err(no_token)?;
     // A client with credentials needs no refresh token (RFC 6749 section 4.4.3).
     grant.refresh_token = None;
     Ok(grant)
 }
 
-async fn request_with_secret(
-    mut authorization_server: AuthorizationServer,
-    credentials: ClientCredentialsConfig,
-    secrets: &[Secret],
-) -> Result<(OAuthTokenResponse, AuthorizationServer), String> {
-    let failed = |authorization_server: &AuthorizationServer, error: SdkError| {
-        authorization_server.token_endpoint_error(&error, secrets).message
-    };
-    let manager = &mut authorization_server.manager;
-    manager
-        .validate_client_credentials_metadata(&credentials)
-        .and_then(|()| manager.configure_client_credentials(&credentials))
-        .map_err(|error| failed(&authorization_server, error))?;
-    // The SDK's future is not `Send`, so a separate thread polls it.
-    let runtime = Handle::current();
-    let exchange = spawn_blocking(move || {
-        let manager = &authorization_server.manager;
-        let exchange = without_logging(manager.exchange_client_credentials(&credentials));
-        let response = runtime.block_on(async { timeout(TOKEN_TIMEOUT, exchange).await });
-        (response, authorization_server)
-    });
-    let (response, authorization_server) =
-        exchange.await.map_err(|_| "the request was cancelled".to_owned())?;
-    let response = response
-        .map_err(|_| format!("no response within {TOKEN_TIMEOUT:?}"))?
-        .map_err(|error| failed(&authorization_server, error))?;
-    Ok((response, authorization_server))
-}
-
-/// Returns the resource indicator of the server. The SDK exposes it only in the URL of a login page.
-async fn resource_indicator(
-    server: &ProtectedServer,
-    authorization_server: &mut AuthorizationServer,
-    client: &OAuthClient,
-) -> String {
-    let login_url = match authorization_server.configure_client(client, server.url.as_str()) {
-        Ok(()) => authorization_server.manager.get_authorization_url(&[]).await.ok(),
-        Err(_) => None,
-    };
-    let resource = login_url.and_then(|url| last_parameter(&url, "resource"));
-    resource.unwrap_or_else(|| server.url.to_string())
+/// Returns how a client with its own credentials sends its secret: in the body, as MCP requires, unless the
+/// metadata names only the header.
+fn secret_authentication<'a>(
+    authorization_server: &AuthorizationServer,
+    client: &'a OAuthClient,
+) -> Result<ClientAuthentication<'a>, String> {
+    match authorization_server.authentication_methods() {
+        None => Ok(ClientAuthentication::Body(client)),
+        Some(methods) if methods.contains(&"client_secret_post") => Ok(ClientAuthentication::Body(client)),
+        Some(methods) if methods.contains(&"client_secret_basic") => Ok(ClientAuthentication::Header(client)),
+        Some(methods) => {
+            let methods = single_line(&methods.join(", "));
+            Err(format!("it does not accept a client secret (`client_secret_post`), only {methods}"))
+        }
+    }
 }
 
 /// Returns the last value of a query parameter: the SDK appends its own after those of the metadata.
@@ -281,15 +256,4 @@ pub(super) fn last_parameter(url: &str, name: &str) -> Option<String> {
 /// Discards log messages of the SDK, because they contain authorization codes and token responses.
 pub(super) fn without_logging<F: Future>(future: F) -> impl Future<Output = F::Output> {
     future.with_subscriber(Dispatch::none())
-}
-
-fn secrets(server: &ProtectedServer, grant: &Grant) -> Vec<Secret> {
-    let mut secrets = client_secrets(server, &grant.client);
-    secrets.extend(grant.access_token.clone());
-    secrets.extend(grant.refresh_token.clone());
-    secrets
-}
-
-pub(super) fn client_secrets(server: &ProtectedServer, client: &OAuthClient) -> Vec<Secret> {
-    client.secret.iter().chain(&server.config.client_secret).cloned().collect()
 }

@@ -2,18 +2,18 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use rmcp::transport::auth::AuthError as SdkError;
+use rmcp::transport::auth::{AuthError as SdkError, InMemoryStateStore, StateStore};
 use tokio::time::timeout;
 
 use super::{
     Browser,
     authorization_server::{
-        AuthorizationServer, OFFLINE_ACCESS, ProtectedServer, TOKEN_TIMEOUT, client_secrets, last_parameter,
-        without_logging,
+        AuthorizationServer, OFFLINE_ACCESS, ProtectedServer, TOKEN_TIMEOUT, last_parameter,
     },
     error::AuthProblem,
     redirect::{Callback, Redirect, RedirectListener},
-    token_response::{apply_token_response, single_line},
+    text::single_line,
+    token_response::apply_token_response,
     token_store::{Grant, OAuthClient},
 };
 use crate::Secret;
@@ -43,7 +43,10 @@ pub(super) async fn log_in(
     }
     let requested: Vec<&str> = scopes.iter().map(String::as_str).collect();
 
-    let client = choose_client(server, &mut authorization_server, &listener.uri(), &requested).await?;
+    let redirect_uri = listener.uri();
+    let states = InMemoryStateStore::new();
+    authorization_server.manager.set_state_store(states.clone());
+    let client = choose_client(server, &mut authorization_server, &redirect_uri, &requested).await?;
     let discovery_problem = |detail| AuthProblem::Discovery { detail };
     let url = authorization_server
         .manager
@@ -57,53 +60,54 @@ pub(super) async fn log_in(
         .await
         .map_err(|_| AuthProblem::LoginTimedOut { after: login_timeout })??;
     drop(listener);
-    let granted =
-        request_grant(server, authorization_server, client, &redirect.callback, &state, &scopes).await;
+    let granted = match read_code(&authorization_server, &redirect.callback) {
+        Ok(code) => {
+            // Stored by `get_authorization_url`.
+            let verifier = states.load(&state).await.ok().flatten().map(|state| state.pkce_verifier);
+            let resource = last_parameter(&url, "resource");
+            let parameters = [
+                ("grant_type", "authorization_code"),
+                ("code", code.expose()),
+                ("code_verifier", verifier.as_deref().unwrap_or_default()),
+                ("redirect_uri", &redirect_uri),
+                ("resource", resource.as_deref().unwrap_or_default()),
+            ];
+            request_grant(server, &authorization_server, client, &parameters, &scopes).await
+        }
+        Err(problem) => Err(problem),
+    };
     // Not earlier, because the login can still fail: the response may come from another authorization server.
     redirect.show_outcome(granted.is_ok()).await;
     granted
 }
 
-/// Exchanges the code in the redirect for tokens.
+/// Returns the code in the redirect, if it comes from this authorization server.
+fn read_code<'a>(
+    authorization_server: &AuthorizationServer,
+    callback: &'a Callback,
+) -> Result<&'a Secret, AuthProblem> {
+    // A code or a message from a different authorization server must not be used (RFC 9207 section 2.4).
+    check_issuer(authorization_server, callback.issuer.as_deref())?;
+    callback.outcome.as_ref().map_err(|refusal| {
+        let description = refusal.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+        AuthProblem::LoginRefused { detail: single_line(&format!("{}{description}", refusal.error)) }
+    })
+}
+
+/// Exchanges the code for tokens.
 async fn request_grant(
     server: &ProtectedServer,
-    authorization_server: AuthorizationServer,
+    authorization_server: &AuthorizationServer,
     client: OAuthClient,
-    callback: &Callback,
-    state: &str,
+    parameters: &[(&str, &str)],
     scopes: &[String],
 ) -> Result<Grant, AuthProblem> {
-    let code = match &callback.outcome {
-        Ok(code) => code,
-        Err(refusal) => {
-            // A message from a different authorization server must not be displayed (RFC 9207 section 2.4).
-            check_issuer(&authorization_server, callback.issuer.as_deref())?;
-            let description =
-                refusal.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
-            let detail = single_line(&format!("{}{description}", refusal.error));
-            return Err(AuthProblem::LoginRefused { detail });
-        }
-    };
     let no_token = |detail| AuthProblem::NoToken { detail };
-    let manager = &authorization_server.manager;
-    let exchange =
-        manager.exchange_code_for_token_with_issuer(code.expose(), state, callback.issuer.as_deref());
-    let response = timeout(TOKEN_TIMEOUT, without_logging(exchange))
-        .await
-        .map_err(|_| no_token(format!("no response within {TOKEN_TIMEOUT:?}")))?
-        .map_err(|error| match error {
-            SdkError::AuthorizationServerMissingIssuer { .. } => AuthProblem::NoIssuer,
-            SdkError::AuthorizationServerMismatch { .. } | SdkError::AuthorizationFailed(_) => {
-                AuthProblem::WrongIssuer { detail: single_line(&error.to_string()) }
-            }
-            error => {
-                let mut secrets = client_secrets(server, &client);
-                secrets.push(code.clone());
-                no_token(authorization_server.token_endpoint_error(&error, &secrets).message)
-            }
-        })?;
-    let mut grant = Grant::new(server.url.to_string(), authorization_server.issuer, client);
-    apply_token_response(&mut grant, &response, scopes).map_err(no_token)?;
+    let authentication = authorization_server.authentication(&client);
+    let response = authorization_server.request_token(parameters, authentication).await;
+    let response = response.map_err(|error| no_token(error.to_string()))?;
+    let mut grant = Grant::new(server.url.to_string(), authorization_server.issuer.clone(), client);
+    apply_token_response(&mut grant, response, scopes).map_err(no_token)?;
     Ok(grant)
 }
 
@@ -177,7 +181,7 @@ async fn choose_client(
     Ok(OAuthClient { id: registered.client_id, secret, registered: true })
 }
 
-/// Checks the issuer of a response without a code; the SDK checks it for a response with one.
+/// Checks the issuer of a login response (RFC 9207).
 fn check_issuer(
     authorization_server: &AuthorizationServer,
     received: Option<&str>,

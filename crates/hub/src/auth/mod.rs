@@ -2,16 +2,16 @@
 //!
 //! A transport only sees [`TokenProvider`]: it returns a token to send, or none. [`OAuth`] implements it
 //! according to MCP's authorization rules, based on rmcp's `auth` module. rmcp does discovery (RFC 9728, RFC
-//! 8414, OpenID Connect), PKCE, `resource`, `iss`, registration and the token requests. The modules here add
-//! what it lacks:
+//! 8414, OpenID Connect), PKCE, `resource` and registration. The modules here add what it lacks:
 //!
 //! - `oauth`: at most one attempt to get a token at a time
 //! - `token_manager`: one attempt, and `next_step`: its decisions
 //! - `token_store`: token files
 //! - `login`: a user's login, and `redirect`: the local page where it ends
 //! - `authorization_server`: discovery, refreshes and client credentials
-//! - `signing_key`: client authentication with a private key
-//! - `token_response`: tokens and errors of the token endpoint, without secrets in messages
+//! - `token_endpoint`: requests for tokens, with typed errors that contain no secrets
+//! - `token_response`: the tokens in its responses
+//! - `client_assertion` and `signing_key`: client authentication with a private key
 
 mod authorization_server;
 mod challenge;
@@ -22,6 +22,8 @@ mod next_step;
 mod oauth;
 mod redirect;
 mod signing_key;
+mod text;
+mod token_endpoint;
 mod token_manager;
 mod token_response;
 mod token_store;
@@ -45,7 +47,7 @@ pub use oauth::OAuth;
 ///
 /// Dropping a returned future only stops waiting: a refresh or a login that has started continues, and the
 /// next caller joins it. A call that times out therefore never loses a rotated refresh token.
-pub trait TokenProvider: Send + Sync {
+pub(crate) trait TokenProvider: Send + Sync {
     /// Returns the token to send; `Ok(None)` means to send the request without one.
     fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, Result<Option<Secret>, AuthError>>;
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::{
-    FutureExt, TryFutureExt,
+    FutureExt,
     future::{BoxFuture, Shared},
 };
 use reqwest::Url;
@@ -122,6 +122,27 @@ impl OAuth {
         })
     }
 
+    /// Returns the token to send as `Authorization: Bearer …`; `Ok(None)` means to send the request without
+    /// one.
+    pub async fn token(&self) -> Result<Option<Secret>, AuthError> {
+        self.before_request().await.map_err(|problem| self.error(problem))
+    }
+
+    /// Returns the token for a request that the server refused with a 401, or with a 403 and the challenge
+    /// `insufficient_scope`. `refused` is the token of that request: if it has been replaced in the meantime,
+    /// the new token is returned without another refresh. `challenge` is the value of `WWW-Authenticate`:
+    /// multiple values joined with `, `, or an empty string if the header is missing.
+    ///
+    /// Dropping the future only stops waiting: a refresh or a login that has started continues, and the next
+    /// caller joins it.
+    pub async fn replace(
+        &self,
+        refused: Option<&Secret>,
+        challenge: &str,
+    ) -> Result<Option<Secret>, AuthError> {
+        self.after_refusal(refused.cloned(), challenge).await.map_err(|problem| self.error(problem))
+    }
+
     /// Waits for a running refresh, so that its token is not lost, and cancels a login.
     pub async fn close(&self) {
         let Some(attempt) = lock(&self.attempt).take() else { return };
@@ -195,8 +216,8 @@ fn start(manager: &Arc<TokenManager>, need: TokenNeed, challenge: Option<Challen
 impl TokenProvider for OAuth {
     fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, Result<Option<Secret>, AuthError>> {
         match challenge {
-            None => self.before_request().map_err(|problem| self.error(problem)).boxed(),
-            Some(challenge) => self.replace(None, challenge),
+            None => OAuth::token(self).boxed(),
+            Some(challenge) => OAuth::replace(self, None, challenge).boxed(),
         }
     }
 
@@ -205,7 +226,7 @@ impl TokenProvider for OAuth {
         refused: Option<&'a Secret>,
         challenge: &'a str,
     ) -> BoxFuture<'a, Result<Option<Secret>, AuthError>> {
-        self.after_refusal(refused.cloned(), challenge).map_err(|problem| self.error(problem)).boxed()
+        OAuth::replace(self, refused, challenge).boxed()
     }
 
     fn login_in_progress(&self) -> Option<watch::Receiver<bool>> {

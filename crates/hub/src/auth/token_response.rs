@@ -1,31 +1,29 @@
-//! Responses of the token endpoint: a token, or an error that can be displayed.
+//! Tokens that the token endpoint issued.
 
-use rmcp::transport::auth::{AuthError as SdkError, OAuthTokenResponse};
 use serde::Deserialize;
-use toolwire_contract::text::truncate;
 
-use super::token_store::{Grant, unix_now};
+use super::{
+    text::single_line,
+    token_store::{Grant, unix_now},
+};
 use crate::Secret;
 
-const MAX_DETAIL_CHARS: usize = 300;
+/// A successful response of the token endpoint (RFC 6749 section 5.1).
+#[derive(Deserialize)]
+pub(super) struct TokenResponse {
+    access_token: String,
+    token_type: String,
+    expires_in: Option<u64>,
+    refresh_token: Option<String>,
+    scope: Option<String>,
+}
 
 /// Updates `grant` from a token response. Its scopes become `requested` if the response names none.
 pub(super) fn apply_token_response(
     grant: &mut Grant,
-    response: &OAuthTokenResponse,
+    response: TokenResponse,
     requested: &[String],
 ) -> Result<(), String> {
-    #[derive(Deserialize)]
-    struct TokenResponse {
-        access_token: String,
-        token_type: String,
-        expires_in: Option<u64>,
-        refresh_token: Option<String>,
-        scope: Option<String>,
-    }
-    let response = serde_json::to_value(response).and_then(serde_json::from_value::<TokenResponse>);
-    // The parser's message would quote the response, which contains a token.
-    let response = response.map_err(|_| "invalid token response".to_owned())?;
     if !response.token_type.eq_ignore_ascii_case("bearer") {
         return Err(single_line(&format!(
             "unsupported token type `{}`; expected `Bearer`",
@@ -50,60 +48,6 @@ pub(super) fn apply_token_response(
     Ok(())
 }
 
-/// An error of the token endpoint, without secrets.
-pub(super) struct TokenEndpointError {
-    /// OAuth's error code, if the response has one.
-    pub(super) code: Option<String>,
-    pub(super) message: String,
-}
-
-impl TokenEndpointError {
-    /// Converts an error of the SDK. `secrets` were part of the request and are redacted.
-    ///
-    /// The SDK reports the OAuth error code only as a part of its message, so the prefixes of its messages
-    /// are parsed here.
-    pub(super) fn from_sdk(error: &SdkError, endpoint: &str, secrets: &[Secret]) -> TokenEndpointError {
-        let without_code = |message: String| TokenEndpointError { code: None, message };
-        let endpoint = single_line(endpoint);
-        let text = match error {
-            SdkError::TokenExchangeFailed(text)
-            | SdkError::TokenRefreshFailed(text)
-            | SdkError::TokenRefreshRejected(text) => text.as_str(),
-            SdkError::ClientCredentialsError(text) => {
-                text.strip_prefix("Token exchange failed: ").unwrap_or(text)
-            }
-            _ => return without_code(single_line(&redact(&error.to_string(), secrets))),
-        };
-        if let Some(response) = text.strip_prefix("Server returned error response: ") {
-            let code = response.split(':').next().map(|code| code.trim().to_owned());
-            return TokenEndpointError { code, message: single_line(&redact(response, secrets)) };
-        }
-        if text == "Request failed" || text.starts_with("Token exchange request failed") {
-            without_code(format!("no response from `{endpoint}`"))
-        } else if matches!(error, SdkError::ClientCredentialsError(_)) && !text.contains("parse") {
-            without_code(single_line(&redact(text, secrets)))
-        } else {
-            // A parser's message may quote the response, which may contain a token.
-            without_code(format!("invalid token response from `{endpoint}`"))
-        }
-    }
-}
-
-/// Redacts secrets that were sent: authorization servers repeat them in error messages.
-pub(super) fn redact(text: &str, secrets: &[Secret]) -> String {
-    secrets
-        .iter()
-        .filter(|secret| !secret.expose().is_empty())
-        .fold(text.to_owned(), |text, secret| text.replace(secret.expose(), "…"))
-}
-
-/// Converts a text from a remote server to one line without control characters, and truncates it.
-pub(super) fn single_line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ").replace(char::is_control, "\u{fffd}");
-    truncate(&line, MAX_DETAIL_CHARS).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -120,9 +64,9 @@ mod tests {
     }
 
     fn apply(response: Value) -> Result<Grant, String> {
-        let response = serde_json::from_value(response).expect("a response that the SDK can parse");
+        let response = serde_json::from_value(response).expect("a token response");
         let mut grant = grant();
-        apply_token_response(&mut grant, &response, &["requested".to_owned()])?;
+        apply_token_response(&mut grant, response, &["requested".to_owned()])?;
         Ok(grant)
     }
 
@@ -163,58 +107,5 @@ mod tests {
             let error = apply(response.clone()).expect_err("an unusable token");
             assert!(!error.contains("secret"), "{response}: {error}");
         }
-    }
-
-    #[track_caller]
-    fn check(error: SdkError, code: Option<&str>, message: &str) {
-        let secrets = [Secret::new("hush-1"), Secret::new("")];
-        let error = TokenEndpointError::from_sdk(&error, "https://issuer.example/token", &secrets);
-        assert_eq!((error.code.as_deref(), error.message.as_str()), (code, message));
-    }
-
-    #[test]
-    fn error_messages_contain_no_secrets_of_the_request() {
-        let refused = |text: &str| format!("Server returned error response: {text}");
-        check(
-            SdkError::TokenRefreshRejected(refused("invalid_grant: token hush-1 is unknown")),
-            Some("invalid_grant"),
-            "invalid_grant: token … is unknown",
-        );
-        check(
-            SdkError::TokenExchangeFailed(refused("invalid_client")),
-            Some("invalid_client"),
-            "invalid_client",
-        );
-        check(
-            SdkError::ClientCredentialsError(format!(
-                "Token exchange failed: {}",
-                refused("invalid_client: no")
-            )),
-            Some("invalid_client"),
-            "invalid_client: no",
-        );
-        check(
-            SdkError::ClientCredentialsError("Token exchange failed: invalid_client: no\nhush-1".to_owned()),
-            None,
-            "invalid_client: no …",
-        );
-        check(
-            SdkError::TokenRefreshFailed("Request failed".to_owned()),
-            None,
-            "no response from `https://issuer.example/token`",
-        );
-        for error in [
-            SdkError::TokenExchangeFailed("invalid type: string \"a-new-token\", expected".to_owned()),
-            SdkError::TokenRefreshFailed("Failed to parse server response".to_owned()),
-            SdkError::ClientCredentialsError("Failed to parse token response: \"a-new-token\"".to_owned()),
-        ] {
-            check(error, None, "invalid token response from `https://issuer.example/token`");
-        }
-    }
-
-    #[test]
-    fn text_from_a_server_becomes_one_short_line() {
-        assert_eq!(single_line("a\n  b\u{1b}[31m"), "a b\u{fffd}[31m");
-        assert_eq!(single_line(&"ü".repeat(1000)).chars().count(), MAX_DETAIL_CHARS);
     }
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use toolwire_contract::Tool;
 use toolwire_contract::toolbox::{CallOptions, SchemaFingerprint, Toolbox, ValidationStamp};
+use toolwire_contract::{Secret, Tool};
 use toolwire_hub::auth::{AuthConfig, GrantKind};
 use toolwire_hub::{
-    Browser, Config, ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, Hub, HubOptions, Secret,
-    ServerConfig, ServerName, Transport,
+    Browser, Config, ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, Hub, HubOptions, ServerConfig,
+    ServerName, Transport,
 };
 
 use crate::scenarios::{self, Flow};

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{TEST_TIMEOUT, TestHub, launched, listening, misbehaving, text};
+use support::{NoHost, TEST_TIMEOUT, TestHub, launched, listening, misbehaving, text};
 use tokio::runtime::{Builder, Runtime};
-use toolwire_hub::{HttpKind, NoHost, Phase, ServerConfig, ServerStatus};
+use toolwire_hub::{HttpKind, Phase, ServerConfig, ServerStatus};
 use toolwire_testkit::{ServerCommand, open_file_count, peak_bytes, resident_bytes, start_misbehaving_http};
 
 /// The allowed growth of the process after a fault; the allocator retains some memory.

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use support::{TestHub, names, text};
+use support::{NoHost, TestHub, names, text};
 use toolwire_contract::toolbox::{CallError, CallOptions, ToolServer, Toolbox};
 use toolwire_contract::{Tool, ToolResult};
 use toolwire_hub::pins::PinPolicy;
 use toolwire_hub::{
-    AllowedHosts, Config, HttpKind, Hub, HubOptions, NoHost, Phase, ServerStatus, SlowStart, StartProgress,
+    AllowedHosts, Config, HttpKind, Hub, HubOptions, Phase, ServerStatus, SlowStart, StartProgress,
 };
 use toolwire_testkit::{ServerCommand, start_misbehaving_http};
 

@@ -10,11 +10,13 @@ use serde_json::{Value, json};
 use toolwire_contract::toolbox::{CallOptions, Progress, Toolbox};
 use toolwire_contract::{Content, ToolResult};
 use toolwire_hub::{
-    ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, NoHost, Phase, Root, SamplingError, ServerConfig,
+    ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, Phase, Root, SamplingError, ServerConfig,
 };
 use toolwire_testkit::{InstalledServers, RunningServer};
 
-use crate::support::{TEST_TIMEOUT, TestHub, launched, listening, names, scratch, text, with_variable};
+use crate::support::{
+    NoHost, TEST_TIMEOUT, TestHub, launched, listening, names, scratch, text, with_variable,
+};
 
 /// The names of `server-everything` on each of its transports. They are the prefixes of its tools.
 const EVERYTHING: [&str; 3] = ["everything", "everything-http", "everything-sse"];

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
-use toolwire_contract::{Content, ToolResult};
+use toolwire_contract::{Content, Secret, ToolResult};
 use toolwire_hub::{
-    Config, Host, HttpKind, Hub, HubOptions, NoHost, ResultBudget, Secret, ServerConfig, ServerName,
-    Transport,
+    Config, Host, HttpKind, Hub, HubOptions, ResultBudget, ServerConfig, ServerName, Transport,
 };
 use toolwire_testkit::{ServerCommand, misbehaving_server, processes_with_variable};
 
@@ -28,6 +27,11 @@ pub(crate) struct TestHub {
     pub(crate) inner: Hub,
     mark: String,
 }
+
+/// Declines all requests of servers.
+pub(crate) struct NoHost;
+
+impl Host for NoHost {}
 
 /// Creates a new folder in the build directory.
 pub(crate) fn scratch() -> PathBuf {
