@@ -20,7 +20,7 @@ use crate::output;
 use crate::servers;
 use crate::source::describe_io_error;
 use crate::terminal_text::{counted, sanitize, width};
-use hosts::{GEMINI_CLI, HOSTS, Host, OPENCODE};
+use hosts::{GEMINI_CLI, GOOSE, HOSTS, Host, OPENCODE};
 
 const ADDED: Style = AnsiColor::Green.on_default().bold();
 const PROBLEM: Style = AnsiColor::Yellow.on_default().bold();
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &ImportArgs, config: Option<&Path>) -> Result<ExitCode, 
             other.path.display()
         ));
     }
-    let has_failed = files.iter().any(|file| file.problem.is_some() && !hosts::is_yaml(&file.path));
+    let has_failed = files.iter().any(|file| file.problem.is_some());
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -176,12 +176,9 @@ impl HostFile {
         configured: &[(String, Value)],
         earlier: &[HostFile],
     ) -> HostFile {
-        let servers = match hosts::is_yaml(&path) {
-            true => Err("YAML files are not supported; copy its servers by hand".to_owned()),
-            false => fs::read_to_string(&path)
-                .map_err(|error| describe_io_error(&error))
-                .and_then(|text| Config::raw_servers(&text, &path).map_err(|error| error.to_string())),
-        };
+        let servers = fs::read_to_string(&path)
+            .map_err(|error| describe_io_error(&error))
+            .and_then(|text| Config::raw_servers(&text, &path).map_err(|error| error.to_string()));
         let (servers, problem) = match servers {
             Ok(servers) => (servers, None),
             Err(problem) => (Vec::new(), Some(problem)),
@@ -209,7 +206,7 @@ impl FoundServer {
     fn new(file: &HostFile, name: String, mut entry: Value) -> FoundServer {
         adapt(file.host, &mut entry);
         // The path decides what a relative path and `${userHome}` mean; the text is JSON even if the file is
-        // TOML.
+        // TOML or YAML.
         let path = file.path.with_extension("json");
         let parse = |entry: &Value| {
             let text = json!({"mcpServers": {&name: entry}}).to_string();
@@ -241,9 +238,9 @@ impl FoundServer {
             Ok((config, warnings)) => {
                 let keys = warnings.iter().filter_map(|warning| warning.unknown_key());
                 let keys: Vec<String> = keys.map(str::to_owned).collect();
-                let state = match config.servers.is_empty() {
-                    true => unusable("an extension of the editor starts it".to_owned()),
-                    false => State::New,
+                let state = match warnings.iter().find_map(|warning| warning.skip_reason()) {
+                    Some(reason) => unusable(reason),
+                    None => State::New,
                 };
                 (state, summary(&entry, &config), keys)
             }
@@ -260,6 +257,15 @@ fn adapt(host: &Host, entry: &mut Value) {
     if host.id == OPENCODE {
         let text = entry.to_string().replace("{env:", "${env:");
         *entry = serde_json::from_str(&text).unwrap_or_default();
+    }
+    if let Some(fields) = entry.as_object_mut().filter(|_| host.id == GOOSE) {
+        // goose writes all its keys.
+        fields.retain(|_, value| !(value.is_null() || *value == json!([]) || *value == json!({})));
+        for (key, meaning) in [("cmd", "command"), ("envs", "env"), ("uri", "url")] {
+            if let Some(value) = fields.shift_remove(key) {
+                fields.insert(meaning.to_owned(), value);
+            }
+        }
     }
     let Some(fields) = entry.as_object_mut().filter(|_| [GEMINI_CLI, OPENCODE].contains(&host.id)) else {
         return;

@@ -111,7 +111,7 @@ VS Code  ~/.config/Code/User/mcp.json
 
 Zed  ~/.config/zed/settings.json
   + z  zed-mcp
-  ! e  skipped: an extension of the editor starts it
+  ! e  skipped: an extension of the editor starts the server
 
 Gemini CLI  ~/.gemini/settings.json
   + g  disabled until you set `G_TOKEN`
@@ -300,10 +300,78 @@ fn a_failed_write_leaves_nothing_behind() {
 }
 
 #[test]
+fn yaml_files_are_imported() {
+    let goose = "\
+extensions:
+  developer: {enabled: true, type: builtin, name: developer, bundled: true}
+  fetch:
+    enabled: true
+    type: stdio
+    name: Fetch
+    cmd: uvx
+    args:
+    - mcp-server-fetch
+    envs: {}
+    env_keys:
+    - FETCH_TOKEN
+    timeout: 300
+    bundled: null
+    available_tools: []
+GOOSE_PROVIDER: openai
+";
+    let assistant = "\
+name: Local
+schema: v1
+mcpServers:
+  - name: sqlite
+    command: npx
+    args: [-y, mcp-sqlite]
+    connectionTimeout: 5000
+  - uses: owner/block
+";
+    let block = "name: Block\nmcpServers:\n  - name: web\n    url: https://example.com/mcp\n";
+    let home = Home::new(
+        "yaml",
+        &[
+            (".config/goose/config.yaml", goose.to_owned()),
+            (".continue/config.yaml", assistant.to_owned()),
+            (".continue/mcpServers/web.yaml", block.to_owned()),
+        ],
+    );
+    assert_eq!(
+        home.stdout(&["--write"]),
+        "Continue  ~/.continue/mcpServers/web.yaml
+  + web  example.com
+
+Continue  ~/.continue/config.yaml
+  + sqlite       npx
+  ! owner/block  skipped: its definition is on the hub of Continue
+
+goose  ~/.config/goose/config.yaml
+  ! developer  skipped: it is a part of goose
+  + fetch      disabled until you set `FETCH_TOKEN`
+
+3 servers added to ~/.config/toolwire/mcp.json, 1 of them disabled
+"
+    );
+    let written: Value = serde_json::from_str(&fs::read_to_string(home.target()).unwrap()).unwrap();
+    let fetch = json!({
+        "enabled": true, "type": "stdio", "name": "Fetch", "args": ["mcp-server-fetch"], "env_keys": ["FETCH_TOKEN"],
+        "timeout": 300, "command": "uvx", "disabled": true,
+    });
+    assert_eq!(written["mcpServers"]["fetch"], fetch);
+    assert_eq!(written["mcpServers"]["sqlite"]["connectionTimeout"], 5000);
+}
+
+#[test]
 fn files_that_cannot_be_read_are_reported() {
     let home = Home::new(
         "unreadable",
-        &[(".cursor/mcp.json", "{".to_owned()), (".config/goose/config.yaml", "extensions: {}\n".to_owned())],
+        &[
+            (".cursor/mcp.json", "{".to_owned()),
+            (".continue/config.yaml", "name: n\nmcpServers: [\n".to_owned()),
+            (".config/goose/config.yaml", "extensions: {}\n".to_owned()),
+        ],
     );
     let output = home.run(&[]);
     assert_eq!(output.status.code(), Some(1));
@@ -312,8 +380,8 @@ fn files_that_cannot_be_read_are_reported() {
         "Cursor  ~/.cursor/mcp.json
   ! ~/.cursor/mcp.json:1:1: invalid JSON: unterminated object
 
-goose  ~/.config/goose/config.yaml
-  ! YAML files are not supported; copy its servers by hand
+Continue  ~/.continue/config.yaml
+  ! ~/.continue/config.yaml:3:1: invalid YAML: while parsing a node, did not find expected node content
 
 0 servers can be added to ~/.config/toolwire/mcp.json
 "

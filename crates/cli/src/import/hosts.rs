@@ -7,7 +7,7 @@ pub(super) struct Host {
     /// The value of `--from`.
     pub(super) id: &'static str,
     pub(super) name: &'static str,
-    /// The files, each in a folder. A path that ends with `*.json` means all such files of a folder.
+    /// The files, each in a folder. A path that ends with `*` means all JSON and YAML files of a folder.
     files: &'static [(Folder, &'static str)],
 }
 
@@ -28,6 +28,7 @@ const fn host(id: &'static str, name: &'static str, files: &'static [(Folder, &'
 
 pub(super) const GEMINI_CLI: &str = "gemini-cli";
 pub(super) const OPENCODE: &str = "opencode";
+pub(super) const GOOSE: &str = "goose";
 
 pub(super) const HOSTS: [Host; 16] = [
     host("claude-desktop", "Claude Desktop", &[(Settings, "Claude/claude_desktop_config.json")]),
@@ -36,7 +37,7 @@ pub(super) const HOSTS: [Host; 16] = [
     host("vscode", "VS Code", &[(Settings, "Code/User/mcp.json"), (Settings, "Code/User/settings.json")]),
     host("windsurf", "Windsurf", &[(Home, ".codeium/windsurf/mcp_config.json")]),
     host("zed", "Zed", &[(Config, "zed/settings.json")]),
-    host("continue", "Continue", &[(Home, ".continue/mcpServers/*.json"), (Home, ".continue/config.yaml")]),
+    host("continue", "Continue", &[(Home, ".continue/mcpServers/*"), (Home, ".continue/config.yaml")]),
     host(GEMINI_CLI, "Gemini CLI", &[(Home, ".gemini/settings.json")]),
     host("codex", "Codex", &[(Home, ".codex/config.toml")]),
     host(
@@ -45,7 +46,7 @@ pub(super) const HOSTS: [Host; 16] = [
         &[(Settings, "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json")],
     ),
     host(OPENCODE, "opencode", &[(Config, "opencode/opencode.json"), (Config, "opencode/opencode.jsonc")]),
-    host("goose", "goose", &[(Config, "goose/config.yaml")]),
+    host(GOOSE, "goose", &[(Config, "goose/config.yaml"), (Config, "Block/goose/config/config.yaml")]),
     host("copilot-cli", "Copilot CLI", &[(Home, ".copilot/mcp-config.json")]),
     host("lm-studio", "LM Studio", &[(Home, ".lmstudio/mcp.json")]),
     host("kiro", "Kiro", &[(Home, ".kiro/settings/mcp.json")]),
@@ -74,15 +75,13 @@ impl Folder {
 }
 
 fn matching_files(path: PathBuf) -> Vec<PathBuf> {
-    let Some(folder) = path.parent().filter(|_| path.ends_with("*.json")) else { return vec![path] };
+    let Some(folder) = path.parent().filter(|_| path.ends_with("*")) else { return vec![path] };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_json = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_json).collect();
+    let is_supported = |path: &PathBuf| {
+        let extension = path.extension().unwrap_or_default();
+        ["json", "yaml", "yml"].iter().any(|supported| extension == *supported)
+    };
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_supported).collect();
     files.sort();
     files
-}
-
-/// Whether the format of the file is not supported.
-pub(super) fn is_yaml(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }

@@ -10,6 +10,7 @@ use super::ConfigError;
 use super::json::strip_byte_order_mark;
 use super::parse::with_root;
 use super::problem::Problem;
+use super::values::Positions;
 
 pub(super) fn insert_servers(
     text: &str,
@@ -20,9 +21,9 @@ pub(super) fn insert_servers(
     let text = if text.trim().is_empty() { "{}\n" } else { text };
     servers.iter().try_fold(text.to_owned(), |text, (name, server)| {
         with_root(&text, file, &|_| None, |parser, root| {
-            let checked = match parser.has_offsets {
-                true => parser.check_object(root),
-                false => Err(parser.error(&root.at, Problem::ReadOnlyFormat)),
+            let checked = match parser.positions {
+                Positions::OfFile => parser.check_object(root),
+                _ => Err(parser.error(&root.at, Problem::ReadOnlyFormat)),
             };
             parser.record(checked);
             match parser.problems.is_empty() {
@@ -150,10 +151,12 @@ mod tests {
         for text in ["[]", "{", "1"] {
             assert!(insert_servers(text, Path::new("mcp.json"), &[("a".to_owned(), json!({}))]).is_err());
         }
-        let toml = insert_servers("a = 1\n", Path::new("a.toml"), &[("a".to_owned(), json!({}))]);
-        assert_eq!(
-            toml.map_err(|error| error.to_string()),
-            Err("a.toml: a TOML file cannot be changed".to_owned())
-        );
+        for (file, text, expected) in [
+            ("a.toml", "a = 1\n", "a.toml: only a JSON file can be changed"),
+            ("a.yaml", "\na: 1\n", "a.yaml:2:1: only a JSON file can be changed"),
+        ] {
+            let inserted = insert_servers(text, Path::new(file), &[("a".to_owned(), json!({}))]);
+            assert_eq!(inserted.map_err(|error| error.to_string()), Err(expected.to_owned()));
+        }
     }
 }

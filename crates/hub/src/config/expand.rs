@@ -10,7 +10,7 @@ pub(super) enum ExpandError {
 /// The maximum nesting depth of fallbacks in fallbacks.
 pub(super) const MAX_FALLBACK_DEPTH: usize = 8;
 
-/// Replaces `${NAME}`, `${env:NAME}` and `${NAME:-fallback}`.
+/// Replaces `${NAME}`, `${env:NAME}` and `${NAME:-fallback}`, and `${{ secrets.NAME }}` of Continue.
 ///
 /// The fallback is used if `NAME` is unset or empty, and may contain variables. `$${` becomes a literal `${`.
 /// Braces that do not contain a variable name, such as a shell's `${#list[@]}`, are left unchanged.
@@ -37,6 +37,12 @@ fn expand_at_depth(
             continue;
         }
         expanded.push_str(before);
+        if let Some((name, after)) = continue_variable(opened) {
+            let missing = || ExpandError::Missing { variable: name.to_owned() };
+            expanded.push_str(&variables(name).ok_or_else(missing)?);
+            rest = after;
+            continue;
+        }
         let end = closing_brace(opened).ok_or(ExpandError::NotClosed)?;
         let inside = &opened[..end];
         rest = &opened[end + 1..];
@@ -59,6 +65,16 @@ fn expand_at_depth(
     }
     expanded.push_str(rest);
     Ok(expanded)
+}
+
+/// Returns the name in `${{ secrets.NAME }}` or `${{ inputs.NAME }}`, whose `${` is before `text`, and the
+/// text after it. An owner before the name is ignored: `secrets.owner/block/NAME`.
+fn continue_variable(text: &str) -> Option<(&str, &str)> {
+    let (inside, after) = text.strip_prefix('{')?.split_once("}}")?;
+    let inside = inside.trim();
+    let path = inside.strip_prefix("secrets.").or_else(|| inside.strip_prefix("inputs."))?;
+    let name = variable_name(path.rsplit('/').next()?)?;
+    Some((name, after))
 }
 
 /// Returns the offset of the brace that closes the one before `text`.
@@ -144,6 +160,15 @@ mod tests {
         check("${A}${NONE}${NEITHER}", missing("NONE"));
         check("${NONE:-${NEITHER}}", missing("NEITHER"));
         check("${input:token}", missing("input:token"));
+    }
+
+    #[test]
+    fn secrets_of_continue_are_variables() {
+        check("x${{ secrets.A }}y${{inputs.A}}", Ok("xaya"));
+        check("${{ secrets.owner/block/A }}", Ok("a"));
+        check("${{ secrets.NONE }}", Err(ExpandError::Missing { variable: "NONE".to_owned() }));
+        check("$${{ secrets.A }}", Ok("${{ secrets.A }}"));
+        check("${{ matrix.A }}", Ok("${{ matrix.A }}"));
     }
 
     #[test]

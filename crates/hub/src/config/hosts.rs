@@ -6,47 +6,62 @@ use std::path::{Path, PathBuf};
 use jsonc_parser::ast::Value as Node;
 
 use super::json::scalar;
+use super::problem::SkipReason;
 use super::values::ConfigValue;
 use crate::transport::is_inherited;
 
 /// The keys of other hosts with the same meaning as one of ours; a name with a dot is a part of that key.
-const ALIASES: [(&str, &str); 11] = [
+const ALIASES: [(&str, &str); 16] = [
     ("httpUrl", "url"),                         // Gemini CLI
     ("serverUrl", "url"),                       // Windsurf
+    ("uri", "url"),                             // goose
+    ("cmd", "command"),                         // goose
+    ("envs", "env"),                            // goose
     ("http_headers", "headers"),                // Codex
     ("environment", "env"),                     // opencode
     ("includeTools", "tools.allow"),            // Gemini CLI
     ("enabled_tools", "tools.allow"),           // Codex
+    ("available_tools", "tools.allow"),         // goose
     ("excludeTools", "tools.deny"),             // Gemini CLI
     ("disabled_tools", "tools.deny"),           // Codex
     ("disabledTools", "tools.deny"),            // Windsurf
     ("startup_timeout_sec", "timeout.connect"), // Codex
+    (CONNECTION_TIMEOUT, "timeout.connect"),    // Continue
     ("tool_timeout_sec", "timeout.call"),       // Codex
 ];
 
+/// In Continue: a number of milliseconds.
+const CONNECTION_TIMEOUT: &str = "connectionTimeout";
+
 /// The keys of other hosts that describe or approve a server, and have no effect here.
-const IGNORED_KEYS: [&str; 16] = [
+const IGNORED_KEYS: [&str; 21] = [
     "alwaysAllow",
     "autoApprove",
+    "bundled",
     "default_tools_approval_mode",
     "description",
     "dev",
+    "display_name",
+    "faviconUrl",
     "gallery",
     "icon",
     "iconPath",
     "name",
     "required",
     "sandboxEnabled",
+    "serverName",
     "settings",
     "source",
+    "sourceFile",
     "title",
     "trust",
     "version",
 ];
 
-/// The keys of other hosts that have no equivalent here: Codex names variables, and Continue has an object
-/// with headers.
-const OTHER_KEYS: [&str; 4] = ["env_vars", "env_http_headers", "bearer_token_env_var", "requestOptions"];
+/// The keys of other hosts that have no equivalent here: Codex and goose name variables, and Continue has an
+/// object with headers.
+const OTHER_KEYS: [&str; 5] =
+    ["env_vars", "env_keys", "env_http_headers", "bearer_token_env_var", "requestOptions"];
 
 /// Whether a key is `name` or an alias of it.
 pub(super) fn is_spelling_of(key: &str, name: &str) -> bool {
@@ -59,11 +74,12 @@ pub(super) fn is_host_key(key: &str) -> bool {
     aliases.any(|alias| *alias == key) || IGNORED_KEYS.contains(&key) || OTHER_KEYS.contains(&key)
 }
 
-/// Returns the objects with servers, in the order of the file.
+/// Returns the objects and lists of servers, in the order of the file.
 ///
 /// `mcpServers` is the common key; VS Code writes `servers`, and `mcp.servers` in its settings; Zed writes
-/// `context_servers`, Codex `mcp_servers`, opencode `mcp`, and Claude Code `projects.<folder>.mcpServers`.
-pub(super) fn server_objects<'a>(
+/// `context_servers`, Codex `mcp_servers`, opencode `mcp`, goose `extensions`, and Claude Code
+/// `projects.<folder>.mcpServers`.
+pub(super) fn server_collections<'a>(
     root: &ConfigValue<'a>,
     current_folder: Option<&Path>,
 ) -> Vec<ConfigValue<'a>> {
@@ -79,6 +95,10 @@ pub(super) fn server_objects<'a>(
                 }
                 None => {}
             },
+            // Gemini CLI has other settings here.
+            "extensions" if named_servers(&value).all(|(_, _, server)| server.get("type").is_some()) => {
+                found.push(value);
+            }
             "projects" => {
                 let project = current_folder.and_then(Path::to_str).and_then(|folder| value.get(folder));
                 found.extend(project.and_then(|project| project.get("mcpServers")));
@@ -88,6 +108,22 @@ pub(super) fn server_objects<'a>(
     }
     found.retain(|value| !matches!(value.node, Node::NullKeyword(_)));
     found
+}
+
+/// Returns the servers of an object, or of a list, as Continue writes them: the name, its offset, and the
+/// server. An entry of a list that only refers to Continue's hub is named by its reference.
+pub(super) fn named_servers<'a>(
+    servers: &ConfigValue<'a>,
+) -> impl Iterator<Item = (Option<&'a str>, usize, ConfigValue<'a>)> {
+    let members = servers.members().map(|(name, offset, server)| (Some(name), offset, server));
+    let items = servers.items().into_iter().flatten().map(|server| {
+        let name = server.get("name").or_else(|| server.get("uses")).and_then(|name| match name.node {
+            Node::StringLit(text) => Some(&*text.value),
+            _ => None,
+        });
+        (name, server.at.offset, server)
+    });
+    members.chain(items)
 }
 
 /// Names of servers that a host disables outside their own entries.
@@ -128,13 +164,16 @@ impl DisabledNames {
 /// servers in the file of all their settings.
 pub(super) fn is_only_for_mcp(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    name.contains("mcp")
+    // Continue describes each of its files at the top.
+    name.contains("mcp") && !name.ends_with(".yaml") && !name.ends_with(".yml")
 }
 
-/// Whether a number in `timeout` is in milliseconds: in the files of Gemini CLI and opencode.
-pub(super) fn has_milliseconds(file: &Path) -> bool {
+/// Whether a number in the key is in milliseconds: in `timeout` in the files of Gemini CLI and opencode.
+pub(super) fn has_milliseconds(file: &Path, key: &str) -> bool {
     let folder = file.parent().and_then(Path::file_name);
-    folder.is_some_and(|name| name == ".gemini") || file.file_stem().is_some_and(|name| name == "opencode")
+    key == CONNECTION_TIMEOUT
+        || folder.is_some_and(|name| name == ".gemini")
+        || file.file_stem().is_some_and(|name| name == "opencode")
 }
 
 /// Returns the folder that `${workspaceFolder}` means: the folder of the file, or its parent if the file is
@@ -143,7 +182,8 @@ pub(super) fn workspace_folder(file: &Path) -> Option<PathBuf> {
     let file = std::path::absolute(file).ok()?;
     let folder = file.parent()?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let is_settings_folder = [".vscode", ".cursor", ".gemini", ".codex", ".zed"].contains(&&*name);
+    let is_settings_folder =
+        [".vscode", ".cursor", ".gemini", ".codex", ".zed", ".continue"].contains(&&*name);
     Some(folder.parent().filter(|_| is_settings_folder).unwrap_or(folder).to_owned())
 }
 
@@ -177,11 +217,28 @@ impl<'a> Command<'a> {
     }
 }
 
-/// Whether an extension of Zed starts the server, so that its command is unknown.
-pub(super) fn is_extension(server: &ConfigValue<'_>) -> bool {
-    let is_extension =
-        |value: ConfigValue<'_>| matches!(value.node, Node::StringLit(text) if text.value == "extension");
-    server.get("source").is_some_and(is_extension) || (server.get("settings").is_some() && is_bare(server))
+/// The types of goose's extensions that are not MCP servers, or not separate ones.
+const GOOSE_TYPES: [&str; 4] = ["builtin", "platform", "frontend", "inline_python"];
+
+/// Returns the reason if an entry cannot be started here. An extension of Zed has a command that is unknown,
+/// goose contains some of its servers, and Continue downloads definitions that are named by `uses`.
+pub(super) fn skip_reason(server: &ConfigValue<'_>) -> Option<SkipReason> {
+    let text = |key| match server.get(key)?.node {
+        Node::StringLit(text) => Some(text.value.clone()),
+        _ => None,
+    };
+    if !is_bare(server) {
+        return (text("source")? == "extension").then_some(SkipReason::EditorExtension);
+    }
+    let kind = text("type").unwrap_or_default();
+    if GOOSE_TYPES.contains(&&*kind) {
+        Some(SkipReason::PartOfGoose)
+    } else if text("uses").is_some() {
+        Some(SkipReason::OnContinueHub)
+    } else {
+        let is_extension = server.get("settings").is_some() || text("source")? == "extension";
+        is_extension.then_some(SkipReason::EditorExtension)
+    }
 }
 
 fn is_bare(server: &ConfigValue<'_>) -> bool {

@@ -16,6 +16,7 @@ mod sent_secrets;
 mod tests;
 mod transport;
 mod values;
+mod yaml;
 
 use std::ffi::OsString;
 use std::fmt;

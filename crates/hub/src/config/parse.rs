@@ -1,6 +1,7 @@
 //! Parses and validates the text of `mcp.json`.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,19 +11,23 @@ use toolwire_contract::Glob;
 use toolwire_contract::text::{nearest_names, parse_duration};
 use toolwire_dialect::names::is_valid_tool_name;
 
-use super::hosts::{DisabledNames, has_milliseconds, is_extension, server_objects, workspace_folder};
+use super::hosts::{
+    DisabledNames, has_milliseconds, named_servers, server_collections, skip_reason, workspace_folder,
+};
 use super::json::{parse_json, scalar, strip_byte_order_mark};
 use super::problem::{Problem, WarningKind};
-use super::values::{ConfigParser, ConfigValue, Position};
+use super::values::{ConfigParser, ConfigValue, Position, Positions};
+use super::yaml::{PositionMap, yaml_to_json};
 use super::{Config, ConfigError, ConfigProblem, ConfigWarning, ServerConfig, ServerName};
 
-const TOP_KEYS: [&str; 9] = [
+const TOP_KEYS: [&str; 10] = [
     "mcpServers",
     "servers",
     "context_servers",
     "mcp_servers",
     "mcp",
     "projects",
+    "extensions",
     "inputs",
     "toolwire",
     "$schema",
@@ -60,9 +65,11 @@ pub(super) fn raw_servers(text: &str, file: &Path) -> Result<Vec<(String, Value)
         parser.read_inputs(root);
         let folder = std::env::current_dir().ok();
         let disabled_names = DisabledNames::of(root, folder.as_deref());
-        let servers = server_objects(root, folder.as_deref());
-        let members = servers.iter().flat_map(ConfigValue::members);
+        let servers = server_collections(root, folder.as_deref());
+        let members = servers.iter().flat_map(named_servers);
         let servers = members.filter_map(|(name, _, value)| {
+            // Without a name, it is reported when the file is used.
+            let name = name?;
             let server = parser.raw_json(&value);
             let mut server = parser.record(server)?;
             if let Some(Value::String(path)) = server.get_mut("envFile")
@@ -81,7 +88,7 @@ pub(super) fn raw_servers(text: &str, file: &Path) -> Result<Vec<(String, Value)
     })
 }
 
-/// Parses the text as JSON, or as TOML by the extension of the file, and passes it on.
+/// Parses the text as JSON, or as TOML or YAML by the extension of the file, and passes it on.
 pub(super) fn with_root<T>(
     text: &str,
     file: &Path,
@@ -89,11 +96,10 @@ pub(super) fn with_root<T>(
     parse: impl FnOnce(&mut ConfigParser<'_>, &ConfigValue<'_>) -> T,
 ) -> Result<T, ConfigError> {
     let text = strip_byte_order_mark(text);
-    let is_toml = file.extension().is_some_and(|extension| extension == "toml");
     let mut parser = ConfigParser {
         text,
         file,
-        has_offsets: true,
+        positions: Positions::OfFile,
         variables,
         input_defaults: Vec::new(),
         disabled_names: DisabledNames::default(),
@@ -104,20 +110,27 @@ pub(super) fn with_root<T>(
     let syntax_error = |parser: &ConfigParser<'_>, offset, problem| {
         ConfigError(vec![parser.error(&Position { offset, ..Position::default() }, problem)])
     };
-    let json = match is_toml {
-        false => Cow::Borrowed(text),
-        true => match toml::from_str::<Map<String, Value>>(text) {
-            Ok(table) => Cow::Owned(Value::Object(table).to_string()),
+    let (json, positions) = match file.extension().and_then(OsStr::to_str) {
+        Some("toml") => match toml::from_str::<Map<String, Value>>(text) {
+            Ok(table) => (Cow::Owned(Value::Object(table).to_string()), Positions::Unknown),
             Err(error) => {
                 let offset = error.span().map_or(0, |span| span.start);
                 let problem = Problem::TomlSyntax { message: error.message().to_owned() };
                 return Err(syntax_error(&parser, offset, problem));
             }
         },
+        Some("yaml" | "yml") => match yaml_to_json(text) {
+            Ok(converted) => (Cow::Owned(converted.json), Positions::Mapped(converted.positions)),
+            Err(error) => {
+                parser.positions = Positions::Mapped(PositionMap::single(error.line_and_column));
+                return Err(syntax_error(&parser, 0, Problem::YamlSyntax { message: error.message }));
+            }
+        },
+        _ => (Cow::Borrowed(text), Positions::OfFile),
     };
     let root = parse_json(&json)
         .map_err(|error| syntax_error(&parser, error.offset, Problem::Syntax { message: error.message }))?;
-    parser.has_offsets = !is_toml;
+    parser.positions = positions;
     let parsed = parse(&mut parser, &ConfigValue::root(&root));
     match parser.problems.is_empty() {
         true => Ok(parsed),
@@ -136,7 +149,7 @@ impl ConfigParser<'_> {
         let mut config = Config::default();
         let folder = std::env::current_dir().ok();
         self.disabled_names = DisabledNames::of(root, folder.as_deref());
-        let servers = server_objects(root, folder.as_deref());
+        let servers = server_collections(root, folder.as_deref());
         for value in &servers {
             let parsed = self.servers(value, &mut config.servers);
             self.record(parsed);
@@ -177,14 +190,21 @@ impl ConfigParser<'_> {
         value: &ConfigValue<'_>,
         servers: &mut Vec<ServerConfig>,
     ) -> Result<(), ConfigProblem> {
-        self.check_object(value)?;
-        for (name, offset, value) in value.members() {
-            let at = Position { server: Some(name), key: String::new(), offset };
-            let value = ConfigValue { at: at.clone(), ..value };
-            if is_extension(&value) {
-                self.warn(&at, WarningKind::Extension);
+        if value.items().is_none() {
+            self.check_object(value)?;
+        }
+        for (name, offset, value) in named_servers(value) {
+            let at = Position { server: name, key: String::new(), offset };
+            if let Some(reason) = skip_reason(&value) {
+                self.warn(&at, WarningKind::Skipped { reason });
                 continue;
             }
+            let Some(name) = name else {
+                let problem = self.error(&value.at, Problem::MissingName);
+                self.problems.push(problem);
+                continue;
+            };
+            let value = ConfigValue { at: at.clone(), ..value };
             let server = self.server(name, &value);
             self.disabled = false;
             let Some(server) = self.record(server) else { continue };
@@ -232,7 +252,8 @@ impl ConfigParser<'_> {
     }
 
     fn timeout(&mut self, value: &ConfigValue<'_>) -> Result<Duration, ConfigProblem> {
-        let is_seconds = matches!(value.node, Node::NumberLit(_)) && !has_milliseconds(self.file);
+        let is_number = matches!(value.node, Node::NumberLit(_));
+        let is_seconds = is_number && !has_milliseconds(self.file, &value.at.key);
         let text = match value.node {
             Node::NumberLit(number) if is_seconds => number.value.to_owned(),
             Node::NumberLit(number) => format!("{}ms", number.value),

@@ -51,7 +51,9 @@ pub(super) enum Problem {
     Syntax { message: String },
     #[error("invalid TOML: {message}")]
     TomlSyntax { message: String },
-    #[error("a TOML file cannot be changed")]
+    #[error("invalid YAML: {message}")]
+    YamlSyntax { message: String },
+    #[error("only a JSON file can be changed")]
     ReadOnlyFormat,
     #[error("must be {expected}, not {found}")]
     WrongType { expected: &'static str, found: &'static str },
@@ -76,6 +78,8 @@ pub(super) enum Problem {
     NoServers { similar_key: Option<String> },
     #[error("invalid server name: it must not be blank or contain control characters")]
     InvalidServerName,
+    #[error("the server has no `name`")]
+    MissingName,
     #[error("neither `command` nor `url` is set")]
     NoTransport { mistyped: Option<MistypedKey> },
     #[error("both `command` and `url` are set")]
@@ -126,10 +130,21 @@ pub(super) enum WarningKind {
     DuplicateKey,
     #[error("ignored, because the server is configured with `{used}`")]
     UnusedKey { used: &'static str },
-    #[error("skipped, because an extension of the editor starts the server")]
-    Extension,
+    #[error("skipped, because {reason}")]
+    Skipped { reason: SkipReason },
     #[error("{seconds} seconds is unusually long")]
     LongTimeout { seconds: u64 },
+}
+
+/// The reason why an entry is not a server that can be started here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum SkipReason {
+    #[error("an extension of the editor starts the server")]
+    EditorExtension,
+    #[error("it is a part of goose")]
+    PartOfGoose,
+    #[error("its definition is on the hub of Continue")]
+    OnContinueHub,
 }
 
 impl ConfigProblem {
@@ -165,7 +180,8 @@ impl ConfigProblem {
                 format!("set the environment variable `{variable}`")
             }
             Problem::InvalidSetting { .. } => "`docs/guide/configuration.md` describes the keys".to_owned(),
-            Problem::ReadOnlyFormat => "use a JSON file".to_owned(),
+            Problem::ReadOnlyFormat => "name another file with `--config FILE`".to_owned(),
+            Problem::MissingName => "add `name`, such as `- name: files`".to_owned(),
             Problem::EditorVariable { .. } => "write the value instead".to_owned(),
             Problem::UnreadableEnvFile { .. } => "correct `envFile`, or remove it".to_owned(),
             Problem::VariableNotClosed => "write `$${` for a literal `${`".to_owned(),
@@ -203,8 +219,19 @@ impl ConfigWarning {
             WarningKind::LongTimeout { seconds } => {
                 Some(format!("a number is in seconds; for milliseconds, write \"{seconds}ms\""))
             }
-            WarningKind::Extension => Some("configure its `command` here".to_owned()),
+            WarningKind::Skipped { reason: SkipReason::EditorExtension | SkipReason::OnContinueHub } => {
+                Some("configure its `command` here".to_owned())
+            }
+            WarningKind::Skipped { reason: SkipReason::PartOfGoose } => None,
             WarningKind::DuplicateKey | WarningKind::UnusedKey { .. } => None,
+        }
+    }
+
+    /// Returns the reason why the server is skipped, if this is the warning.
+    pub fn skip_reason(&self) -> Option<String> {
+        match &self.kind {
+            WarningKind::Skipped { reason } => Some(reason.to_string()),
+            _ => None,
         }
     }
 

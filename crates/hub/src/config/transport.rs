@@ -38,7 +38,10 @@ impl ConfigParser<'_> {
         };
         let (unused, used): (&[&str], _) =
             if kind.is_none() { (&HTTP_KEYS, "command") } else { (&STDIO_KEYS, "url") };
-        for value in unused.iter().filter_map(|key| server.get(key)) {
+        let is_set = |value: &ConfigValue<'_>| {
+            value.node.as_object().is_none_or(|object| !object.properties.is_empty())
+        };
+        for value in unused.iter().filter_map(|key| server.get(key)).filter(is_set) {
             self.warn(&value.at, WarningKind::UnusedKey { used });
         }
         match (kind, server.get("command"), server.get("url")) {
@@ -102,6 +105,7 @@ impl ConfigParser<'_> {
         // A later value of a variable replaces an earlier one.
         let mut env = self.optional(server, "envFile", Self::env_file).unwrap_or_default();
         env.extend(self.optional(server, "env_vars", Self::passed_variables).unwrap_or_default());
+        env.extend(self.optional(server, "env_keys", Self::required_variables).unwrap_or_default());
         if let Some(value) = more_env {
             let variables = self.environment(&value);
             env.extend(self.record(variables).unwrap_or_default());
@@ -141,6 +145,21 @@ impl ConfigParser<'_> {
             .filter_map(|name| Some((self.variable(&name)?, name)))
             .map(|(value, name)| (name, Secret::new(value)))
             .collect())
+    }
+
+    /// Returns the listed variables; each must be set.
+    fn required_variables(
+        &mut self,
+        value: &ConfigValue<'_>,
+    ) -> Result<Vec<(String, Secret)>, ConfigProblem> {
+        let items = value.items().ok_or_else(|| self.wrong_type(value, "an array of strings"))?;
+        let mut variables = Vec::new();
+        for item in items {
+            let pair =
+                self.string(&item).and_then(|name| Ok((name, Secret::new(self.named_variable(&item)?))));
+            variables.extend(self.record(pair));
+        }
+        Ok(variables)
     }
 
     fn environment(&mut self, value: &ConfigValue<'_>) -> Result<Vec<(String, Secret)>, ConfigProblem> {

@@ -13,13 +13,13 @@ use super::hosts::{
 };
 use super::json::{line_and_column, node_kind, number, scalar};
 use super::problem::{ConfigProblem, ConfigWarning, Location, Problem, WarningKind};
+use super::yaml::PositionMap;
 use crate::Secret;
 
 pub(super) struct ConfigParser<'a> {
     pub(super) text: &'a str,
     pub(super) file: &'a Path,
-    /// Whether offsets are those of the file. A TOML file is parsed as JSON, with other offsets.
-    pub(super) has_offsets: bool,
+    pub(super) positions: Positions,
     pub(super) variables: &'a dyn Fn(&str) -> Option<String>,
     /// The defaults of VS Code's inputs, by their ids.
     pub(super) input_defaults: Vec<(String, String)>,
@@ -29,6 +29,16 @@ pub(super) struct ConfigParser<'a> {
     pub(super) disabled: bool,
     pub(super) warnings: Vec<ConfigWarning>,
     pub(super) problems: Vec<ConfigProblem>,
+}
+
+/// What the offsets of values say about their positions in the file.
+pub(super) enum Positions {
+    /// They are offsets of the file.
+    OfFile,
+    /// They are offsets of the JSON text that a YAML file was converted to.
+    Mapped(PositionMap),
+    /// Nothing: a TOML file was converted to JSON.
+    Unknown,
 }
 
 /// A value of the file.
@@ -288,9 +298,14 @@ impl ConfigParser<'_> {
     }
 
     fn location(&self, at: &Position<'_>) -> Box<Location> {
+        let line_and_column = match &self.positions {
+            Positions::OfFile => Some(line_and_column(self.text, at.offset)),
+            Positions::Mapped(map) => map.line_and_column(at.offset),
+            Positions::Unknown => None,
+        };
         Box::new(Location {
             file: self.file.to_owned(),
-            line_and_column: self.has_offsets.then(|| line_and_column(self.text, at.offset)),
+            line_and_column,
             server: at.server.map(str::to_owned),
             key: Some(at.key.clone()).filter(|key| !key.is_empty()),
         })

@@ -111,6 +111,135 @@ fn the_toml_of_codex_is_read() {
 }
 
 #[test]
+fn the_yaml_of_goose_is_read() {
+    let text = "\
+extensions:
+  developer:
+    enabled: true
+    type: builtin
+    name: developer
+    description: ''
+    display_name: Developer
+    timeout: 300
+    bundled: true
+    available_tools: []
+  fetch:
+    enabled: true
+    type: stdio
+    name: Fetch
+    description: Reads pages
+    cmd: uvx
+    args:
+    - mcp-server-fetch
+    - --timeout=20
+    envs:
+      LEVEL: 3
+    env_keys:
+    - TOKEN
+    timeout: 120
+    bundled: null
+    available_tools:
+    - fetch
+  remote:
+    enabled: false
+    type: streamable_http
+    name: remote
+    description: ''
+    uri: https://a.b/mcp
+    envs: {}
+    env_keys: []
+    headers:
+      Authorization: Bearer ${TOKEN}
+    timeout: 300
+    bundled: null
+    available_tools: []
+GOOSE_PROVIDER: anthropic
+GOOSE_MODEL: claude-sonnet-4-5
+";
+    let skipped = "goose/config.yaml:2:3: server `developer`: skipped, because it is a part of goose";
+    let config = parse_file("goose/config.yaml", text, &[skipped]);
+    assert_eq!(config.servers.len(), 2);
+    let env = [("TOKEN", "s3cret"), ("LEVEL", "3")];
+    check_transport(&config, "fetch", &process("uvx", &["mcp-server-fetch", "--timeout=20"], &env, None));
+    let fetch = &config.servers[0];
+    assert_eq!((fetch.call_timeout, &fetch.allow), (Duration::from_secs(120), &vec![Glob::new("fetch")]));
+    let remote = &config.servers[1];
+    let Transport::Http { url, headers, kind: HttpKind::Streamable, .. } = &remote.transport else {
+        panic!("{remote:?}")
+    };
+    assert_eq!((url.as_str(), headers), ("https://a.b/mcp", &pairs(&[("Authorization", "Bearer s3cret")])));
+    assert!(remote.disabled && remote.allow.is_empty());
+
+    let problems = [
+        (
+            text.replace("- TOKEN", "- NONE"),
+            "c.yaml:22:7: server `fetch`, key `env_keys[0]`: variable `NONE` is not set",
+        ),
+        (
+            text.replace("uvx", "[]"),
+            "c.yaml:16:10: server `fetch`, key `cmd`: must be a string, not an array",
+        ),
+        (text.replace("    cmd: uvx", "   cmd: uvx"), "c.yaml:16:4: invalid YAML: "),
+    ];
+    for (text, expected) in problems {
+        let error = Config::parse(&text, Path::new("c.yaml"), &variables).expect_err("a problem").to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+    // Gemini CLI has other settings under this key.
+    let text = r#"{"mcpServers": {"a": {"command": "a"}}, "extensions": {"disabled": ["x"]}}"#;
+    assert_eq!(parse_file("settings.json", text, &[]).servers.len(), 1);
+}
+
+#[test]
+fn the_yaml_of_continue_is_read() {
+    let text = "\
+name: Local Assistant
+version: 1.0.0
+schema: v1
+models:
+  - name: Sonnet
+    provider: anthropic
+    apiKey: ${{ secrets.ANTHROPIC_API_KEY }}
+# Servers
+mcpServers:
+  - name: SQLite
+    command: npx
+    args: [-y, mcp-sqlite, \"data base.db\"]
+    env:
+      KEY: ${{ secrets.TOKEN }}
+    cwd: /data
+    connectionTimeout: 5000
+  - name: web
+    type: streamable-http
+    url: https://a.b/mcp
+    requestOptions:
+      headers:
+        Authorization: Bearer ${{ secrets.TOKEN }}
+  - uses: owner/block
+    with: {KEY: x}
+";
+    let skipped =
+        "mcp.yaml:23:5: server `owner/block`: skipped, because its definition is on the hub of Continue";
+    let config = parse_file("mcp.yaml", text, &[skipped]);
+    assert_eq!(config.servers.len(), 2);
+    let args = ["-y", "mcp-sqlite", "data base.db"];
+    check_transport(&config, "SQLite", &process("npx", &args, &[("KEY", "s3cret")], Some("/data")));
+    assert_eq!(config.servers[0].connect_timeout, Duration::from_secs(5));
+    let Transport::Http { headers, .. } = &config.servers[1].transport else { panic!() };
+    assert_eq!(*headers, pairs(&[("Authorization", "Bearer s3cret")]));
+    let servers = Config::raw_servers(text, Path::new("config.yaml")).expect("valid");
+    assert_eq!(servers.len(), 3);
+    assert_eq!(servers[0].1["env"]["KEY"], "${{ secrets.TOKEN }}");
+
+    let text = "mcpServers:\n  - name: a\n    command: a\n    comand: b\n  - command: b\n";
+    let error = Config::parse(text, Path::new("c.yml"), &variables).expect_err("no name");
+    assert_eq!(error.to_string(), "c.yml:5:5: key `mcpServers[1]`: the server has no `name`");
+    assert_eq!(error.problems()[0].hint().as_deref(), Some("add `name`, such as `- name: files`"));
+    let text = text.replace("  - command: b\n", "");
+    parse_file("c.yml", &text, &["c.yml:4:5: server `a`: unknown key `comand`"]);
+}
+
+#[test]
 fn the_projects_of_claude_code_are_read() {
     let folder = std::env::current_dir().expect("a folder");
     let text = serde_json::json!({
