@@ -20,7 +20,7 @@ use super::values::{ConfigParser, ConfigValue, Position, Positions};
 use super::yaml::{PositionMap, yaml_to_json};
 use super::{Config, ConfigError, ConfigProblem, ConfigWarning, ServerConfig, ServerName};
 
-const TOP_KEYS: [&str; 10] = [
+const TOP_KEYS: [&str; 11] = [
     "mcpServers",
     "servers",
     "context_servers",
@@ -29,6 +29,7 @@ const TOP_KEYS: [&str; 10] = [
     "projects",
     "extensions",
     "inputs",
+    "schema",
     "toolwire",
     "$schema",
 ];
@@ -190,7 +191,9 @@ impl ConfigParser<'_> {
         value: &ConfigValue<'_>,
         servers: &mut Vec<ServerConfig>,
     ) -> Result<(), ConfigProblem> {
-        if value.items().is_none() {
+        // Continue writes a list.
+        let is_yaml = matches!(self.positions, Positions::Mapped(_));
+        if !is_yaml || value.items().is_none() {
             self.check_object(value)?;
         }
         for (name, offset, value) in named_servers(value) {

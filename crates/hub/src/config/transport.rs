@@ -38,10 +38,12 @@ impl ConfigParser<'_> {
         };
         let (unused, used): (&[&str], _) =
             if kind.is_none() { (&HTTP_KEYS, "command") } else { (&STDIO_KEYS, "url") };
-        let is_set = |value: &ConfigValue<'_>| {
-            value.node.as_object().is_none_or(|object| !object.properties.is_empty())
+        // goose writes it for each server.
+        let is_empty_envs = |value: &ConfigValue<'_>| {
+            value.at.key == "envs"
+                && value.node.as_object().is_some_and(|object| object.properties.is_empty())
         };
-        for value in unused.iter().filter_map(|key| server.get(key)).filter(is_set) {
+        for value in unused.iter().filter_map(|key| server.get(key)).filter(|value| !is_empty_envs(value)) {
             self.warn(&value.at, WarningKind::UnusedKey { used });
         }
         match (kind, server.get("command"), server.get("url")) {

@@ -173,7 +173,7 @@ GOOSE_MODEL: claude-sonnet-4-5
     let problems = [
         (
             text.replace("- TOKEN", "- NONE"),
-            "c.yaml:22:7: server `fetch`, key `env_keys[0]`: variable `NONE` is not set",
+            "c.yaml:23:7: server `fetch`, key `env_keys[0]`: variable `NONE` is not set",
         ),
         (
             text.replace("uvx", "[]"),
