@@ -153,7 +153,9 @@ async fn call(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<CallOutco
             print_stderr(&format!("{NOTE}{}{total}{NOTE:#}{message}\n", progress.done));
         })
     });
-    let options = CallOptions { timeout: args.timeout, progress, ..CallOptions::default() };
+    let mut options = CallOptions::default();
+    options.timeout = args.timeout;
+    options.progress = progress;
     let outcome = hub.call(&tool, arguments, options).await;
     pins::print_changes(hub, &hub.status());
     match outcome {

@@ -149,7 +149,9 @@ async fn connect(
 ) -> Result<Arc<dyn Conversations>, CommandError> {
     let defaults = RedisOptions::default();
     let prefix = prefix.unwrap_or(defaults.prefix);
-    let options = RedisOptions { prefix, time_to_live, ..RedisOptions::default() };
+    let mut options = RedisOptions::default();
+    options.prefix = prefix;
+    options.time_to_live = time_to_live;
     let store = match urls {
         RedisUrls::Server(url) => Redis::connect(url, options).await,
         RedisUrls::Cluster(urls) => {

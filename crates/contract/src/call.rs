@@ -28,6 +28,7 @@ impl PartialEq for ToolCall {
 
 /// A JSON value that is not a tool call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidCall {
     #[error("a call must be an object, not {found}")]
     NotAnObject { found: &'static str },

@@ -49,6 +49,7 @@ pub enum Block {
 
 /// A JSON value that is not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidMessage {
     #[error("a message must be an object, not {found}")]
     NotAnObject { found: &'static str },

@@ -29,6 +29,7 @@ pub struct Tool {
 
 /// A JSON value that is not a tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidTool {
     #[error("a tool must be an object, not {found}")]
     NotAnObject { found: &'static str },

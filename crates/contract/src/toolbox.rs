@@ -61,6 +61,7 @@ pub trait Toolbox: Send + Sync {
 
 /// Options of one call.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct CallOptions {
     /// The time to wait for the result; if `None`, the toolbox uses its own default.
     pub timeout: Option<Duration>,

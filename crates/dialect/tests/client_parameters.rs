@@ -21,7 +21,8 @@ fn read(family: Family, mut parameters: Value) -> ClientRequest {
 /// Returns the body for an API, and the names of the parameters that it does not have.
 fn converted(dialect: Dialect, api_support: ApiSupport, client: &ClientRequest) -> (Value, Vec<String>) {
     let tools = Toolset::new(&client.request.tools, dialect, &Options::default());
-    let options = RequestOptions { api_support, ..RequestOptions::default() };
+    let mut options = RequestOptions::default();
+    options.api_support = api_support;
     let body = write_request(dialect, &client.request, &tools, &options).unwrap();
     (body, dropped_parameters(dialect, api_support, &client.request))
 }

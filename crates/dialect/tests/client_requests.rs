@@ -106,7 +106,9 @@ fn tools() -> Arc<[Tool]> {
 
 fn body(dialect: Dialect, request: &ModelRequest, stream: bool) -> Value {
     let toolset = Toolset::new(&request.tools, dialect, &Options::default());
-    let options = RequestOptions { model: "m/x".to_owned(), stream, ..RequestOptions::default() };
+    let mut options = RequestOptions::default();
+    options.model = "m/x".to_owned();
+    options.stream = stream;
     write_request(dialect, request, &toolset, &options).unwrap()
 }
 
@@ -115,8 +117,9 @@ fn rewritten(dialect: Dialect, client: &ClientRequest, sent: &Value) -> Value {
     let verbatim = client.verbatim(dialect.family(), &sent.to_string()).unwrap();
     let request = ModelRequest { verbatim: Some(Arc::new(verbatim)), ..client.request.clone() };
     let toolset = Toolset::new(&[], dialect, &Options::default());
-    let options =
-        RequestOptions { model: client.model.clone(), stream: client.stream, ..RequestOptions::default() };
+    let mut options = RequestOptions::default();
+    options.model = client.model.clone();
+    options.stream = client.stream;
     serde_json::from_str(&write_request_text(dialect, &request, &toolset, &options).unwrap()).unwrap()
 }
 

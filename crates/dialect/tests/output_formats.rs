@@ -186,7 +186,8 @@ fn a_tool_replaces_the_schema_where_the_api_has_none() {
     assert_eq!(body["toolConfig"]["toolChoice"], json!({"tool": {"name": "response_"}}));
     assert_eq!(body["toolConfig"]["tools"].as_array().map(Vec::len), Some(1));
     // Models that think reject a forced call.
-    let unforced = RequestOptions { forced_choice: false, ..RequestOptions::default() };
+    let mut unforced = RequestOptions::default();
+    unforced.forced_choice = false;
     let body = write(Dialect::DeepSeek, &request, &unforced);
     assert_eq!(body["response_format"], json!({"type": "json_object"}));
     assert!(body["messages"][0]["content"].as_str().unwrap().contains("\"degrees\""));
@@ -229,9 +230,11 @@ fn tools_and_schema_are_separate_where_the_api_requires_it() {
         let body = write(dialect, &request, &options);
         assert!(!is_separate || body.get("tools").is_none(), "{dialect}");
     }
-    let vllm = RequestOptions { output_with_tools: Some(false), ..RequestOptions::default() };
+    let mut vllm = RequestOptions::default();
+    vllm.output_with_tools = Some(false);
     assert!(separates_output(Dialect::OpenAi, &vllm));
-    let tool = RequestOptions { output: Some(OutputMethod::Tool), ..vllm };
+    let mut tool = vllm;
+    tool.output = Some(OutputMethod::Tool);
     assert!(!separates_output(Dialect::OpenAi, &tool));
 }
 

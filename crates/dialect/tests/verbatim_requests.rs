@@ -113,7 +113,9 @@ fn write(dialect: Dialect, request: &ModelRequest, options: &RequestOptions) -> 
 }
 
 fn options() -> RequestOptions {
-    RequestOptions { model: "provider-model".to_owned(), ..RequestOptions::default() }
+    let mut options = RequestOptions::default();
+    options.model = "provider-model".to_owned();
+    options
 }
 
 fn items_key(family: Family) -> &'static str {
@@ -245,7 +247,8 @@ fn fields_of_the_configuration_have_precedence() {
 
 #[test]
 fn cache_marks_are_those_of_the_client_if_it_has_any() {
-    let cached = RequestOptions { prompt_cache: true, ..options() };
+    let mut cached = options();
+    cached.prompt_cache = true;
     let (request, _) = read(MESSAGES.1, MESSAGES.2);
     let request = with_own_tools(&request);
     assert_eq!(write(MESSAGES.0, &request, &cached), write(MESSAGES.0, &request, &options()));
@@ -396,7 +399,8 @@ fn null_means_absent() {
 
 #[test]
 fn a_server_with_a_part_of_the_api_gets_a_converted_request() {
-    let options = RequestOptions { api_support: ApiSupport::Partial, ..options() };
+    let mut options = options();
+    options.api_support = ApiSupport::Partial;
     for (dialect, family, sent) in ALL {
         assert_eq!(verbatim_request(dialect, &read(family, sent).0, &options), None);
     }
@@ -455,7 +459,8 @@ fn choices_are_not_sent_without_tools() {
 /// A model that cannot be forced to call a tool decides itself, and the client's own tools stay.
 #[test]
 fn a_choice_that_the_model_does_not_accept_is_left_to_it() {
-    let options = RequestOptions { forced_choice: false, ..options() };
+    let mut options = options();
+    options.forced_choice = false;
     let body = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"q"}],
         "tools":[{"type":"bash_20250124","name":"bash"}],"tool_choice":{"type":"tool","name":"bash"}}"#;
     let (request, verbatim) = read(Family::Anthropic, body);

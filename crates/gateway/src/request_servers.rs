@@ -45,6 +45,7 @@ impl fmt::Debug for RequestServer {
 
 /// The reason why there is no connection to a server. It must not contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RequestServerError {
     /// The URL is not allowed.
     #[error("{reason}")]

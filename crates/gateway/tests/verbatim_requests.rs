@@ -30,7 +30,9 @@ fn body(dialect: Dialect, request: &ModelRequest) -> String {
     let is_own = |tool: &&Tool| verbatim.tool(&tool.name).is_none();
     let own: Vec<Tool> = request.tools.iter().filter(is_own).cloned().collect();
     let toolset = Toolset::new(&own, dialect, &Options::default());
-    let options = RequestOptions { model: "m".to_owned(), stream: true, ..RequestOptions::default() };
+    let mut options = RequestOptions::default();
+    options.model = "m".to_owned();
+    options.stream = true;
     write_request_text(dialect, request, &toolset, &options).unwrap()
 }
 

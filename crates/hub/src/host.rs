@@ -52,6 +52,7 @@ pub struct ElicitRequest {
 }
 
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum ElicitKind {
     /// A form; `schema` is an object schema with properties of primitive types.
     Form { schema: Value },

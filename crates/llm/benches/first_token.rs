@@ -101,7 +101,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let endpoint = Endpoint::new("openai/m", &config, |_| None)?;
     let request = request();
     let toolset = Arc::new(Toolset::new(&request.tools, Dialect::OpenAi, &Options::default()));
-    let options = RequestOptions { model: "m".to_owned(), stream: true, ..RequestOptions::default() };
+    let mut options = RequestOptions::default();
+    options.model = "m".to_owned();
+    options.stream = true;
     let body = write_request(Dialect::OpenAi, &request, &toolset, &options)?.to_string();
     toolwire_testkit::install_tls_provider();
     let client = reqwest::Client::builder().no_proxy().build()?;

@@ -84,7 +84,8 @@ impl Endpoint {
             }
             credentials => credentials.clone(),
         };
-        let options = RequestOptions { stream: false, ..settings.options.clone() };
+        let mut options = settings.options.clone();
+        options.stream = false;
         let settings = EndpointSettings { url, credentials, options, ..settings.clone() };
         Ok(Endpoint { settings: Arc::new(settings), ..self.clone() })
     }

@@ -199,32 +199,26 @@ impl EndpointSettings {
         let limits_url =
             limits_url.and_then(|(base, path)| Some(request_url(base, path, &model, None, provider).ok()?.0));
         let retries = RetryPolicy::default();
-        let results = result_options(dialect, &model);
-        let defaults = RequestOptions::default();
-        let options = RequestOptions {
-            prompt_cache: config.prompt_cache.unwrap_or(true)
-                && supports_prompt_cache(dialect, &model, facts.context_tokens.is_some()),
-            model,
-            stream,
-            results: ResultOptions {
-                images: config.images.unwrap_or(results.images),
-                files: config.files.unwrap_or(results.files && provider.accepts_files),
-                ..results
-            },
-            audio: config.audio,
-            output_limit: provider.output_limit,
-            stream_usage: config.stream_usage,
-            parallel_calls: config.parallel_calls,
-            forced_choice: config.forced_choice.unwrap_or(defaults.forced_choice),
-            named_choice: provider.named_choice,
-            reasoning: config.reasoning.or(provider.reasoning),
-            encrypted_reasoning: config.encrypted_reasoning.unwrap_or(defaults.encrypted_reasoning),
-            output: config.structured_output,
-            output_with_tools: provider.output_with_tools,
-            api_support: api_support.min(provider.api_support),
-            extra: config.request.clone(),
-            ..defaults
-        };
+        let mut options = RequestOptions::default();
+        options.prompt_cache = config.prompt_cache.unwrap_or(true)
+            && supports_prompt_cache(dialect, &model, facts.context_tokens.is_some());
+        options.results = result_options(dialect, &model);
+        options.results.images = config.images.unwrap_or(options.results.images);
+        options.results.files = config.files.unwrap_or(options.results.files && provider.accepts_files);
+        options.model = model;
+        options.stream = stream;
+        options.audio = config.audio;
+        options.output_limit = provider.output_limit;
+        options.stream_usage = config.stream_usage;
+        options.parallel_calls = config.parallel_calls;
+        options.forced_choice = config.forced_choice.unwrap_or(options.forced_choice);
+        options.named_choice = provider.named_choice;
+        options.reasoning = config.reasoning.or(provider.reasoning);
+        options.encrypted_reasoning = config.encrypted_reasoning.unwrap_or(options.encrypted_reasoning);
+        options.output = config.structured_output;
+        options.output_with_tools = provider.output_with_tools;
+        options.api_support = api_support.min(provider.api_support);
+        options.extra = config.request.clone();
         Ok(EndpointSettings {
             name: name.to_owned(),
             dialect,
@@ -265,7 +259,7 @@ fn is_of_openai(url: &Url) -> bool {
 
 /// Returns the options for tool results that depend on the model, as far as its name shows.
 fn result_options(dialect: Dialect, model: &str) -> ResultOptions {
-    let defaults = ResultOptions::default();
+    let mut options = ResultOptions::default();
     let model = model.to_ascii_lowercase();
     let is_any = |names: &[&str]| names.iter().any(|name| model.contains(name));
     match dialect {
@@ -274,15 +268,17 @@ fn result_options(dialect: Dialect, model: &str) -> ResultOptions {
             // Models before Gemini 3 reject media inside a result; all models accept it after the results.
             let supports_nested_media =
                 generation.and_then(|number| number.parse().ok()).is_some_and(|number: u32| number >= 3);
-            ResultOptions { nested_media: defaults.nested_media && supports_nested_media, ..defaults }
+            options.nested_media = options.nested_media && supports_nested_media;
         }
-        Dialect::Bedrock if is_any(&["writer."]) => ResultOptions { error_flag: false, ..defaults },
-        Dialect::Bedrock if is_any(&["mistral."]) => ResultOptions { images: false, ..defaults },
+        Dialect::Bedrock if is_any(&["writer."]) => options.error_flag = false,
+        Dialect::Bedrock if is_any(&["mistral."]) => options.images = false,
         Dialect::Bedrock if is_any(&["qwen.", "moonshot."]) => {
-            ResultOptions { images: false, files: false, ..defaults }
+            options.images = false;
+            options.files = false;
         }
-        _ => defaults,
+        _ => {}
     }
+    options
 }
 
 /// Returns the provider, and the provider's name for the model.

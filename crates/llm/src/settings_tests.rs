@@ -329,20 +329,20 @@ fn debug_output_hides_keys() {
 
 #[test]
 fn result_options_depend_on_the_model() {
-    let defaults = ResultOptions::default();
+    let with = |change: fn(&mut ResultOptions)| {
+        let mut options = ResultOptions::default();
+        change(&mut options);
+        options
+    };
     for (dialect, model, expected) in [
-        (Dialect::Gemini, "gemini-3-pro-preview", ResultOptions { nested_media: true, ..defaults.clone() }),
-        (Dialect::Gemini, "gemini-3.5-flash", ResultOptions { nested_media: true, ..defaults.clone() }),
-        (Dialect::Gemini, "gemini-2.5-pro", ResultOptions { nested_media: false, ..defaults.clone() }),
-        (Dialect::Gemini, "learnlm", ResultOptions { nested_media: false, ..defaults.clone() }),
-        (
-            Dialect::Bedrock,
-            "eu.writer.palmyra-x5-v1:0",
-            ResultOptions { error_flag: false, ..defaults.clone() },
-        ),
-        (Dialect::Bedrock, "mistral.large", ResultOptions { images: false, ..defaults.clone() }),
-        (Dialect::Bedrock, "anthropic.claude", defaults.clone()),
-        (Dialect::OpenAi, "gemini-2", defaults.clone()),
+        (Dialect::Gemini, "gemini-3-pro-preview", with(|options| options.nested_media = true)),
+        (Dialect::Gemini, "gemini-3.5-flash", with(|options| options.nested_media = true)),
+        (Dialect::Gemini, "gemini-2.5-pro", with(|options| options.nested_media = false)),
+        (Dialect::Gemini, "learnlm", with(|options| options.nested_media = false)),
+        (Dialect::Bedrock, "eu.writer.palmyra-x5-v1:0", with(|options| options.error_flag = false)),
+        (Dialect::Bedrock, "mistral.large", with(|options| options.images = false)),
+        (Dialect::Bedrock, "anthropic.claude", ResultOptions::default()),
+        (Dialect::OpenAi, "gemini-2", ResultOptions::default()),
     ] {
         assert_eq!(result_options(dialect, model), expected, "{model}");
     }

@@ -54,6 +54,7 @@ pub struct Redis {
 
 /// Options of a Redis store.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RedisOptions {
     /// The prefix of all keys. Braces are not allowed, because they select cluster slots.
     pub prefix: String,

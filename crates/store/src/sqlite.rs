@@ -45,6 +45,7 @@ pub struct Sqlite {
 
 /// Options of a SQLite store.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SqliteOptions {
     /// The maximum wait for other writers.
     pub timeout: Duration,

@@ -141,10 +141,8 @@ impl Server {
                 return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest, missing });
             };
             let client = context.client.clone();
-            let options = CallOptions {
-                progress: Some(Arc::new(move |progress| client.progress(progress))),
-                ..CallOptions::default()
-            };
+            let mut options = CallOptions::default();
+            options.progress = Some(Arc::new(move |progress| client.progress(progress)));
             holder.call(tool, &Value::Object(arguments), options).await
         })
     }

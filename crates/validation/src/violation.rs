@@ -30,6 +30,7 @@ pub struct Violation {
 
 /// The kinds of violations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ViolationKind {
     MissingProperty {
         name: String,
@@ -55,6 +56,7 @@ pub enum ViolationKind {
 
 /// A requirement that a value does not meet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Requirement {
     /// The value must have one of these types.
     Type(Vec<JsonType>),

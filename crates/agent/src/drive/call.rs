@@ -134,7 +134,11 @@ async fn make_call(
     let _ = events.send(started).await;
     let start = Instant::now();
     let progress = Some(progress_sender(events, id.clone()));
-    let options = CallOptions { timeout: agent.call_timeout, progress, permission, validation };
+    let mut options = CallOptions::default();
+    options.timeout = agent.call_timeout;
+    options.progress = progress;
+    options.permission = permission;
+    options.validation = validation;
     let arguments = Value::Object(arguments);
     // An async block, because `call` itself may panic before it returns a future.
     let call = async { agent.tools.call(&name, &arguments, options).await };

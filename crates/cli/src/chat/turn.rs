@@ -270,6 +270,10 @@ impl Chat {
                 }
                 Ok(ElicitReply::Accept(Some(Value::Object(values))))
             }
+            _ => {
+                self.view.hint("this kind of question is not supported: declined")?;
+                Ok(ElicitReply::Decline)
+            }
         }
     }
 

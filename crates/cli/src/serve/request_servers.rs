@@ -140,17 +140,10 @@ impl Pool {
         let name = name.ok_or_else(|| refused("the name of the server is not valid".to_owned()))?;
         let transport =
             Transport::Http { url, headers: server.headers.clone(), kind: HttpKind::Auto, oauth: None };
-        let config = ServerConfig {
-            name,
-            transport,
-            disabled: false,
-            connect_timeout: self.connect_timeout,
-            extends_connect_timeout: false,
-            call_timeout: CALL_TIMEOUT,
-            prefix: None,
-            allow: Vec::new(),
-            deny: Vec::new(),
-        };
+        let mut config = ServerConfig::new(name, transport);
+        config.connect_timeout = self.connect_timeout;
+        config.extends_connect_timeout = false;
+        config.call_timeout = CALL_TIMEOUT;
         let created = Arc::new(PooledServer::new(server, config, self.hosts.clone()));
         servers.push(created.clone());
         Ok(Entry { pool: self, server: Some(created) })
@@ -295,7 +288,8 @@ mod tests {
             Some("The temperature") => Ok(()),
             _ => Err("it changed".to_owned()),
         };
-        let options = CallOptions { permission: Some(Arc::new(permission)), ..CallOptions::default() };
+        let mut options = CallOptions::default();
+        options.permission = Some(Arc::new(permission));
         let refused = used.call(&name, &json!({}), options).await;
         assert!(matches!(refused, Err(CallError::NotPermitted { .. })), "{refused:?}");
     }

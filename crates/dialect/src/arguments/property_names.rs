@@ -20,6 +20,9 @@ pub(super) struct PropertyNames {
     /// Whether each name is the only spelling.
     names: HashMap<String, bool>,
     folded: HashSet<String>,
+    /// Whether the schema rejects all other keys. Then accepted arguments have none in another spelling, and
+    /// the names are not collected.
+    is_closed: bool,
 }
 
 /// The parts of arguments that may need a repair.
@@ -33,6 +36,10 @@ pub(super) struct Unusual {
 
 impl PropertyNames {
     pub(super) fn of(schema: &Value) -> PropertyNames {
+        // The root too, because the arguments may be wrapped.
+        if rejects_other_keys(schema) && is_closed(schema) {
+            return PropertyNames { is_closed: true, ..PropertyNames::default() };
+        }
         let mut spellings: HashMap<String, HashSet<&String>> = HashMap::new();
         let mut in_order = Vec::new();
         collect(schema, &mut |name| {
@@ -50,7 +57,16 @@ impl PropertyNames {
         found
     }
 
+    /// Whether accepted arguments have a key in another spelling, or are wrapped.
+    pub(super) fn has_unusual_key(&self, arguments: &Value) -> bool {
+        !self.is_closed && self.unusual_parts(arguments).key
+    }
+
+    /// Returns what is unusual in arguments. A key counts only if the schema may accept it.
     pub(super) fn unusual_parts(&self, arguments: &Value) -> Unusual {
+        if self.is_closed {
+            return Unusual { number: has_unusual_number(arguments), key: false };
+        }
         let is_wrapped = only_wrapper(arguments).is_some_and(|(key, _)| !self.names.contains_key(key));
         let mut found = Unusual { number: false, key: is_wrapped };
         self.visit(arguments, 0, &mut found);
@@ -91,6 +107,66 @@ impl PropertyNames {
     }
 }
 
+fn has_unusual_number(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.values().any(has_unusual_number),
+        Value::Array(items) => items.iter().any(has_unusual_number),
+        Value::Number(number) => !is_plain_integer(number),
+        _ => false,
+    }
+}
+
+/// The keywords that do not describe the keys of objects.
+const OTHER_KEYWORDS: [&str; 20] = [
+    "$schema",
+    "const",
+    "default",
+    "description",
+    "enum",
+    "examples",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "maxItems",
+    "maxLength",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minimum",
+    "multipleOf",
+    "pattern",
+    "required",
+    "title",
+    "type",
+];
+
+/// Whether each object with properties in a schema rejects other keys. Only simple schemas are examined;
+/// others are not counted as closed.
+fn is_closed(schema: &Value) -> bool {
+    let Value::Object(keywords) = schema else { return false };
+    keywords.iter().all(|(keyword, value)| match keyword.as_str() {
+        "properties" => {
+            rejects_other_keys(schema)
+                && value.as_object().is_some_and(|properties| properties.values().all(is_closed))
+        }
+        "additionalProperties" => value.is_boolean() || is_closed(value),
+        "items" => is_closed(value),
+        "anyOf" => value.as_array().is_some_and(|branches| {
+            branches.iter().all(is_closed) && branches.iter().filter(|branch| !is_scalar(branch)).count() <= 1
+        }),
+        keyword => OTHER_KEYWORDS.contains(&keyword),
+    })
+}
+
+fn rejects_other_keys(schema: &Value) -> bool {
+    schema.get("additionalProperties") == Some(&Value::Bool(false))
+}
+
+/// Whether a schema accepts neither objects nor arrays.
+fn is_scalar(schema: &Value) -> bool {
+    matches!(schema["type"].as_str(), Some("string" | "number" | "integer" | "boolean" | "null"))
+}
+
 /// Visits the names of all properties in a schema, those of an object before those in its properties.
 fn collect<'s>(schema: &'s Value, visit: &mut impl FnMut(&'s String)) {
     let mut stack = vec![schema];
@@ -129,6 +205,34 @@ mod tests {
             assert!(!has_unusual_key(other), "{other}");
         }
         assert!(has_unusual_key("aNameOfMoreThan16Bytes"));
+    }
+
+    #[test]
+    fn a_schema_is_closed_if_each_object_rejects_other_keys() {
+        let closed = |inner: Value| json!({"properties": {"a": inner}, "additionalProperties": false});
+        let open = json!({"properties": {"b": {}}});
+        for (schema, expected) in [
+            (json!({"type": "object", "description": "d"}), true),
+            (closed(json!({"type": ["string", "null"]})), true),
+            (closed(json!({"items": closed(json!({}))})), true),
+            (closed(json!({"anyOf": [closed(json!({})), {"type": "null"}]})), true),
+            (closed(json!({"anyOf": [closed(json!({})), {"type": "object"}]})), false),
+            (closed(json!({"items": open})), false),
+            (closed(json!({"additionalProperties": {"type": "string"}})), true),
+            (closed(json!({"additionalProperties": open})), false),
+            (closed(open.clone()), false),
+            (closed(json!({"$ref": "#/$defs/x"})), false),
+            (closed(json!({"not": {"type": "null"}})), false),
+            (json!({"properties": {}, "additionalProperties": {}}), false),
+            (json!(true), false),
+            (open.clone(), false),
+        ] {
+            assert_eq!(is_closed(&schema), expected, "{schema}");
+        }
+        assert!(PropertyNames::of(&json!({"type": "object"})).unusual_parts(&json!({"arguments": {}})).key);
+        let known = PropertyNames::of(&closed(json!({"type": "integer"})));
+        assert!(known.unusual_parts(&json!({"a": [{"b": 2.0}]})).number);
+        assert!(!known.unusual_parts(&json!({"a": [{"b": 2}]})).number);
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl ArgumentValidator {
         value: &mut Value,
         repairs: &mut Vec<Repair>,
     ) -> Result<bool, ArgumentError> {
-        let has_unusual_key = self.names.unusual_parts(value).key;
+        let has_unusual_key = self.names.has_unusual_key(value);
         self.repair_keys_and_values(tool, value, has_unusual_key, repairs)
     }
 

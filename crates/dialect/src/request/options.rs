@@ -7,6 +7,7 @@ use crate::result::ResultOptions;
 
 /// Options for writing a request. The defaults suit the API's current models.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RequestOptions {
     /// The API's name of the model. Not in the body where it is in the URL (Gemini, Bedrock).
     pub model: String,

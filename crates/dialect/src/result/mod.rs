@@ -33,6 +33,7 @@ pub struct CallOutcome<'a> {
 
 /// Options for writing results. The defaults suit the API's current models.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ResultOptions {
     /// Maximum characters of text in one result. The rest is truncated, with a marker that contains the
     /// number of missing characters.

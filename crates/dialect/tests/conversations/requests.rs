@@ -65,7 +65,8 @@ fn case(name: String) -> Case {
         },
         ..ModelRequest::default()
     };
-    let mut options = RequestOptions { model: "m".to_owned(), ..RequestOptions::default() };
+    let mut options = RequestOptions::default();
+    options.model = "m".to_owned();
     for (key, value) in file["options"].as_object().into_iter().flatten() {
         match key.as_str() {
             "stream" => options.stream = value.as_bool().unwrap(),
@@ -178,7 +179,8 @@ fn no_parameter_is_lost_silently() {
         let body = |generation: Generation| {
             let request = ModelRequest { generation, ..case.request.clone() };
             let dropped = dropped_parameters(dialect, api_support, &request);
-            let options = RequestOptions { api_support, ..case.options.clone() };
+            let mut options = case.options.clone();
+            options.api_support = api_support;
             let case = Case { request, name: case.name.clone(), options };
             (write_body(&case, dialect).unwrap(), dropped)
         };

@@ -55,7 +55,9 @@ fn write_body(source: Dialect, target: Dialect) -> Value {
         tools: tools().into(),
         ..ModelRequest::default()
     };
-    let options = RequestOptions { model: "m".to_owned(), stream: true, ..RequestOptions::default() };
+    let mut options = RequestOptions::default();
+    options.model = "m".to_owned();
+    options.stream = true;
     write_request(target, &request, &toolset(target), &options).unwrap()
 }
 
@@ -131,7 +133,8 @@ fn reasoning_is_sent_back_to_chat_servers_that_require_it() {
             tools: tools().into(),
             ..ModelRequest::default()
         };
-        let options = RequestOptions { reasoning, ..RequestOptions::default() };
+        let mut options = RequestOptions::default();
+        options.reasoning = reasoning;
         let body = write_request(target, &request, &toolset(target), &options).unwrap();
         body["messages"][1].get("reasoning_content").cloned()
     };

@@ -113,7 +113,8 @@ fn mutated_results_have_an_outcome() {
         }
         let Ok(result) = ToolResult::try_from(result) else { continue };
         for dialect in Dialect::all() {
-            let options = ResultOptions { text_budget: Some(random.below(40)), ..ResultOptions::default() };
+            let mut options = ResultOptions::default();
+            options.text_budget = Some(random.below(40));
             let outcomes = [CallOutcome { call: &calls[0], result: Some(&result) }];
             let messages = write_results(dialect, &outcomes, &options);
             assert!(messages.is_ok_and(|messages| !messages.is_empty()) || result.needs_input());

@@ -78,13 +78,12 @@ fn read_case(path: PathBuf) -> Case {
         .map(|result| (!result.is_null()).then(|| ToolResult::try_from(result.clone()).unwrap()))
         .collect();
     let flag = |name: &str| value["options"][name].as_bool().unwrap_or(true);
-    let options = ResultOptions {
-        text_budget: value["options"]["text_budget"].as_u64().map(|budget| budget as usize),
-        images: flag("images"),
-        files: flag("files"),
-        nested_media: flag("nested_media"),
-        error_flag: flag("error_flag"),
-    };
+    let mut options = ResultOptions::default();
+    options.text_budget = value["options"]["text_budget"].as_u64().map(|budget| budget as usize);
+    options.images = flag("images");
+    options.files = flag("files");
+    options.nested_media = flag("nested_media");
+    options.error_flag = flag("error_flag");
     Case { path, value, calls, results, options }
 }
 

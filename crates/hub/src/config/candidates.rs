@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// A path where the configuration may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConfigCandidate {
     pub path: PathBuf,
     /// Whether the user named this file, so that it is an error if the file does not exist.

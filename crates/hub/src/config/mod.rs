@@ -53,6 +53,7 @@ pub struct Config {
 
 /// The configuration of one server.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ServerConfig {
     pub name: ServerName,
     pub transport: Transport,

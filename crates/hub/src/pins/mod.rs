@@ -24,6 +24,7 @@ use file::{SavedPins, UnsavedPins, read};
 
 /// A tool that differs from its pinned definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Drift {
     /// The tool's name on the server.
     pub tool: String,
@@ -55,6 +56,7 @@ pub enum PinPolicy {
 
 /// A part of a tool's definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum DefinitionPart {
     Title,
     Description,

@@ -10,6 +10,7 @@ const TRUNCATED_KEY: &str = "toolwire/truncated";
 
 /// Limits for the part of a result that is returned to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ResultBudget {
     /// The maximum for the text of all blocks together, and separately for structured content.
     pub max_text_chars: usize,

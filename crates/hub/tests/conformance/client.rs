@@ -115,7 +115,8 @@ async fn run_flow(flow: Flow, hub: &Hub, context: &Value) -> Outcome<()> {
                 let arguments = planned["arguments"].as_object().ok_or("a call has no arguments")?;
                 // Some arguments do not match the schema, so the hub must not validate them.
                 let validation = ValidationStamp::new(SchemaFingerprint::of(&schema(tool)), arguments);
-                let options = CallOptions { validation: Some(validation), ..CallOptions::default() };
+                let mut options = CallOptions::default();
+                options.validation = Some(validation);
                 call(hub, &tool.name, &planned["arguments"], options).await?;
             }
             Ok(())
@@ -183,7 +184,7 @@ impl Host for AcceptingHost {
                 values.retain(|name, _| schema["properties"][name].get("default").is_none());
                 ElicitReply::Accept(Some(Value::Object(values)))
             }
-            ElicitKind::Url { .. } => ElicitReply::Accept(None),
+            _ => ElicitReply::Accept(None),
         };
         Box::pin(std::future::ready(reply))
     }

@@ -309,7 +309,8 @@ async fn a_tool_without_permission_is_not_called() {
     let file = support::scratch().join("effects");
     let hub = TestHub::connect(&[("bad", &["counts", "--file", file.to_str().unwrap()])]).await;
     let permission = |tool: &Tool| Err(format!("`{}` is not allowed", tool.name));
-    let options = CallOptions { permission: Some(Arc::new(permission)), ..CallOptions::default() };
+    let mut options = CallOptions::default();
+    options.permission = Some(Arc::new(permission));
     let result = hub.inner.call("count_write", &json!({}), options).await;
     let reason = "`count_write` is not allowed".to_owned();
     assert_eq!(result, Err(CallError::NotPermitted { tool: "count_write".to_owned(), reason }));

@@ -196,13 +196,11 @@ async fn progress_is_reported() {
     for server in EVERYTHING {
         let reports = Arc::new(Mutex::new(Vec::new()));
         let listener_reports = reports.clone();
-        let options = CallOptions {
-            timeout: Some(TEST_TIMEOUT),
-            progress: Some(Arc::new(move |progress: Progress| {
-                listener_reports.lock().unwrap().push((progress.done, progress.total));
-            })),
-            ..CallOptions::default()
-        };
+        let mut options = CallOptions::default();
+        options.timeout = Some(TEST_TIMEOUT);
+        options.progress = Some(Arc::new(move |progress: Progress| {
+            listener_reports.lock().unwrap().push((progress.done, progress.total));
+        }));
         let tool = format!("{server}_trigger-long-running-operation");
         let result = hub.inner.call(&tool, &json!({"duration": 0.4, "steps": 4}), options).await.unwrap();
         assert!(text(&result).contains("completed"), "{result:?}");
@@ -217,13 +215,11 @@ async fn a_dropped_call_does_not_affect_others() {
     let (hub, _running) = hub_with_everything(Arc::new(NoHost)).await;
     for server in EVERYTHING {
         let (started, mut has_started) = tokio::sync::mpsc::channel(1);
-        let options = CallOptions {
-            timeout: Some(TEST_TIMEOUT),
-            progress: Some(Arc::new(move |_: Progress| {
-                let _ = started.try_send(());
-            })),
-            ..CallOptions::default()
-        };
+        let mut options = CallOptions::default();
+        options.timeout = Some(TEST_TIMEOUT);
+        options.progress = Some(Arc::new(move |_: Progress| {
+            let _ = started.try_send(());
+        }));
         let tool = format!("{server}_trigger-long-running-operation");
         let arguments = json!({"duration": 1000, "steps": 10_000});
         tokio::select! {
@@ -262,7 +258,7 @@ impl Host for TestHost {
     fn elicit<'a>(&'a self, server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
         let content = match request.kind {
             ElicitKind::Form { .. } => Some(json!({"name": "Harbour", "check": true})),
-            ElicitKind::Url { .. } => None,
+            _ => None,
         };
         self.elicitations.lock().unwrap().push((server.to_owned(), request));
         Box::pin(async { ElicitReply::Accept(content) })

@@ -125,7 +125,8 @@ impl TestHub {
         tool: &str,
         arguments: Value,
     ) -> Result<ToolResult, CallError> {
-        let options = CallOptions { timeout: Some(timeout), ..CallOptions::default() };
+        let mut options = CallOptions::default();
+        options.timeout = Some(timeout);
         self.inner.call(tool, &arguments, options).await
     }
 

@@ -47,7 +47,8 @@ impl Backend {
             Backend::Cluster { cluster, prefix } => {
                 let urls: Vec<String> = cluster.nodes().iter().map(RedisServer::url).collect();
                 let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-                let options = RedisOptions { prefix: prefix.clone(), ..RedisOptions::default() };
+                let mut options = RedisOptions::default();
+                options.prefix = prefix.clone();
                 Arc::new(Redis::connect_cluster(&urls, options).await.unwrap())
             }
         }

@@ -149,7 +149,8 @@ async fn damage_inside_a_file_is_reported_on_access() {
 async fn a_full_disk_rejects_only_the_new_message() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
-    let options = SqliteOptions { max_bytes: Some(200_000), ..SqliteOptions::default() };
+    let mut options = SqliteOptions::default();
+    options.max_bytes = Some(200_000);
     let store = Sqlite::open(&path, options).await.unwrap();
     let id = begin_with(&store, "", &[]).await;
     let text = "text ".repeat(1000);
@@ -174,7 +175,8 @@ async fn a_locked_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
     let timeout = Duration::from_millis(50);
-    let options = SqliteOptions { timeout, ..SqliteOptions::default() };
+    let mut options = SqliteOptions::default();
+    options.timeout = timeout;
     let store = Sqlite::open(&path, options).await.unwrap();
     let id = begin_with(&store, "", &["a"]).await;
     let other = Connection::open(&path).unwrap();

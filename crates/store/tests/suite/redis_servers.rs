@@ -9,6 +9,12 @@ use toolwire_testkit::RedisServer;
 
 use crate::storing::{begin_with, texts};
 
+fn with(change: impl FnOnce(&mut RedisOptions)) -> RedisOptions {
+    let mut options = RedisOptions::default();
+    change(&mut options);
+    options
+}
+
 async fn connect(server: &RedisServer, options: RedisOptions) -> Redis {
     Redis::connect(&server.url(), options).await.unwrap()
 }
@@ -17,7 +23,7 @@ async fn connect(server: &RedisServer, options: RedisOptions) -> Redis {
 async fn a_server_crash_loses_no_synced_message() {
     let mut server =
         RedisServer::start_with(&["--save", "", "--appendonly", "yes", "--appendfsync", "always"]);
-    let options = RedisOptions { timeout: Duration::from_secs(60), ..RedisOptions::default() };
+    let options = with(|options| options.timeout = Duration::from_secs(60));
     let store = connect(&server, options).await;
     let id = begin_with(&store, "", &[]).await;
     for number in 1..=5 {
@@ -38,7 +44,7 @@ async fn a_server_crash_loses_no_synced_message() {
 #[tokio::test]
 async fn an_unavailable_server_is_reported() {
     let mut server = RedisServer::start();
-    let options = RedisOptions { timeout: Duration::from_secs(2), ..RedisOptions::default() };
+    let options = with(|options| options.timeout = Duration::from_secs(2));
     let store = connect(&server, options.clone()).await;
     let id = begin_with(&store, "", &[]).await;
     server.kill();
@@ -58,7 +64,7 @@ async fn an_unavailable_server_is_reported() {
 async fn a_dead_server_costs_its_timeout_only_once() {
     let mut server = RedisServer::start();
     let timeout = Duration::from_secs(3_600);
-    let store = connect(&server, RedisOptions { timeout, ..RedisOptions::default() }).await;
+    let store = connect(&server, with(|options| options.timeout = timeout)).await;
     let id = begin_with(&store, "", &[]).await;
     server.kill();
     // From here on, waiting takes no time.
@@ -126,7 +132,7 @@ async fn a_repeated_append_is_stored_once() {
 async fn a_conversation_expires() {
     let server = RedisServer::start();
     let day = Duration::from_secs(24 * 60 * 60);
-    let options = RedisOptions { time_to_live: Some(day), ..RedisOptions::default() };
+    let options = with(|options| options.time_to_live = Some(day));
     let store = connect(&server, options).await;
     let id = begin_with(&store, "", &["a"]).await;
     let other = begin_with(&store, "", &["b"]).await;
@@ -158,7 +164,7 @@ async fn a_conversation_expires() {
 #[tokio::test]
 async fn a_search_reports_that_it_reached_its_limit() {
     let server = RedisServer::start();
-    let options = RedisOptions { search_messages: 150, ..RedisOptions::default() };
+    let options = with(|options| options.search_messages = 150);
     let store = connect(&server, options).await;
     let id = begin_with(&store, "", &["needle"]).await;
     let other_messages: Vec<_> = (0..148).map(|_| Message::user("other").into()).collect();
@@ -229,12 +235,11 @@ async fn a_wrong_password_is_rejected_and_never_printed() {
 #[tokio::test]
 async fn prefixes_are_isolated() {
     let server = RedisServer::start();
-    let one = connect(&server, RedisOptions { prefix: "one".to_owned(), ..RedisOptions::default() }).await;
-    let other =
-        connect(&server, RedisOptions { prefix: "other".to_owned(), ..RedisOptions::default() }).await;
+    let one = connect(&server, with(|options| options.prefix = "one".to_owned())).await;
+    let other = connect(&server, with(|options| options.prefix = "other".to_owned())).await;
     let id = begin_with(&one, "", &["a"]).await;
     assert_eq!(other.get(&id).await.unwrap_err().code(), "unknown_conversation");
     assert_eq!(other.list(10, None).await.unwrap().conversations, []);
-    let options = RedisOptions { prefix: "a{b}".to_owned(), ..RedisOptions::default() };
+    let options = with(|options| options.prefix = "a{b}".to_owned());
     assert_eq!(Redis::connect(&server.url(), options).await.err().unwrap().code(), "refused");
 }

@@ -52,10 +52,8 @@ fn arguments_may_be_json_text() {
 fn progress_is_forwarded() {
     let received = Arc::new(Mutex::new(Vec::new()));
     let sink = received.clone();
-    let options = CallOptions {
-        progress: Some(Arc::new(move |progress: Progress| sink.lock().unwrap().push(progress.done))),
-        ..CallOptions::default()
-    };
+    let mut options = CallOptions::default();
+    options.progress = Some(Arc::new(move |progress: Progress| sink.lock().unwrap().push(progress.done)));
     let server = plain().tool(echo).build().unwrap();
     runtime().block_on(Toolbox::call(&server, "echo", &json!({"text": "a"}), options)).unwrap();
     assert_eq!(*received.lock().unwrap(), [1.0]);
@@ -67,7 +65,8 @@ fn a_call_that_times_out_is_cancelled() {
     let server = plain().state(observed.clone()).tool(wait).build().unwrap();
     let limit = Duration::from_millis(1);
     runtime().block_on(async {
-        let options = CallOptions { timeout: Some(limit), ..CallOptions::default() };
+        let mut options = CallOptions::default();
+        options.timeout = Some(limit);
         let error = Toolbox::call(&server, "wait", &Value::Null, options).await.unwrap_err();
         assert_eq!(error, CallError::TimedOut { server: "test".into(), tool: "wait".into(), after: limit });
         observed.notified().await;
