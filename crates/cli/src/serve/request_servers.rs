@@ -335,7 +335,7 @@ mod tests {
         let pool = pool();
         drop(pool.connect(server("one", mcp.url())).await.expect("a server"));
         let hub = first_hub(&pool);
-        // With so many others, it is removed.
+        // A client that names this many other servers replaces its first one.
         let others: Vec<_> = (0..MAX_SERVERS_PER_CLIENT)
             .map(|number| pool.pool.find(server("one", format!("http://127.0.0.1:1/{number}"))))
             .collect();

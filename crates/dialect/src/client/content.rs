@@ -76,7 +76,7 @@ impl ConversationReader {
         self.sources.item_tools.extend(tools);
     }
 
-    /// Sends the current item before the conversation, whatever becomes of the messages around it.
+    /// Sends the current item before the conversation, so that it does not depend on the messages around it.
     pub(crate) fn keep_item(&mut self) {
         self.sources.instruction_items.extend(self.items.pop());
     }

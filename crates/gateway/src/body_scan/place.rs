@@ -26,8 +26,8 @@ pub(super) enum Place {
 /// A key with a meaning for the search.
 pub(super) struct Key {
     pub(super) name: &'static str,
-    /// The places that it leads to: the first of these parents that matches decides. Without one, it is
-    /// [`Place::Content`].
+    /// The place of its value below each parent. The first parent that matches is used; if none matches, the
+    /// place is [`Place::Content`].
     below: &'static [(Parent, Place)],
 }
 

@@ -1,6 +1,6 @@
 //! OAuth for remote servers.
 //!
-//! A transport only sees [`TokenProvider`]: it returns a token to send, or none. [`OAuth`] implements it
+//! A transport only sees `TokenProvider`: it returns a token to send, or none. [`OAuth`] implements it
 //! according to MCP's authorization rules, based on rmcp's `auth` module. rmcp does discovery (RFC 9728, RFC
 //! 8414, OpenID Connect), PKCE, `resource` and registration. The modules here add what it lacks:
 //!

@@ -29,7 +29,7 @@ const MAX_PIXELS: u64 = 32_000_000;
 /// The size of a character cell in pixels if the terminal does not report it.
 const DEFAULT_CELL: (usize, usize) = (10, 20);
 
-/// An image whose bytes have its media type.
+/// An image. The media type was detected in its bytes.
 pub(crate) struct Image {
     bytes: Vec<u8>,
     media_type: &'static str,
