@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolwire_contract::model::{Embedder, ModelError, TextPurpose};
 use toolwire_contract::text::estimate_tokens;
-use toolwire_dialect::request::RequestOptions;
 use toolwire_dialect::{Dialect, Options, Toolset};
 
 use crate::Endpoint;

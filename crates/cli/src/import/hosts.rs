@@ -1,6 +1,6 @@
 //! The hosts whose configurations can be imported, and where their files are.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// An MCP host.
 pub(super) struct Host {
