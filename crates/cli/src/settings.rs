@@ -54,7 +54,7 @@ pub(crate) struct GatewayConfig {
 
 /// A key of a client.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, expecting = "expected a key, or an object with `key` and `providerState`")]
+#[serde(untagged, expecting = "expected a key, or an object with `key`, `providerState` and `admin`")]
 pub(crate) enum ClientKey {
     Plain(Secret),
     WithRights(KeyWithRights),
@@ -68,6 +68,9 @@ pub(crate) struct KeyWithRights {
     /// Whether requests with this key may refer to data that the provider has stored.
     #[serde(default)]
     pub(crate) provider_state: Option<bool>,
+    /// Whether a person with this key may change the servers on the page.
+    #[serde(default)]
+    pub(crate) admin: bool,
 }
 
 impl ClientKey {
@@ -82,6 +85,10 @@ impl ClientKey {
             ClientKey::Plain(_) => None,
             ClientKey::WithRights(rights) => rights.provider_state,
         }
+    }
+
+    pub(crate) fn is_admin(&self) -> bool {
+        matches!(self, ClientKey::WithRights(rights) if rights.admin)
     }
 }
 

@@ -10,9 +10,9 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toolwire_contract::conversations::{Conversations, StoreError};
 use toolwire_contract::text::parse_duration;
+use toolwire_store::{InMemory, Sqlite, SqliteOptions};
 #[cfg(feature = "redis")]
 use toolwire_store::{Redis, RedisOptions};
-use toolwire_store::{Sqlite, SqliteOptions};
 
 use crate::command_error::CommandError;
 use crate::servers::data_folder;
@@ -99,6 +99,16 @@ pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Conversatio
             let time_to_live = settings.time_to_live.as_ref().map(parse_time_to_live).transpose()?;
             connect(&settings.redis, settings.prefix.clone(), time_to_live).await
         }
+    }
+}
+
+/// Opens the configured store. If this fails, returns a store in memory and the error.
+pub(crate) async fn open_or_in_memory(
+    settings: &StoreSettings,
+) -> (Arc<dyn Conversations>, Option<CommandError>) {
+    match open(settings).await {
+        Ok(store) => (store, None),
+        Err(error) => (Arc::new(InMemory::new()), Some(error)),
     }
 }
 

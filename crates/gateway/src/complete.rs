@@ -24,6 +24,7 @@ use crate::prepare::Prepared;
 use crate::response::{DROPPED, Failure, HttpResponse, UNAVAILABLE};
 use crate::response_in_progress::ResponseInProgress;
 use crate::tools::{ToolSelection, add_rules_of_renamed};
+use crate::traffic::RunTrace;
 
 /// The user's message of a request that has only instructions. OpenAI accepts such a request, and other APIs
 /// need a message.
@@ -190,6 +191,7 @@ impl Inner {
             paused: self.paused.clone(),
             deadline: caller.deadline,
             client_deadline: caller.client_deadline,
+            trace: caller.trace.map(RunTrace::new),
         }
     }
 

@@ -22,6 +22,7 @@ use crate::keys::Principal;
 use crate::paused_runs::PausedRuns;
 use crate::response::{model_error, run_error};
 use crate::tools::HostedFilter;
+use crate::traffic::RunTrace;
 use approvals::Continued;
 
 /// Everything that a response needs besides its run.
@@ -35,6 +36,8 @@ pub(crate) struct ExchangeContext {
     pub(crate) deadline: Instant,
     /// The end of the client's timeout, if the request states one.
     pub(crate) client_deadline: Option<Instant>,
+    /// The record of the request, if the gateway has a page.
+    pub(crate) trace: Option<RunTrace>,
 }
 
 /// One response in progress. Dropping it cancels the request to the model and all calls.
@@ -183,6 +186,9 @@ impl Exchange {
     }
 
     fn read(&mut self, event: AgentEvent) {
+        if let Some(trace) = &mut self.context.trace {
+            trace.observe(&event);
+        }
         if let Some(continued) = &mut self.continued {
             continued.before = None;
         }

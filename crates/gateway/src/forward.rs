@@ -102,7 +102,7 @@ impl Body {
     }
 
     /// Returns the name of the model.
-    fn model(&self) -> Option<String> {
+    pub(crate) fn model(&self) -> Option<String> {
         serde_json::from_slice(self.raw("model")?).ok()
     }
 

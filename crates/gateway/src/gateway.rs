@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN};
@@ -29,12 +29,14 @@ use crate::items::Items;
 use crate::keys::Principal;
 use crate::large_bodies::{LargeBodies, is_large};
 use crate::origin::OriginPolicy;
+use crate::page::{Page, PageParts};
 use crate::paused_runs::PausedRuns;
 use crate::request_servers::{NoRequestServers, RequestServers};
 use crate::response::{Failure, HttpResponse, ResponseBody, json};
 use crate::routes::{self, Route, RouteInfo};
 use crate::settings::GatewaySettings;
 use crate::tools::{CheckedTools, ToolSelection, select};
+use crate::traffic::Trace;
 
 /// The maximum number of cached agents, one per model and selection of tools. Above it, the cache is emptied.
 const MAX_AGENTS: usize = 256;
@@ -69,8 +71,10 @@ pub(crate) struct Inner {
     pub(crate) checked_tools: CheckedTools,
     pub(crate) origins: OriginPolicy,
     pub(crate) large_bodies: LargeBodies,
-    admission: Admission,
-    failed_keys: FailedKeys,
+    pub(crate) admission: Admission,
+    pub(crate) failed_keys: FailedKeys,
+    /// The web page, if the gateway has one.
+    page: OnceLock<Arc<Page>>,
     /// Agents by model and selection of tools, so that their catalogs are computed once.
     agents: Mutex<BTreeMap<AgentKey, (Agent, usize)>>,
 }
@@ -101,9 +105,22 @@ impl Gateway {
             large_bodies: LargeBodies::default(),
             admission: Admission::new(limits, has_several_keys),
             failed_keys: FailedKeys::default(),
+            page: OnceLock::new(),
             agents: Mutex::default(),
             settings,
         }))
+    }
+
+    /// Adds the web page. Only the first call has an effect.
+    #[must_use]
+    pub fn with_page(self, parts: PageParts) -> Gateway {
+        self.0.page.get_or_init(|| Arc::new(Page::new(parts)));
+        self
+    }
+
+    /// Returns a token that makes its first user an administrator of the page. It is valid for one hour.
+    pub fn new_admin_token(&self) -> Option<String> {
+        self.0.page.get()?.new_admin_token()
     }
 
     /// Returns all paths that the gateway serves.
@@ -129,7 +146,17 @@ impl Gateway {
         let (response, origin) = match origin {
             Err(refused) => (Err(Failure::new(ErrorKind::Forbidden, refused.to_string())), None),
             Ok(Some(origin)) if request.method() == Method::OPTIONS => (Ok(preflight()), Some(origin)),
-            Ok(origin) => (self.0.respond(request, &request_id, client, &mut has_unread_body).await, origin),
+            Ok(origin) => match self.0.page.get().filter(|_| Page::has_path(request.uri().path())) {
+                // Other web pages may use the APIs if the settings allow it, but not this page.
+                Some(_) if origin.is_some() => {
+                    let message = "web pages of other sites may not use the page of this gateway";
+                    (Err(Failure::new(ErrorKind::Forbidden, message)), None)
+                }
+                Some(page) => {
+                    (Ok(page.handle(&self.0, request, local, client, &mut has_unread_body).await), None)
+                }
+                None => (self.0.respond(request, &request_id, client, &mut has_unread_body).await, origin),
+            },
         };
         let mut response = response.unwrap_or_else(|failure| failure.respond(family, &request_id));
         add_headers(&mut response, &request_id, origin);
@@ -186,9 +213,18 @@ impl Inner {
             false => RequestBody::read(body)?,
         };
         room.grow_to(body.estimated_bytes().min(limits.body_bytes))?;
+        let is_traced = matches!(route, Route::Complete(_) | Route::PassThrough(_));
+        let trace = self.page.get().filter(|_| is_traced);
+        let trace = trace.map(|page| page.traffic.begin(request_id, parts.uri.path(), &principal));
+        let family = routes::family_of(parts.uri.path(), &parts.headers);
+        let guard = trace.as_ref().map(Trace::guard);
+        if let Some(trace) = &trace {
+            trace.set_model(body.model());
+        }
         let caller = Caller {
             principal,
             request_id: request_id.to_owned(),
+            trace: trace.clone(),
             deadline: Instant::now() + limits.run_timeout,
             client_deadline: client_timeout(&parts.headers).and_then(|timeout| start.checked_add(timeout)),
         };
@@ -201,6 +237,15 @@ impl Inner {
             Route::Models | Route::Model(_) | Route::Health | Route::Ready => {
                 Err(Failure::new(ErrorKind::NotFound, "unknown path"))
             }
+        };
+        if let Some(trace) = &trace {
+            let status =
+                response.as_ref().map_or_else(|failure| failure.status(family), HttpResponse::status);
+            trace.respond(&response, status);
+        }
+        let response = match guard {
+            Some(guard) => response.map(|response| response.map(|body| body.traced(guard))),
+            None => response,
         };
         // A stream counts against the limits until its end.
         response.map(|response| response.map(|body| body.holding((admitted, room))))
@@ -288,6 +333,8 @@ pub(crate) struct Caller {
     pub(crate) deadline: Instant,
     /// The end of the client's timeout, if the request states one.
     pub(crate) client_deadline: Option<Instant>,
+    /// The record of the request, if the gateway has a page.
+    pub(crate) trace: Option<Trace>,
 }
 
 impl Caller {
@@ -325,7 +372,7 @@ fn add_headers(response: &mut HttpResponse, request_id: &str, origin: Option<Hea
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    headers.insert(VARY, HeaderValue::from_static("origin"));
+    headers.entry(VARY).or_insert(HeaderValue::from_static("origin"));
     if let Some(origin) = origin {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_HEADERS));

@@ -21,6 +21,16 @@ pub(crate) struct Principal {
 }
 
 impl Principal {
+    /// Returns the caller of a gateway without keys.
+    pub(crate) fn without_key() -> Principal {
+        Principal { key: None }
+    }
+
+    /// Returns the name of the key.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.key.as_ref().map(|(_, name)| &**name)
+    }
+
     pub(crate) fn has_key(&self) -> bool {
         self.key.is_some()
     }
@@ -43,6 +53,7 @@ struct Key {
     /// Whether requests with this key may refer to data that the provider has stored; `None` if the setting
     /// for all keys decides.
     provider_state: Option<bool>,
+    is_admin: bool,
 }
 
 /// A hash of a key. It does not implement `PartialEq`: the duration of such a comparison would reveal how
@@ -72,8 +83,22 @@ impl Keys {
     #[must_use]
     pub fn with_rights(mut self, name: &str, key: &str, provider_state: Option<bool>) -> Keys {
         let digest = Digest::of(key.as_bytes());
-        self.0.push(Key { name: name.into(), digest, length: key.len(), provider_state });
+        self.0.push(Key { name: name.into(), digest, length: key.len(), provider_state, is_admin: false });
         self
+    }
+
+    /// Makes the key that was added last one of an administrator, who may change the servers on the page.
+    #[must_use]
+    pub fn with_admin(mut self) -> Keys {
+        if let Some(key) = self.0.last_mut() {
+            key.is_admin = true;
+        }
+        self
+    }
+
+    pub(crate) fn is_admin(&self, principal: &Principal) -> bool {
+        let key = principal.key.as_ref().and_then(|(position, _)| self.0.get(*position));
+        key.is_some_and(|key| key.is_admin)
     }
 
     /// Returns whether requests of a caller may refer to data that the provider has stored, if the key

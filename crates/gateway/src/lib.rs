@@ -33,7 +33,11 @@ mod request_servers;
 mod response;
 mod response_in_progress;
 mod tools;
+mod traffic;
 mod verbatim;
+
+// The web page.
+mod page;
 
 mod gateway;
 mod server;
@@ -43,6 +47,7 @@ pub use catalog::{ModelCatalog, ServedModel, UnknownModel, Upstream};
 pub use gateway::Gateway;
 pub use keys::Keys;
 pub use origin::OriginError;
+pub use page::PageParts;
 pub use request_servers::{RequestServer, RequestServerError, RequestServers};
 pub use routes::RouteInfo;
 pub use server::StartError;

@@ -16,6 +16,8 @@ use toolwire_contract::model::ModelError;
 use toolwire_dialect::Family;
 use toolwire_dialect::client::{ClientError, ErrorKind};
 
+use crate::traffic::TraceGuard;
+
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Lists parameters of a request, and parts of its response, that could not be converted.
@@ -92,6 +94,21 @@ impl ResponseBody {
         }
     }
 
+    /// Ends the record of a request at the end of a stream. If the stream is dropped before, the client has
+    /// disconnected.
+    pub(crate) fn traced(self, guard: TraceGuard) -> ResponseBody {
+        match self {
+            ResponseBody::Stream(stream) => {
+                let end = futures::stream::poll_fn(move |_| {
+                    guard.complete();
+                    Poll::Ready(None)
+                });
+                ResponseBody::stream(stream.chain(end))
+            }
+            whole => whole,
+        }
+    }
+
     pub(crate) fn stream(
         stream: impl Stream<Item = Result<Bytes, Interrupted>> + Send + 'static,
     ) -> ResponseBody {
@@ -146,11 +163,15 @@ impl Failure {
         Failure { status: Some(status), ..self }
     }
 
+    /// Returns the status of the response in the client's API.
+    pub(crate) fn status(&self, family: Family) -> StatusCode {
+        let status = self.status.or_else(|| StatusCode::from_u16(self.error.kind.status(family)).ok());
+        status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
     /// Creates the response, in the format of the client's API.
     pub(crate) fn respond(&self, family: Family, request_id: &str) -> HttpResponse {
-        let status = self.status.or_else(|| StatusCode::from_u16(self.error.kind.status(family)).ok());
-        let mut response =
-            json(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &self.error.body(family, request_id));
+        let mut response = json(self.status(family), &self.error.body(family, request_id));
         let headers = response.headers_mut();
         if let Some(delay) = self.error.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(delay.as_secs_f64().ceil().max(1.0) as u64));

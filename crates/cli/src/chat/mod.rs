@@ -27,10 +27,9 @@ use std::time::Duration;
 use clap::Args;
 use tokio::sync::mpsc;
 use toolwire_contract::Content;
-use toolwire_contract::conversations::{ConversationId, Conversations};
+use toolwire_contract::conversations::ConversationId;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_hub::{ElicitReply, Hub, Phase, ResultBudget};
-use toolwire_store::InMemory;
 
 use crate::assembly;
 use crate::command_error::{CommandError, NOTE};
@@ -111,7 +110,7 @@ pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, Co
         let interrupts = Interrupts::listen().map_err(signal_error)?;
         let termination_signal = interrupts::termination_signal().map_err(signal_error)?;
         let terminal_modes = TerminalModes::current();
-        let (store, store_error) = open_store(&settings).await;
+        let (store, store_error) = storage::open_or_in_memory(&settings.store).await;
         let (asker, questions) = questions::channel();
         let hub = Arc::new(start_hub(&loaded, asker.clone()));
         let session = Session::new(settings, models, model, hub.clone(), store, asker)?;
@@ -158,14 +157,6 @@ fn config_and_model(
         (Some(_), Some(_)) => Err(CommandError::usage("the model is given twice")
             .with_hint("use either `--model` or the model as an argument")),
         (model, option) => Ok((config, model.or_else(|| option.clone()))),
-    }
-}
-
-/// Opens the configured store. If this fails, returns a store in memory and the error.
-async fn open_store(settings: &Settings) -> (Arc<dyn Conversations>, Option<CommandError>) {
-    match storage::open(&settings.store).await {
-        Ok(store) => (store, None),
-        Err(error) => (Arc::new(InMemory::new()), Some(error)),
     }
 }
 

@@ -15,7 +15,7 @@ use futures::future::Either;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use toolwire_gateway::{Gateway, GatewaySettings, Keys, OriginError, StartError};
+use toolwire_gateway::{Gateway, GatewaySettings, Keys, OriginError, PageParts, StartError};
 use toolwire_hub::{AllowedHosts, PatternError, ServerConfig, Transport};
 use toolwire_llm::Demo;
 
@@ -25,6 +25,7 @@ use crate::interrupt;
 use crate::servers::{self, LoadedConfig};
 use crate::settings::{self, Settings};
 use crate::source::describe_io_error;
+use crate::storage;
 use crate::tools::print_problems;
 use models::ConfiguredModels;
 use request_servers::ServerPool;
@@ -112,12 +113,21 @@ async fn serve(
     let model = models.default_name().to_owned();
     let limits = &gateway_settings.limits;
     let pool = Arc::new(ServerPool::new(hosts, limits.request_server_timeout, limits.run_timeout));
+    let (store, store_error) = storage::open_or_in_memory(&settings.store).await;
     let gateway =
-        Gateway::with_request_servers(Arc::new(models), hub.clone(), pool.clone(), gateway_settings);
+        Gateway::with_request_servers(Arc::new(models), hub.clone(), pool.clone(), gateway_settings)
+            .with_page(PageParts::new(store));
+    let admin_token = gateway.new_admin_token();
     let stop = CancellationToken::new();
     let served = gateway.serve(listener, stop.clone());
     let announce = async {
-        print_welcome(loaded, local, &model, needs_key);
+        print_welcome(loaded, local, &model, needs_key, admin_token.as_deref());
+        if let Some((problem, hint)) = store_error.map(CommandError::into_parts) {
+            print_stderr(&format!("{NOTE}warning:{NOTE:#} conversations are not stored: {problem}\n"));
+            if let Some(hint) = hint {
+                print_stderr(&format!("{HINT}hint:{HINT:#} {hint}\n"));
+            }
+        }
         servers::wait_until_settled(&hub).await;
         print_problems(&hub);
         print_stderr("ready; press Ctrl-C to stop\n");
@@ -178,12 +188,12 @@ fn address(text: &str) -> Result<SocketAddr, CommandError> {
 
 /// Returns the keys from the configuration and the environment.
 fn keys(settings: &Settings) -> Result<Keys, CommandError> {
-    let variable = std::env::var(KEY_VARIABLE).ok().map(|key| (KEY_VARIABLE, key, None));
-    let configured = settings.gateway.keys.iter();
-    let configured =
-        configured.map(|(name, key)| (name.as_str(), key.secret().expose().to_owned(), key.provider_state()));
+    let variable = std::env::var(KEY_VARIABLE).ok().map(|key| (KEY_VARIABLE, key, None, false));
+    let configured = settings.gateway.keys.iter().map(|(name, key)| {
+        (name.as_str(), key.secret().expose().to_owned(), key.provider_state(), key.is_admin())
+    });
     let mut keys = Keys::default();
-    for (name, key, provider_state) in configured.chain(variable) {
+    for (name, key, provider_state, is_admin) in configured.chain(variable) {
         let key = key.trim();
         if key.is_empty() {
             return Err(
@@ -191,12 +201,21 @@ fn keys(settings: &Settings) -> Result<Keys, CommandError> {
             );
         }
         keys = keys.with_rights(name, key, provider_state);
+        if is_admin {
+            keys = keys.with_admin();
+        }
     }
     Ok(keys)
 }
 
-/// Prints the address, and an example command for each kind of client.
-fn print_welcome(loaded: &LoadedConfig, local: SocketAddr, model: &str, needs_key: bool) {
+/// Prints the address of the APIs and of the page, and an example command for each kind of client.
+fn print_welcome(
+    loaded: &LoadedConfig,
+    local: SocketAddr,
+    model: &str,
+    needs_key: bool,
+    admin_token: Option<&str>,
+) {
     if loaded.is_demo() || model == Demo::NAME {
         let what = match (loaded.is_demo(), model == Demo::NAME) {
             (true, true) => "the demo server and `demo`, which is not a language model",
@@ -242,6 +261,11 @@ fn print_welcome(loaded: &LoadedConfig, local: SocketAddr, model: &str, needs_ke
         quote(&python),
         quote(model)
     ));
+    print_stderr(&format!("page: http://{host}/\n"));
+    if let Some(token) = admin_token {
+        // The fragment of an address is not sent to the server, so it appears in no log.
+        print_stderr(&format!("page as administrator, for one hour: http://{host}/sign-in#token={token}\n"));
+    }
 }
 
 /// Quotes a text as one word for a shell.

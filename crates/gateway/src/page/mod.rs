@@ -1,0 +1,216 @@
+//! The web page: HTML for people, on the same address as the APIs.
+//!
+//! The HTML is created by `toolwire-page`. The modules here read requests, check who sends them, and connect the
+//! views to the models, tools and conversations.
+
+mod assets;
+mod events;
+mod failure;
+mod headers;
+mod reply;
+mod request;
+mod sessions;
+mod sign_in;
+mod views;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body::Body;
+use toolwire_contract::conversations::Conversations;
+use toolwire_page::Markup;
+use toolwire_page::shell::{Role, Shell, View, Visitor};
+
+use crate::gateway::Inner;
+use crate::keys::Principal;
+use crate::response::HttpResponse;
+use crate::traffic::Traffic;
+use events::Events;
+use failure::PageFailure;
+use reply::Reply;
+use request::PageRequest;
+use sessions::Sessions;
+use views::{CachedIndex, CallHistory};
+
+/// What the page needs besides the models and tools of the gateway.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct PageParts {
+    /// The stored conversations. The page displays them and adds to them.
+    pub conversations: Arc<dyn Conversations>,
+}
+
+impl PageParts {
+    pub fn new(conversations: Arc<dyn Conversations>) -> PageParts {
+        PageParts { conversations }
+    }
+}
+
+/// The state of the page.
+pub(crate) struct Page {
+    #[expect(dead_code, reason = "the chat view displays the conversations")]
+    parts: PageParts,
+    sessions: Sessions,
+    events: Arc<Events>,
+    index: CachedIndex,
+    calls: CallHistory,
+    pub(crate) traffic: Arc<Traffic>,
+    /// Whether a task publishes the changes of the traffic.
+    is_publishing: AtomicBool,
+}
+
+/// A request of a visitor who may use the page.
+struct Context<'a> {
+    inner: &'a Arc<Inner>,
+    page: &'a Arc<Page>,
+    visitor: Visitor,
+    principal: Principal,
+}
+
+/// The content of a view.
+struct Content<'a> {
+    view: View,
+    title: &'a str,
+    topics: &'a [String],
+    has_item: bool,
+    list: Option<Markup>,
+    main: Markup,
+}
+
+impl Page {
+    pub(crate) fn new(parts: PageParts) -> Page {
+        Page {
+            parts,
+            sessions: Sessions::default(),
+            events: Arc::default(),
+            index: CachedIndex::default(),
+            calls: CallHistory::default(),
+            traffic: Arc::default(),
+            is_publishing: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns a token that makes its first user an administrator.
+    pub(crate) fn new_admin_token(&self) -> Option<String> {
+        self.sessions.new_admin_token()
+    }
+
+    /// Whether a path belongs to the page. All other paths belong to the APIs.
+    pub(crate) fn has_path(path: &str) -> bool {
+        let Some(first) = path.strip_prefix('/').and_then(|path| path.split('/').next()) else {
+            return false;
+        };
+        let name = first.strip_suffix(".json").unwrap_or(first);
+        ["", "-", "sign-in", "chat", "servers", "tools", "dialects", "traffic"].contains(&name)
+    }
+
+    /// Handles a request to a path of the page.
+    pub(crate) async fn handle<B>(
+        self: &Arc<Page>,
+        inner: &Arc<Inner>,
+        request: Request<B>,
+        local: SocketAddr,
+        client: IpAddr,
+        has_unread_body: &mut bool,
+    ) -> HttpResponse
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let wants_html = request::accepts_html(request.headers());
+        let theme = request::theme(request.headers());
+        let response = self.respond(inner, request, local, client, has_unread_body).await;
+        let mut response = response.unwrap_or_else(|failure| failure.respond(wants_html, theme));
+        headers::add(response.headers_mut());
+        response
+    }
+
+    async fn respond<B>(
+        self: &Arc<Page>,
+        inner: &Arc<Inner>,
+        request: Request<B>,
+        local: SocketAddr,
+        client: IpAddr,
+        has_unread_body: &mut bool,
+    ) -> Result<HttpResponse, PageFailure>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let (head, body) = request.into_parts();
+        crate::body::check_headers(&head.uri, &head.headers)?;
+        request::check_source(&head)?;
+        let cookie = sessions::cookie_name(local.port());
+        let session = self.sessions.find(&head.headers, &cookie);
+        if let Some(reply) = assets::respond(&head) {
+            return reply.respond(&head.headers);
+        }
+        if request::segments(&head.uri) == ["sign-in"] {
+            let is_post = head.method == Method::POST;
+            let request = PageRequest::read_small(inner, head, body, client).await?;
+            *has_unread_body = false;
+            let reply = match is_post {
+                true => sign_in::sign_in(self, inner, &request, client, &cookie)?,
+                false => sign_in::form(&request),
+            };
+            return reply.respond(&request.head.headers);
+        }
+        let theme = request::theme(&head.headers);
+        let is_signed_in = session.is_some();
+        let (principal, role) = match session {
+            Some(session) => (session.principal, session.role),
+            None if inner.settings.keys.is_empty() => (Principal::without_key(), Role::User),
+            None => return Ok(sign_in::required(&head)),
+        };
+        let visitor = Visitor { role, theme, key: principal.name().map(str::to_owned), is_signed_in };
+        let request = PageRequest::read(inner, head, body, &principal, client).await?;
+        *has_unread_body = false;
+        let context = Context { inner, page: self, visitor, principal };
+        views::respond(&context, &request, &cookie).await?.respond(&request.head.headers)
+    }
+}
+
+impl Context<'_> {
+    /// Returns a complete page.
+    fn page(&self, content: Content<'_>) -> Reply {
+        let event = self.page.events.last_id();
+        let shell = Shell {
+            visitor: &self.visitor,
+            view: content.view,
+            title: content.title,
+            topics: content.topics,
+            event: &event,
+            has_item: content.has_item,
+            list: content.list,
+            main: content.main,
+        };
+        Reply::html(shell.document())
+    }
+
+    #[expect(dead_code, reason = "the servers view changes servers")]
+    /// Returns an error unless the visitor is an administrator.
+    fn require_admin(&self) -> Result<(), PageFailure> {
+        match self.visitor.role {
+            Role::Admin => Ok(()),
+            Role::User => Err(PageFailure::needs_admin()),
+        }
+    }
+
+    /// Whether the visitor may see the requests of all keys.
+    fn sees_all_requests(&self) -> bool {
+        self.inner.settings.keys.len() <= 1 || self.visitor.role == Role::Admin
+    }
+
+    /// Returns an error if the visitor may not see the stored conversations. They have no owner, so with
+    /// several keys only an administrator sees them.
+    fn require_conversations(&self) -> Result<(), PageFailure> {
+        if self.inner.settings.keys.len() <= 1 || self.visitor.role == Role::Admin {
+            return Ok(());
+        }
+        Err(PageFailure::forbidden(
+            "the conversations on this gateway belong to no key, so only an administrator may see them",
+            "sign in with a key that has `admin: true`",
+        ))
+    }
+}

@@ -1,0 +1,357 @@
+//! Records the last requests for the page: their steps, calls, times and tokens, and the first line of errors. Other
+//! texts, arguments and results are not recorded.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use http::StatusCode;
+use tokio::time::Instant;
+use toolwire_agent::AgentEvent;
+use toolwire_page::traffic::{CallOutcome, CallSpan, Outcome, Request, StepSpan, Wait};
+
+use crate::keys::Principal;
+use crate::response::{Failure, HttpResponse, ResponseBody};
+
+/// The number of requests that are remembered.
+const MAX_REQUESTS: usize = 1_000;
+
+/// The maximum number of steps, calls and waits that are recorded of one request.
+const MAX_SPANS: usize = 1_000;
+
+/// The maximum length of a recorded error.
+const MAX_ERROR: usize = 300;
+
+/// The last requests, the newest at the end.
+#[derive(Default)]
+pub(crate) struct Traffic {
+    requests: Mutex<VecDeque<Entry>>,
+    /// Changes with each change of a request.
+    version: AtomicU64,
+}
+
+struct Entry {
+    owner: Principal,
+    request: Arc<Mutex<Request>>,
+}
+
+/// Records one request. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Trace {
+    traffic: Arc<Traffic>,
+    request: Arc<Mutex<Request>>,
+    start: Instant,
+}
+
+/// Ends the record of a request when it is dropped.
+pub(crate) struct TraceGuard(Trace);
+
+impl Traffic {
+    /// Begins the record of a request.
+    pub(crate) fn begin(self: &Arc<Traffic>, id: &str, path: &str, owner: &Principal) -> Trace {
+        let mut request = Request::default();
+        id.clone_into(&mut request.id);
+        path.clone_into(&mut request.path);
+        request.at = Some(SystemTime::now());
+        request.key = owner.name().map(str::to_owned);
+        let request = Arc::new(Mutex::new(request));
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        if requests.len() >= MAX_REQUESTS {
+            requests.pop_front();
+        }
+        requests.push_back(Entry { owner: owner.clone(), request: request.clone() });
+        drop(requests);
+        self.version.fetch_add(1, Ordering::Relaxed);
+        Trace { traffic: self.clone(), request, start: Instant::now() }
+    }
+
+    /// Returns the requests of a caller, or of all callers, the newest first.
+    pub(crate) fn requests(&self, of: Option<&Principal>) -> Vec<Arc<Request>> {
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let selected = requests.iter().rev().filter(|entry| of.is_none_or(|owner| entry.owner == *owner));
+        selected.map(|entry| Arc::new(lock(&entry.request).clone())).collect()
+    }
+
+    /// Returns a number that differs after each change.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+}
+
+impl Trace {
+    /// Returns the guard that ends the record. It must be kept until the end of the response.
+    pub(crate) fn guard(&self) -> TraceGuard {
+        TraceGuard(self.clone())
+    }
+
+    pub(crate) fn set_model(&self, model: Option<String>) {
+        lock(&self.request).model = model;
+    }
+
+    /// Records the head of the response, and the end of it unless it is a stream.
+    pub(crate) fn respond(&self, response: &Result<HttpResponse, Failure>, status: StatusCode) {
+        let mut request = lock(&self.request);
+        request.status = Some(status.as_u16());
+        match response {
+            Ok(response) if matches!(response.body(), ResponseBody::Stream(_)) => {
+                request.is_stream = true;
+                return;
+            }
+            Ok(_) if status.is_success() => {}
+            Ok(_) => request.error = request.error.take().or_else(|| Some(format!("status {status}"))),
+            Err(failure) => request.error = Some(shortened(&failure.error.message)),
+        }
+        let outcome = match status {
+            status if status.is_success() => Outcome::Ok,
+            status if status.is_client_error() => Outcome::ClientError,
+            _ => Outcome::UpstreamError,
+        };
+        self.end(&mut request, outcome);
+    }
+
+    /// Records the complete end of a stream.
+    fn complete(&self) {
+        let mut request = lock(&self.request);
+        let outcome = if request.error.is_some() { Outcome::UpstreamError } else { Outcome::Ok };
+        self.end(&mut request, outcome);
+    }
+
+    fn end(&self, request: &mut Request, outcome: Outcome) {
+        if request.outcome.is_some() {
+            return;
+        }
+        let now = self.start.elapsed();
+        request.outcome = Some(outcome);
+        request.elapsed = Some(now);
+        // A request that the gateway runs has at least one step.
+        request.is_forwarded = request.steps.is_empty() && outcome == Outcome::Ok;
+        for step in &mut request.steps {
+            step.end = step.end.or(Some(now));
+        }
+        for call in &mut request.calls {
+            call.end = call.end.or(Some(now));
+        }
+        self.traffic.version.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Records the events of a run.
+pub(crate) struct RunTrace {
+    trace: Trace,
+    /// Whether the current step has an output, so that most events need no lock.
+    has_output: bool,
+}
+
+impl RunTrace {
+    pub(crate) fn new(trace: Trace) -> RunTrace {
+        RunTrace { trace, has_output: false }
+    }
+
+    pub(crate) fn observe(&mut self, event: &AgentEvent) {
+        let is_output = matches!(
+            event,
+            AgentEvent::Text(_)
+                | AgentEvent::Thinking(_)
+                | AgentEvent::Refusal(_)
+                | AgentEvent::Media(_)
+                | AgentEvent::CallAnnounced { .. }
+        );
+        if is_output && self.has_output {
+            return;
+        }
+        let now = self.trace.start.elapsed();
+        let mut request = lock(&self.trace.request);
+        match event {
+            _ if is_output => {
+                self.has_output = true;
+                request.first_output = request.first_output.or(Some(now));
+                if let Some(step) = request.steps.last_mut() {
+                    step.first_output = step.first_output.or(Some(now));
+                }
+            }
+            AgentEvent::StepStarted { .. } if request.steps.len() < MAX_SPANS => {
+                self.has_output = false;
+                if let Some(step) = request.steps.last_mut() {
+                    step.end = step.end.or(Some(now));
+                }
+                let mut step = StepSpan::default();
+                step.start = Some(now);
+                request.steps.push(step);
+            }
+            AgentEvent::Retrying { after, error, .. } => {
+                if let Some(step) = request.steps.last_mut().filter(|step| step.waits.len() < MAX_SPANS) {
+                    let reason = shortened(&error.to_string());
+                    step.waits.push(Wait { start: now, length: *after, reason });
+                }
+            }
+            AgentEvent::MessageAdded(message) if message.role == toolwire_contract::Role::Assistant => {
+                if let Some(step) = request.steps.last_mut() {
+                    step.end = step.end.or(Some(now));
+                }
+            }
+            AgentEvent::CallStarted { id, name, .. } if request.calls.len() < MAX_SPANS => {
+                request.calls.push(new_call(id, name, now));
+            }
+            AgentEvent::CallFinished { id, name, result, elapsed } => {
+                let mut known = request.calls.iter().position(|call| call.id == *id && call.end.is_none());
+                if known.is_none() && request.calls.len() < MAX_SPANS {
+                    request.calls.push(new_call(id, name, now));
+                    known = Some(request.calls.len() - 1);
+                }
+                let Some(call) = known.and_then(|position| request.calls.get_mut(position)) else { return };
+                call.end = Some(now);
+                call.outcome = Some(match (elapsed, result.is_error()) {
+                    (None, _) => CallOutcome::NotMade,
+                    (Some(_), true) => CallOutcome::Failed,
+                    (Some(_), false) => CallOutcome::Ok,
+                });
+                if result.is_error() {
+                    call.error = result.blocks().iter().find_map(|block| match block {
+                        toolwire_contract::Content::Text { text, .. } => Some(shortened(text)),
+                        _ => None,
+                    });
+                }
+            }
+            AgentEvent::Usage { total, .. } => request.usage = Some(*total),
+            AgentEvent::Done(finished) => {
+                if let toolwire_agent::Ending::Failed(failure) = &finished.outcome.ending {
+                    request.error = Some(shortened(&failure.message));
+                }
+            }
+            _ => return,
+        }
+        drop(request);
+        self.trace.traffic.version.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn new_call(id: &str, name: &str, start: Duration) -> CallSpan {
+    let (id, tool) = (id.to_owned(), name.to_owned());
+    CallSpan { id, tool, start, end: None, outcome: None, error: None }
+}
+
+impl TraceGuard {
+    /// Records that the response is complete.
+    pub(crate) fn complete(&self) {
+        self.0.complete();
+    }
+}
+
+impl Drop for TraceGuard {
+    fn drop(&mut self) {
+        let mut request = lock(&self.0.request);
+        self.0.end(&mut request, Outcome::Stopped);
+    }
+}
+
+fn lock(request: &Mutex<Request>) -> MutexGuard<'_, Request> {
+    request.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn shortened(text: &str) -> String {
+    toolwire_page::text::shortened(text, MAX_ERROR)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::StreamExt as _;
+    use toolwire_contract::ToolResult;
+
+    use super::*;
+    use crate::keys::tests::principals;
+
+    fn begin() -> (Arc<Traffic>, Trace) {
+        let traffic: Arc<Traffic> = Arc::default();
+        let trace = traffic.begin("req_1", "/v1/messages", &principals()[0]);
+        (traffic, trace)
+    }
+
+    fn only(traffic: &Traffic) -> Arc<Request> {
+        let requests = traffic.requests(None);
+        assert_eq!(requests.len(), 1);
+        requests[0].clone()
+    }
+
+    fn streamed() -> Result<HttpResponse, Failure> {
+        Ok(http::Response::new(ResponseBody::stream(futures::stream::iter([Ok(Bytes::from("x"))]))))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn steps_and_calls_have_times() {
+        let (traffic, trace) = begin();
+        let mut run = RunTrace::new(trace.clone());
+        let second = || tokio::time::advance(Duration::from_secs(1));
+        run.observe(&AgentEvent::StepStarted { step: 1 });
+        second().await;
+        run.observe(&AgentEvent::Text("a".to_owned()));
+        second().await;
+        run.observe(&AgentEvent::Text("b".to_owned()));
+        let (id, name) = ("1".to_owned(), "f".to_owned());
+        let arguments = serde_json::Map::new();
+        run.observe(&AgentEvent::CallStarted { id: id.clone(), name: name.clone(), arguments });
+        second().await;
+        let result = ToolResult::error("wrong");
+        run.observe(&AgentEvent::CallFinished { id, name, result, elapsed: Some(Duration::from_secs(1)) });
+        let denied = |id: &str| AgentEvent::CallFinished {
+            id: id.to_owned(),
+            name: "g".to_owned(),
+            result: ToolResult::error("denied"),
+            elapsed: None,
+        };
+        run.observe(&denied("2"));
+        run.observe(&AgentEvent::StepStarted { step: 2 });
+        let response = Ok(http::Response::new(ResponseBody::Whole(Bytes::from("x"))));
+        trace.respond(&response, StatusCode::OK);
+        let request = only(&traffic);
+        let seconds = |duration: Option<Duration>| duration.map(|duration| duration.as_secs());
+        assert_eq!((request.outcome, seconds(request.elapsed)), (Some(Outcome::Ok), Some(3)));
+        assert_eq!((seconds(request.first_output), request.steps.len()), (Some(1), 2));
+        assert_eq!(seconds(request.steps[0].end), Some(3));
+        let calls: Vec<_> = request
+            .calls
+            .iter()
+            .map(|call| (call.start.as_secs(), seconds(call.end), call.outcome))
+            .collect();
+        let expected = [(2, Some(3), Some(CallOutcome::Failed)), (3, Some(3), Some(CallOutcome::NotMade))];
+        assert_eq!(calls, expected);
+        assert!(!request.is_forwarded);
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_with_its_last_part() {
+        let (traffic, trace) = begin();
+        let response = streamed();
+        trace.respond(&response, StatusCode::OK);
+        let guard = trace.guard();
+        let body = response.expect("a response").into_body().traced(guard);
+        assert_eq!(only(&traffic).outcome, None);
+        let ResponseBody::Stream(mut stream) = body else { panic!("a stream") };
+        while stream.next().await.is_some() {}
+        assert_eq!(only(&traffic).outcome, Some(Outcome::Ok));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_disconnects_has_stopped_the_request() {
+        let (traffic, trace) = begin();
+        let response = streamed();
+        trace.respond(&response, StatusCode::OK);
+        drop(response.expect("a response").into_body().traced(trace.guard()));
+        assert_eq!(only(&traffic).outcome, Some(Outcome::Stopped));
+        // The request ended before it had a response.
+        let trace = traffic.begin("req_2", "/v1/messages", &principals()[1]);
+        drop(trace.guard());
+        assert_eq!(traffic.requests(Some(&principals()[1]))[0].outcome, Some(Outcome::Stopped));
+    }
+
+    #[test]
+    fn the_number_of_requests_is_bounded() {
+        let (traffic, _) = begin();
+        for number in 0..MAX_REQUESTS {
+            traffic.begin(&number.to_string(), "/", &principals()[0]);
+        }
+        let requests = traffic.requests(None);
+        assert_eq!((requests.len(), requests[0].id.as_str()), (MAX_REQUESTS, "999"));
+    }
+}

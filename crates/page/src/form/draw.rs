@@ -1,0 +1,188 @@
+//! The HTML of a form.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::child;
+use super::filling::{Filling, Problem};
+use super::shape::{Field, Kind, Shape};
+use crate::text::{Outside, shortened};
+
+/// Above it, the choices are a text field with suggestions.
+const MAX_OPTIONS: usize = 50;
+const MAX_DESCRIPTION: usize = 500;
+
+/// Returns the fields of a form. The caller adds the element `form`, and buttons.
+///
+/// `prefix` begins the ids of the elements, so that a page can have several forms.
+pub fn draw(shape: &Shape, filling: &Filling, problems: &[Problem], prefix: &str) -> Markup {
+    let form = Form { problems, prefix };
+    html! {
+        div.form-fields {
+            (form.violations(""))
+            (form.content(shape, filling, "", None))
+        }
+    }
+}
+
+struct Form<'a> {
+    problems: &'a [Problem],
+    prefix: &'a str,
+}
+
+impl Form<'_> {
+    fn id(&self, pointer: &str) -> String {
+        format!("{}{pointer}", self.prefix)
+    }
+
+    fn field(&self, field: &Field, filling: &Filling, pointer: &str) -> Markup {
+        let id = self.id(pointer);
+        let name = field.title.as_deref().unwrap_or(&field.key);
+        let has_states = !field.is_required || field.shape.is_nullable;
+        let is_group = matches!(field.shape.kind, Kind::Object { .. } | Kind::List(_));
+        html! {
+            div.form-field data-pointer=(pointer) .is-required[field.is_required] role=[is_group.then_some("group")]
+                aria-labelledby=[is_group.then(|| format!("{id}-name"))] {
+                div.form-name {
+                    label #{ (id) "-name" } for=(id) { bdi { (Outside(&field.key)) } }
+                    @if field.is_required { span.required title="required" { "*" } }
+                    @if name != field.key { " " bdi.muted { (Outside(&shortened(name, 60))) } }
+                    " " span.muted { (Outside(&field.shape.hint)) }
+                }
+                @if has_states { (states(field, filling, pointer, &id)) }
+                (self.content(&field.shape, filling, pointer, Some(name)))
+                @if let Some(description) = &field.description {
+                    p.muted.description dir="auto" { (Outside(&shortened(description, MAX_DESCRIPTION))) }
+                }
+                @if let Some(default) = &field.default {
+                    p.muted.description { "default " code { (Outside(&default.to_string())) } }
+                }
+                (self.violations(pointer))
+            }
+        }
+    }
+
+    /// Returns the control for a value. A field that is omitted has an empty control, so that setting it needs no
+    /// request.
+    fn content(&self, shape: &Shape, filling: &Filling, pointer: &str, name: Option<&str>) -> Markup {
+        let empty;
+        let filling = match filling {
+            Filling::Omitted | Filling::Null => {
+                empty = Filling::new(&Shape { is_nullable: false, ..shape.clone() }, None);
+                &empty
+            }
+            filling => filling,
+        };
+        let id = self.id(pointer);
+        let value_name = format!("v{pointer}");
+        match (&shape.kind, filling) {
+            (Kind::Object { fields, is_open }, Filling::Object { fields: fillings, others }) => {
+                let others_name = format!("o{pointer}");
+                html! {
+                    div.form-object #(id) {
+                        @if fields.is_empty() && !is_open { p.muted { "takes no arguments" } }
+                        @for (field, filling) in fields.iter().zip(fillings) {
+                            (self.field(field, filling, &child(pointer, &field.key)))
+                        }
+                        @if *is_open {
+                            details.others open[!others.is_empty()] {
+                                summary { "other properties" }
+                                textarea.mono name=(others_name) rows="2" spellcheck="false" aria-label="Other properties, as a JSON object" placeholder="{}" { "\n" (others) }
+                            }
+                        }
+                    }
+                }
+            }
+            (Kind::List(item), Filling::List(items)) => html! {
+                div.form-list #(id) {
+                    input type="hidden" name={ "n" (pointer) } value=(items.len());
+                    @for (position, filling) in items.iter().enumerate() {
+                        @let at = child(pointer, &position.to_string());
+                        div.form-item {
+                            (self.content(item, filling, &at, Some(&format!("{} {}", name.unwrap_or("item"), position + 1))))
+                            button.button.quiet name="act" value={ "remove:" (at) } formnovalidate { "Remove" span.unseen { " item " (position + 1) } }
+                            (self.violations(&at))
+                        }
+                    }
+                    button.button.quiet name="act" value={ "add:" (pointer) } formnovalidate { "Add an item" }
+                }
+            },
+            (Kind::Text, Filling::Text(text)) => html! {
+                textarea #(id) name=(value_name) rows="1" dir="auto" aria-label=[name] { "\n" (text) }
+            },
+            (Kind::Number, Filling::Number(text)) => html! {
+                input #(id) name=(value_name) inputmode="decimal" autocomplete="off" value=(text) aria-label=[name];
+            },
+            (Kind::Boolean, Filling::Boolean(value)) => html! {
+                label.row { input #(id) type="checkbox" name=(value_name) value="true" checked[*value] aria-label=[name]; "true" }
+            },
+            (Kind::Choice(choices), Filling::Choice(chosen)) if choices.len() <= MAX_OPTIONS => html! {
+                select #(id) name=(value_name) aria-label=[name] {
+                    @for (position, choice) in choices.iter().enumerate() {
+                        option value=(position) selected[position == *chosen] { (Outside(&choice_text(choice))) }
+                    }
+                }
+            },
+            (Kind::Choice(choices), Filling::Choice(chosen)) => {
+                let list = format!("{id}-list");
+                let text = choices.get(*chosen).map(Value::to_string).unwrap_or_default();
+                html! {
+                    input.mono #(id) name={ "j" (pointer) } list=(list) value=(text) autocomplete="off" aria-label=[name];
+                    datalist #(list) { @for choice in choices { option value=(choice.to_string()) {} } }
+                }
+            }
+            (_, filling) => {
+                let text = match filling {
+                    Filling::Json(text) => text.clone(),
+                    other => other.value(shape).map(|value| value.to_string()).unwrap_or_default(),
+                };
+                html! {
+                    textarea.mono #(id) name={ "j" (pointer) } rows="2" spellcheck="false" aria-label=[name.map(|name| format!("{name}, as JSON"))] placeholder="JSON" { "\n" (text) }
+                }
+            }
+        }
+    }
+
+    fn violations(&self, pointer: &str) -> Markup {
+        html! {
+            @for problem in self.problems.iter().filter(|problem| problem.pointer == pointer) {
+                p.violation dir="auto" { (Outside(&problem.message)) }
+            }
+        }
+    }
+}
+
+/// Returns the choice between a value, no value and `null`.
+fn states(field: &Field, filling: &Filling, pointer: &str, id: &str) -> Markup {
+    let state = match filling {
+        Filling::Omitted => "omit",
+        Filling::Null => "null",
+        _ => "set",
+    };
+    let states = [
+        ("omit", "left out", !field.is_required),
+        ("set", "set", true),
+        ("null", "null", field.shape.is_nullable),
+    ];
+    html! {
+        span.states role="radiogroup" aria-label={ "State of " (Outside(&field.key)) } {
+            @for (value, text, _) in states.into_iter().filter(|(_, _, is_possible)| *is_possible) {
+                label for={ (id) "-" (value) } {
+                    input #{ (id) "-" (value) } type="radio" name={ "s" (pointer) } value=(value) checked[value == state];
+                    span { (text) }
+                }
+            }
+        }
+    }
+}
+
+fn choice_text(choice: &Value) -> String {
+    match choice {
+        // Quotes distinguish the text `1` from the number.
+        Value::String(text) if text.is_empty() || serde_json::from_str::<Value>(text).is_ok() => {
+            choice.to_string()
+        }
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,70 @@
+//! The keys of the page. This table is the only list of them: the dialog displays it, and the module reads its
+//! bindings from the dialog.
+
+use maud::{Markup, html};
+
+/// A key, or several keys one after the other.
+struct Binding {
+    keys: &'static str,
+    /// What the module does: `go:/path`, `open:dialog`, `focus:selector`, `click:selector`, `next:selector`,
+    /// `prev:selector`. Empty if the key belongs to a button (`data-key`) or to the browser.
+    action: &'static str,
+    text: &'static str,
+}
+
+const fn binding(keys: &'static str, action: &'static str, text: &'static str) -> Binding {
+    Binding { keys, action, text }
+}
+
+const GROUPS: [(&str, &[Binding]); 2] = [
+    (
+        "Everywhere",
+        &[
+            binding("Ctrl+k", "open:palette", "Go to a view or a tool"),
+            binding("?", "open:keys", "These keys"),
+            binding("/", "focus:[data-search]", "Search in this view"),
+            binding("g t", "go:/tools", "Tools"),
+            binding("g f", "go:/traffic", "Traffic"),
+            binding("[", "prev:.item", "Previous in the list"),
+            binding("]", "next:.item", "Next in the list"),
+            binding("Escape", "", "Close"),
+        ],
+    ),
+    ("Tools", &[binding("Ctrl+Enter", "", "Call the tool")]),
+];
+
+/// Returns the dialog that lists the keys.
+pub(crate) fn dialog() -> Markup {
+    html! {
+        dialog #keys aria-labelledby="keys-title" {
+            div.row {
+                h2 #keys-title.grow { "Keys" }
+                button.button.quiet type="button" data-closes="keys" { "Close" }
+            }
+            @for (title, bindings) in GROUPS {
+                h3 { (title) }
+                table {
+                    @for binding in bindings {
+                        tr data-keys=(binding.keys) data-do=[(!binding.action.is_empty()).then_some(binding.action)] {
+                            td { @for key in binding.keys.split(' ') { kbd { (label(key)) } " " } }
+                            td { (binding.text) }
+                        }
+                    }
+                }
+            }
+            label.row { input #letter-keys type="checkbox" checked; "Keys that are single letters" }
+        }
+    }
+}
+
+/// Returns the name on the key.
+fn label(key: &str) -> String {
+    match key {
+        "ArrowUp" => "↑".to_owned(),
+        "ArrowLeft" => "←".to_owned(),
+        "ArrowRight" => "→".to_owned(),
+        "Escape" => "Esc".to_owned(),
+        "Shift+n" => "N".to_owned(),
+        key => key.replace('+', " "),
+    }
+}

@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+
+pub mod assets;
+pub mod form;
+mod icons;
+pub mod json_view;
+pub mod keys;
+pub mod link;
+pub mod notice;
+pub mod result;
+pub mod shell;
+pub mod sign_in;
+pub mod text;
+pub mod time;
+pub mod tools;
+pub mod traffic;
+
+pub use maud::Markup;

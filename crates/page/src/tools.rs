@@ -1,0 +1,259 @@
+//! The view of the tools: search, and calls by hand.
+
+use std::time::{Duration, SystemTime};
+
+use maud::{Markup, html};
+use serde_json::Value;
+use toolwire_contract::{Tool, ToolResult};
+
+use crate::form::{self, Filling, Problem, Shape};
+use crate::link::Link;
+use crate::notice::error;
+use crate::result;
+use crate::text::{Outside, count, inline, shortened};
+use crate::time::{self, Format};
+
+/// Longer texts are cut.
+const MAX_CHARS: usize = 16_000;
+
+/// A tool in the list.
+pub struct Entry<'a> {
+    pub tool: &'a Tool,
+    pub server: Option<&'a str>,
+    /// The score of the search; `None` without a query.
+    pub score: Option<f32>,
+}
+
+/// Returns the address of a tool.
+pub fn address(name: &str) -> Link {
+    Link::to(&["tools", name])
+}
+
+/// Returns the list of tools with a field for the search.
+pub fn list(entries: &[Entry<'_>], query: &str, current: Option<&str>) -> Markup {
+    html! {
+        form.search method="get" action="/tools" data-live="input" {
+            input type="search" name="q" value=(query) data-search aria-label="Search tools" placeholder="Search tools" autocomplete="off";
+        }
+        (entries_list(entries, query, current))
+    }
+}
+
+/// Returns the entries of the list, which the search replaces.
+pub fn entries_list(entries: &[Entry<'_>], query: &str, current: Option<&str>) -> Markup {
+    let is_search = !query.trim().is_empty();
+    html! {
+        div #tool-entries {
+            p.muted.list-note {
+                @if is_search { "as the model's search ranks them" } @else { (count(entries.len(), "tool")) }
+            }
+            @for entry in entries {
+                @let name = &entry.tool.name;
+                @let link = if is_search { address(name).with("q", query) } else { address(name) };
+                a.item href=(link) aria-current=[(current == Some(name.as_str())).then_some("page")] {
+                    bdi.grow { (Outside(name)) }
+                    @if let Some(score) = entry.score { span.num.muted { (format!("{score:.2}")) } }
+                    @if let Some(server) = entry.server { bdi.muted { (Outside(server)) } }
+                }
+            }
+            @if entries.is_empty() {
+                p.empty { @if is_search { "no tool has a word of the query" } @else { "no tools yet" } }
+            }
+        }
+    }
+}
+
+/// Returns the content of the view while no tool is open.
+pub fn introduction(tools: usize) -> Markup {
+    html! {
+        h1 { "Tools" }
+        p.muted {
+            @if tools == 0 { "No server offers a tool at the moment." }
+            @else { "Choose a tool to see its definition and to call it. The search ranks tools as the model's own search does." }
+        }
+    }
+}
+
+/// A tool with the form of a call.
+pub struct Open<'a> {
+    pub tool: &'a Tool,
+    pub server: Option<&'a str>,
+    /// The name on the server, if it differs.
+    pub original_name: Option<&'a str>,
+    pub shape: &'a Shape,
+    pub filling: &'a Filling,
+    /// What is wrong with the arguments; `None` if they were not checked yet.
+    pub problems: Option<&'a [Problem]>,
+    /// The JSON of the arguments, if each field has a value.
+    pub arguments: Option<&'a Value>,
+    /// Whether a link filled in the arguments.
+    pub is_from_link: bool,
+    /// Why the policy does not allow calls of the tool.
+    pub denied: Option<&'a str>,
+    /// The seconds after which a call ends.
+    pub timeout: u64,
+    /// The last calls, the newest first.
+    pub calls: &'a [Call],
+}
+
+/// A call that a person made.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub id: String,
+    pub at: SystemTime,
+    pub elapsed: Duration,
+    pub arguments: Value,
+    /// The result, or why there is none and what to try.
+    pub outcome: Result<ToolResult, (String, Option<String>)>,
+}
+
+/// Returns a tool: its definition, the form of a call, and the last calls.
+pub fn open(tool: &Open<'_>) -> Markup {
+    let definition = tool.tool;
+    html! {
+        h1 { @if let Some(server) = tool.server { bdi.muted { (Outside(server)) } " / " } (inline(&definition.name)) }
+        @if let Some(title) = definition.title.as_deref().filter(|title| *title != definition.name) { p { (inline(title)) } }
+        @if let Some(description) = &definition.description {
+            p.description.plain dir="auto" { (Outside(&cut(description))) }
+        }
+        p.row.muted {
+            (hints(definition))
+            @if let Some(name) = tool.original_name { span { "named " (inline(name)) " on its server" } }
+            span.grow {}
+            button.button.quiet type="button" data-copy-text=(definition_json(definition)) { "Copy definition" }
+        }
+        (form(tool))
+        section aria-labelledby="calls-title" {
+            h2 #calls-title { "Calls" }
+            (calls(&definition.name, tool.calls))
+        }
+    }
+}
+
+/// Returns the form of a call. Responses to it replace it.
+pub fn form(tool: &Open<'_>) -> Markup {
+    let name = &tool.tool.name;
+    let post = Link::to(&["-", "tools", name, "call"]);
+    html! {
+        form.card #tool-form method="post" action=(post) data-live {
+            @if tool.is_from_link { p.note { "filled in by a link" } }
+            (form::draw(tool.shape, tool.filling, tool.problems.unwrap_or_default(), "f"))
+            div.row {
+                span.muted { "sent" }
+                code.grow.sent dir="auto" {
+                    @match tool.arguments {
+                        Some(arguments) => (Outside(&shortened(&arguments.to_string(), 2_000))),
+                        None => "not yet: a field has no valid value",
+                    }
+                }
+                @if let Some(problems) = tool.problems {
+                    @if problems.is_empty() { span.fits { span.glyph.exact aria-hidden="true" { "✓" } " fits the tool" } }
+                    @else { span.fits { span.glyph.refused aria-hidden="true" { "✗" } " " (count(problems.len(), "problem")) } }
+                }
+            }
+            div.row {
+                button.button.primary name="act" value="call" disabled[tool.denied.is_some()] data-submit-key="Ctrl+Enter" { "Call" }
+                button.button name="act" value="check" { "Check" }
+                label.row { "timeout" input.short.num name="timeout" inputmode="numeric" value=(tool.timeout); "s" }
+                @if let Some(arguments) = tool.arguments {
+                    button.button.quiet type="button" data-copy-text=(command(name, arguments)) { "Copy as command" }
+                    a.button.quiet href=(address(name).with("args", &arguments.to_string())) { "Link to these arguments" }
+                }
+            }
+            @if let Some(reason) = tool.denied { p.muted { "calls are not allowed: " (Outside(reason)) } }
+            div.error role="alert" hidden {}
+        }
+    }
+}
+
+/// Returns the last calls of a tool.
+pub fn calls(tool: &str, calls: &[Call]) -> Markup {
+    html! {
+        div #tool-calls {
+            @if calls.is_empty() { p.empty { "none yet" } }
+            @for (position, call) in calls.iter().enumerate() { (one_call(tool, call, position == 0)) }
+        }
+    }
+}
+
+fn one_call(tool: &str, call: &Call, is_newest: bool) -> Markup {
+    let is_error = call.outcome.as_ref().map_or(true, ToolResult::is_error);
+    let (class, glyph, word) = match (&call.outcome, is_error) {
+        (Err(_), _) => ("refused", "✗", "not made"),
+        (Ok(_), true) => ("lossy", "!", "the tool reported an error"),
+        (Ok(_), false) => ("exact", "✓", "ok"),
+    };
+    html! {
+        details.call id={ "call-" (call.id) } open[is_newest] {
+            summary.row {
+                span class={ "glyph " (class) } role="img" aria-label=(word) { (glyph) }
+                span.num { (time::duration(call.elapsed)) }
+                code.grow dir="auto" { (Outside(&shortened(&call.arguments.to_string(), 120))) }
+                (time::time(call.at, Format::Time))
+            }
+            @match &call.outcome {
+                Ok(tool_result) => {
+                    @let media = |position: usize| Some(Link::to(&["-", "tools", tool, "calls", &call.id, "media", &position.to_string()]));
+                    (result::draw(tool_result, &media))
+                    details.raw {
+                        summary { "raw" }
+                        pre.plain dir="auto" tabindex="0" #{ "raw-" (call.id) } { (Outside(&cut(&pretty(&Value::from(tool_result.clone()))))) }
+                    }
+                    div.row {
+                        button.button.quiet type="button" data-copy-from=(raw(tool, call)) { "Copy result" }
+                        button.button.quiet type="button" data-save=(raw(tool, call)) { "Save" }
+                        (again(tool, call))
+                    }
+                }
+                Err((message, hint)) => { (error(message, hint.as_deref())) div.row { (again(tool, call)) } }
+            }
+        }
+    }
+}
+
+fn raw(tool: &str, call: &Call) -> Link {
+    Link::to(&["-", "tools", tool, "calls", &call.id, "result"])
+}
+
+fn again(tool: &str, call: &Call) -> Markup {
+    html! { a.button.quiet href=(address(tool).with("args", &call.arguments.to_string())) { "Use again" } }
+}
+
+fn hints(tool: &Tool) -> Markup {
+    let hints = tool.hints();
+    let texts = [
+        (hints.read_only == Some(true), "only reads"),
+        (hints.read_only != Some(true) && hints.destructive != Some(false), "may change or delete data"),
+        (hints.read_only != Some(true) && hints.destructive == Some(false), "only adds"),
+    ];
+    html! { @for (_, text) in texts.iter().filter(|(is_set, _)| *is_set) { span.chip { (text) } } }
+}
+
+/// Returns the command that makes the same call in a terminal.
+fn command(tool: &str, arguments: &Value) -> String {
+    format!("toolwire call {} {}", quoted(tool), quoted(&arguments.to_string()))
+}
+
+/// Quotes a text as one word for a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+fn definition_json(tool: &Tool) -> String {
+    serde_json::to_value(tool).map(|value| pretty(&value)).unwrap_or_default()
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,245 @@
+//! One request as a timeline: the steps of the model, and the calls in lanes.
+
+use std::time::{Duration, SystemTime};
+
+use maud::{Markup, html};
+
+use super::data::{CallOutcome, CallSpan, Outcome, Request};
+use crate::link::Link;
+use crate::text::{Outside, count};
+use crate::time::{self, Format};
+
+const WIDTH: f64 = 1_000.0;
+const LANE: f64 = 26.0;
+const TOP: f64 = 22.0;
+/// The minimum width of a bar.
+const MIN_BAR: f64 = 2.0;
+
+/// A bar of the timeline.
+struct Bar<'a> {
+    start: Duration,
+    end: Duration,
+    kind: Kind<'a>,
+}
+
+enum Kind<'a> {
+    Step { number: usize, first_output: Option<Duration> },
+    Wait(&'a str),
+    Call(&'a CallSpan),
+}
+
+/// Returns a request with its timeline.
+pub fn timeline(request: &Request, now: SystemTime) -> Markup {
+    let length = request.length(now).max(Duration::from_millis(1));
+    let lanes = lanes(request, length);
+    let height = TOP + LANE * lanes.len().max(1) as f64 + 4.0;
+    html! {
+        h1 { "Request " code { (Outside(&request.id)) } }
+        (facts(request, now))
+        @if let Some(error) = &request.error { (crate::notice::error(error, None)) }
+        @if request.is_forwarded { p.note { "forwarded to the provider unchanged, so its steps are not known" } }
+        div.table-wrap tabindex="0" role="group" aria-label="Timeline" {
+            svg.timeline viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(summary(request, length)) {
+                @for tick in 0..=4 {
+                    @let x = WIDTH * f64::from(tick) / 4.0;
+                    line.grid x1=(x) x2=(x) y1=(TOP - 4.0) y2=(height) {}
+                    text x=(x.clamp(2.0, WIDTH - 2.0)) y="14" text-anchor=(match tick { 0 => "start", 4 => "end", _ => "middle" }) {
+                        (time::duration(length * tick / 4))
+                    }
+                }
+                @for (lane, bars) in lanes.iter().enumerate() {
+                    @for bar in bars { (self::bar(bar, lane, length)) }
+                }
+            }
+        }
+        (table(request))
+    }
+}
+
+fn facts(request: &Request, now: SystemTime) -> Markup {
+    let usage = request.usage.as_ref();
+    html! {
+        p.row {
+            code { (Outside(&request.path)) }
+            @if let Some(model) = &request.model { bdi { (Outside(model)) } }
+            @if let Some(status) = request.status { span.num { (status) } }
+            @match request.outcome {
+                Some(outcome) => span { (outcome.names().0) },
+                None => span { span.glyph.running aria-hidden="true" { "◐" } " running" },
+            }
+            span.num { (time::duration(request.length(now))) }
+            @if let Some(first) = request.first_output { span.num.muted { "first output " (time::duration(first)) } }
+            @if let Some(at) = request.at { (time::time(at, Format::Date)) }
+        }
+        p.row.muted {
+            span { (count(request.steps.len(), "step")) }
+            span { (count(request.calls.len(), "call")) }
+            @if let Some(usage) = usage {
+                span.num { (usage.input_tokens) " → " (usage.output_tokens) " tokens" }
+                @if usage.cached_tokens > 0 { span.num { (usage.cached_tokens) " cached" } }
+                @if let Some(cost) = usage.cost_nanodollars { span.num { (format!("${:.5}", cost as f64 / 1e9)) } }
+            }
+            span.grow {}
+            button.button.quiet type="button" data-copy-from={ (Link::to(&["traffic", &request.id])) ".json" } { "Copy as JSON" }
+        }
+    }
+}
+
+/// Returns the bars in lanes, so that no two bars of a lane overlap: steps in the first one, and each call in the
+/// first lane that is free.
+fn lanes(request: &Request, length: Duration) -> Vec<Vec<Bar<'_>>> {
+    let mut steps = Vec::new();
+    for (index, step) in request.steps.iter().enumerate() {
+        let Some(start) = step.start else { continue };
+        let end = step.end.unwrap_or(length);
+        steps.push(Bar {
+            start,
+            end,
+            kind: Kind::Step { number: index + 1, first_output: step.first_output },
+        });
+    }
+    let waits = request.steps.iter().flat_map(|step| &step.waits);
+    let waits: Vec<Bar<'_>> = waits
+        .map(|wait| Bar { start: wait.start, end: wait.start + wait.length, kind: Kind::Wait(&wait.reason) })
+        .collect();
+    let mut calls: Vec<&CallSpan> = request.calls.iter().collect();
+    calls.sort_by_key(|call| call.start);
+    let mut lanes: Vec<Vec<Bar<'_>>> = vec![steps];
+    let first_call_lane = if waits.is_empty() { 1 } else { 2 };
+    if !waits.is_empty() {
+        lanes.push(waits);
+    }
+    for call in calls {
+        let (start, end) = (call.start, call.end.unwrap_or(length).max(call.start));
+        // Bars have a minimum width, which also separates short calls.
+        let is_free =
+            |lane: &Vec<Bar<'_>>| lane.last().is_none_or(|last| right(last, length) <= left(start, length));
+        let position =
+            lanes.iter().skip(first_call_lane).position(is_free).map(|position| position + first_call_lane);
+        let position = position.unwrap_or_else(|| {
+            lanes.push(Vec::new());
+            lanes.len() - 1
+        });
+        lanes[position].push(Bar { start, end, kind: Kind::Call(call) });
+    }
+    lanes
+}
+
+fn left(start: Duration, length: Duration) -> f64 {
+    (start.as_secs_f64() / length.as_secs_f64() * WIDTH).min(WIDTH - MIN_BAR)
+}
+
+fn right(bar: &Bar<'_>, length: Duration) -> f64 {
+    let start = left(bar.start, length);
+    (bar.end.as_secs_f64() / length.as_secs_f64() * WIDTH).clamp(start + MIN_BAR, WIDTH)
+}
+
+fn bar(bar: &Bar<'_>, lane: usize, length: Duration) -> Markup {
+    let (x, end) = (left(bar.start, length), right(bar, length));
+    let y = TOP + LANE * lane as f64;
+    let elapsed = time::duration(bar.end.saturating_sub(bar.start));
+    let (class, label) = match &bar.kind {
+        Kind::Step { number, .. } => ("bar-step", format!("step {number}, {elapsed}")),
+        Kind::Wait(reason) => ("bar-wait", format!("waits {elapsed}: {reason}")),
+        Kind::Call(call) => {
+            let class = match call.outcome {
+                Some(CallOutcome::Ok) => "bar-ok",
+                Some(CallOutcome::Failed) => "bar-failed",
+                Some(CallOutcome::NotMade) => "bar-not-made",
+                None => "bar-running",
+            };
+            (class, format!("{}, {elapsed}", call.tool))
+        }
+    };
+    let first = match &bar.kind {
+        Kind::Step { first_output, .. } => first_output.map(|first| left(first, length)),
+        _ => None,
+    };
+    // The label of a bar at the right edge ends there.
+    let (anchor, text_x) = if x > WIDTH * 0.7 { ("end", end - 4.0) } else { ("start", x + 4.0) };
+    html! {
+        rect class=(class) x=(format!("{x:.1}")) y=(y) width=(format!("{:.1}", end - x)) height=(LANE - 6.0) rx="3" {}
+        @if let Some(first) = first { line.tick x1=(format!("{first:.1}")) x2=(format!("{first:.1}")) y1=(y) y2=(y + LANE - 6.0) {} }
+        text x=(format!("{text_x:.1}")) y=(y + 14.0) text-anchor=(anchor) { (Outside(&label)) }
+    }
+}
+
+fn summary(request: &Request, length: Duration) -> String {
+    format!(
+        "{}, {} in {}",
+        count(request.steps.len(), "step"),
+        count(request.calls.len(), "call"),
+        time::duration(length)
+    )
+}
+
+/// Returns the values of the timeline as a table.
+fn table(request: &Request) -> Markup {
+    html! {
+        @if !request.calls.is_empty() {
+            div.table-wrap tabindex="0" role="group" aria-label="Calls" { table {
+                thead { tr { @for name in ["call", "start", "duration", "outcome"] { th scope="col" { (name) } } } }
+                tbody {
+                    @for call in &request.calls {
+                        tr {
+                            th scope="row" { a href=(crate::tools::address(&call.tool)) { bdi { (Outside(&call.tool)) } } }
+                            td.num { (time::duration(call.start)) }
+                            td.num { @if let Some(end) = call.end { (time::duration(end.saturating_sub(call.start))) } @else { "running" } }
+                            td {
+                                @match call.outcome {
+                                    Some(CallOutcome::Ok) => { span.glyph.exact aria-hidden="true" { "✓" } " ok" }
+                                    Some(CallOutcome::Failed) => { span.glyph.lossy aria-hidden="true" { "!" } " failed" }
+                                    Some(CallOutcome::NotMade) => { span.glyph.refused aria-hidden="true" { "✗" } " not made" }
+                                    None => { span.glyph.running aria-hidden="true" { "◐" } " running" }
+                                }
+                                @if let Some(error) = &call.error { ": " span dir="auto" { (Outside(error)) } }
+                            }
+                        }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+/// Returns a glyph for an outcome, with its class.
+pub(super) fn glyph(outcome: Option<Outcome>) -> (&'static str, &'static str) {
+    match outcome {
+        Some(Outcome::Ok) => ("exact", "✓"),
+        Some(Outcome::ClientError) => ("lossy", "!"),
+        Some(Outcome::UpstreamError) => ("refused", "✗"),
+        Some(Outcome::Stopped) => ("down", "–"),
+        None => ("running", "◐"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn bars_of_a_lane_never_overlap(calls in proptest::collection::vec((0_u64..2_000, proptest::option::of(0_u64..500)), 0..40)) {
+            let calls = calls.into_iter().map(|(start, length)| CallSpan {
+                id: String::new(),
+                tool: "f".to_owned(),
+                start: Duration::from_millis(start),
+                end: length.map(|length| Duration::from_millis(start + length)),
+                outcome: length.map(|_| CallOutcome::Ok),
+                error: None,
+            });
+            let request = Request { calls: calls.collect(), ..Request::default() };
+            let length = Duration::from_millis(2_500);
+            let lanes = lanes(&request, length);
+            let drawn: usize = lanes.iter().map(Vec::len).sum();
+            prop_assert_eq!(drawn, request.calls.len());
+            for lane in &lanes {
+                for pair in lane.windows(2) {
+                    prop_assert!(right(&pair[0], length) <= left(pair[1].start, length));
+                }
+            }
+        }
+    }
+}
