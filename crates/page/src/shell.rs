@@ -152,6 +152,16 @@ impl Shell<'_> {
     }
 }
 
+/// Returns the link to the list, for narrow screens.
+pub(crate) fn back() -> Markup {
+    html! { a.back href="#list" aria-label="Back to the list" { "‹" } }
+}
+
+/// Returns the button that opens the palette, for narrow screens.
+pub(crate) fn palette_button() -> Markup {
+    html! { button.button.quiet.icon-only.phone type="button" data-opens="palette" aria-label="Go to" { (icon(Icon::More)) } }
+}
+
 /// Returns the head of a document that uses the page's files.
 pub(crate) fn head(title: &str) -> Markup {
     html! {
@@ -162,7 +172,7 @@ pub(crate) fn head(title: &str) -> Markup {
             meta name="color-scheme" content="light dark";
             link rel="stylesheet" href=(assets::path(assets::STYLESHEET));
             link #icon rel="icon" type="image/svg+xml" href=(assets::path(assets::ICON));
-            script type="module" src=(assets::path(assets::MODULE)) {}
+            script type="module" blocking="render" src=(assets::path(assets::MODULE)) {}
         }
     }
 }

@@ -43,6 +43,7 @@ pub fn iso(at: impl Into<DateTime<Utc>>) -> String {
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
+        _ if seconds < 0.009_95 => format!("{:.1} ms", seconds * 1e3),
         _ if seconds < 0.0995 => format!("{} ms", duration.as_millis()),
         _ if seconds < 9.95 => format!("{seconds:.1} s"),
         _ if seconds < 90.0 => format!("{seconds:.0} s"),
@@ -59,6 +60,7 @@ mod tests {
     #[test]
     fn durations_are_short() {
         let text = |milliseconds| duration(Duration::from_millis(milliseconds));
+        assert_eq!(duration(Duration::from_micros(1_230)), "1.2 ms");
         assert_eq!(text(12), "12 ms");
         assert_eq!(text(200), "0.2 s");
         assert_eq!(text(3_140), "3.1 s");

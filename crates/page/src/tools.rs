@@ -10,6 +10,7 @@ use crate::form::{self, Filling, Problem, Shape};
 use crate::link::Link;
 use crate::notice::error;
 use crate::result;
+use crate::shell::{back, palette_button};
 use crate::text::{Outside, count, inline, shortened};
 use crate::time::{self, Format};
 
@@ -32,8 +33,13 @@ pub fn address(name: &str) -> Link {
 /// Returns the list of tools with a field for the search.
 pub fn list(entries: &[Entry<'_>], query: &str, current: Option<&str>) -> Markup {
     html! {
-        form.search method="get" action="/tools" data-live="input" {
-            input type="search" name="q" value=(query) data-search aria-label="Search tools" placeholder="Search tools" autocomplete="off";
+        div.list-head {
+            form method="get" action="/tools" data-live="input" data-url {
+                label.search {
+                    input type="search" name="q" value=(query) data-search aria-label="Search tools" placeholder="Search tools" autocomplete="off";
+                    kbd { "/" }
+                }
+            }
         }
         (entries_list(entries, query, current))
     }
@@ -44,16 +50,20 @@ pub fn entries_list(entries: &[Entry<'_>], query: &str, current: Option<&str>) -
     let is_search = !query.trim().is_empty();
     html! {
         div #tool-entries {
-            p.muted.list-note {
+            p.muted.small {
                 @if is_search { "as the model's search ranks them" } @else { (count(entries.len(), "tool")) }
             }
-            @for entry in entries {
-                @let name = &entry.tool.name;
-                @let link = if is_search { address(name).with("q", query) } else { address(name) };
-                a.item href=(link) aria-current=[(current == Some(name.as_str())).then_some("page")] {
-                    bdi.grow { (Outside(name)) }
-                    @if let Some(score) = entry.score { span.num.muted { (format!("{score:.2}")) } }
-                    @if let Some(server) = entry.server { bdi.muted { (Outside(server)) } }
+            ul {
+                @for entry in entries {
+                    @let name = &entry.tool.name;
+                    @let link = if is_search { address(name).with("q", query) } else { address(name) };
+                    li { a.item href=(link) aria-current=[(current == Some(name.as_str())).then_some("page")] {
+                        bdi.name.grow { (Outside(name)) }
+                        span.aside {
+                            @if let Some(score) = entry.score { span.num { (format!("{score:.2}")) } " " }
+                            @if let Some(server) = entry.server { bdi { (Outside(server)) } }
+                        }
+                    } }
                 }
             }
             @if entries.is_empty() {
@@ -66,7 +76,7 @@ pub fn entries_list(entries: &[Entry<'_>], query: &str, current: Option<&str>) -
 /// Returns the content of the view while no tool is open.
 pub fn introduction(tools: usize) -> Markup {
     html! {
-        h1 { "Tools" }
+        header.head { h1 { "Tools" } (palette_button()) }
         p.muted {
             @if tools == 0 { "No server offers a tool at the moment." }
             @else { "Choose a tool to see its definition and to call it. The search ranks tools as the model's own search does." }
@@ -111,7 +121,12 @@ pub struct Call {
 pub fn open(tool: &Open<'_>) -> Markup {
     let definition = tool.tool;
     html! {
-        h1 { @if let Some(server) = tool.server { bdi.muted { (Outside(server)) } " / " } (inline(&definition.name)) }
+        header.head {
+            (back())
+            h1 { @if let Some(server) = tool.server { bdi.muted { (Outside(server)) } " / " } (inline(&definition.name)) }
+            button.button.quiet type="button" data-copy-text=(definition_json(definition)) { "Copy definition" }
+            (palette_button())
+        }
         @if let Some(title) = definition.title.as_deref().filter(|title| *title != definition.name) { p { (inline(title)) } }
         @if let Some(description) = &definition.description {
             p.description.plain dir="auto" { (Outside(&cut(description))) }
@@ -119,8 +134,6 @@ pub fn open(tool: &Open<'_>) -> Markup {
         p.row.muted {
             (hints(definition))
             @if let Some(name) = tool.original_name { span { "named " (inline(name)) " on its server" } }
-            span.grow {}
-            button.button.quiet type="button" data-copy-text=(definition_json(definition)) { "Copy definition" }
         }
         (form(tool))
         section aria-labelledby="calls-title" {
@@ -135,12 +148,12 @@ pub fn form(tool: &Open<'_>) -> Markup {
     let name = &tool.tool.name;
     let post = Link::to(&["-", "tools", name, "call"]);
     html! {
-        form.card #tool-form method="post" action=(post) data-live {
+        form.card.stack #tool-form method="post" action=(post) data-live {
             @if tool.is_from_link { p.note { "filled in by a link" } }
             (form::draw(tool.shape, tool.filling, tool.problems.unwrap_or_default(), "f"))
             div.row {
                 span.muted { "sent" }
-                code.grow.sent dir="auto" {
+                code.grow.json dir="auto" {
                     @match tool.arguments {
                         Some(arguments) => (Outside(&shortened(&arguments.to_string(), 2_000))),
                         None => "not yet: a field has no valid value",
@@ -152,9 +165,9 @@ pub fn form(tool: &Open<'_>) -> Markup {
                 }
             }
             div.row {
-                button.button.primary name="act" value="call" disabled[tool.denied.is_some()] data-submit-key="Ctrl+Enter" { "Call" }
+                button.button.primary name="act" value="call" disabled[tool.denied.is_some()] { "Call" }
                 button.button name="act" value="check" { "Check" }
-                label.row { "timeout" input.short.num name="timeout" inputmode="numeric" value=(tool.timeout); "s" }
+                label.row { span { "timeout" } input.short.num name="timeout" inputmode="numeric" value=(tool.timeout); "s" }
                 @if let Some(arguments) = tool.arguments {
                     button.button.quiet type="button" data-copy-text=(command(name, arguments)) { "Copy as command" }
                     a.button.quiet href=(address(name).with("args", &arguments.to_string())) { "Link to these arguments" }
@@ -201,7 +214,7 @@ fn one_call(tool: &str, call: &Call, is_newest: bool) -> Markup {
                     }
                     div.row {
                         button.button.quiet type="button" data-copy-from=(raw(tool, call)) { "Copy result" }
-                        button.button.quiet type="button" data-save=(raw(tool, call)) { "Save" }
+                        a.button.quiet href=(raw(tool, call)) download { "Save" }
                         (again(tool, call))
                     }
                 }

@@ -40,7 +40,6 @@ use crate::display::view::{View, is_dumb, is_styled};
 use crate::output::{self, ignore_broken_pipe};
 use crate::pins;
 use crate::servers::{self, LoadedConfig};
-use crate::settings::Settings;
 use crate::source::describe_io_error;
 use crate::storage;
 use crate::terminal_text::sanitize;

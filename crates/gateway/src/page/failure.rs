@@ -38,7 +38,6 @@ impl PageFailure {
         PageFailure::new(StatusCode::FORBIDDEN, "Not allowed", message).with_hint(hint)
     }
 
-    #[expect(dead_code, reason = "the servers view changes servers")]
     pub(super) fn needs_admin() -> PageFailure {
         PageFailure::forbidden(
             "only an administrator may do this",

@@ -21,7 +21,10 @@ use toolwire_contract::toolbox::{CallError, CallOptions, ToolServer, Toolbox};
 use toolwire_contract::{Block, Content, Message, Role, Tool, ToolResult};
 use toolwire_dialect::Dialect;
 use toolwire_dialect::request::ApiSupport;
-use toolwire_gateway::{Gateway, GatewaySettings, ModelCatalog, RequestServers, ServedModel, UnknownModel};
+use toolwire_gateway::{
+    Gateway, GatewaySettings, ModelCatalog, PageParts, RequestServers, ServedModel, UnknownModel,
+};
+use toolwire_store::InMemory;
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 /// The name of the scripted model.
@@ -55,7 +58,14 @@ impl TestGateway {
     }
 
     pub(crate) async fn on(listener: TcpListener, settings: GatewaySettings) -> TestGateway {
-        TestGateway::create(listener, settings, None).await
+        TestGateway::create(listener, settings, None, false).await.0
+    }
+
+    /// Starts a gateway with the web page. Also returns a token for an administrator.
+    pub(crate) async fn with_page(settings: GatewaySettings) -> (TestGateway, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (gateway, token) = TestGateway::create(listener, settings, None, true).await;
+        (gateway, token.unwrap())
     }
 
     /// Starts a gateway that connects to servers that requests name by URL.
@@ -64,14 +74,15 @@ impl TestGateway {
         servers: Arc<dyn RequestServers>,
     ) -> TestGateway {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        TestGateway::create(listener, settings, Some(servers)).await
+        TestGateway::create(listener, settings, Some(servers), false).await.0
     }
 
     async fn create(
         listener: TcpListener,
         settings: GatewaySettings,
         servers: Option<Arc<dyn RequestServers>>,
-    ) -> TestGateway {
+        has_page: bool,
+    ) -> (TestGateway, Option<String>) {
         let address = listener.local_addr().unwrap();
         let limits = ModelLimits { tools: Some(64), ..ModelLimits::default() };
         let failures = Arc::new(AtomicUsize::new(0));
@@ -89,10 +100,15 @@ impl TestGateway {
             Some(servers) => Gateway::with_request_servers(models, tools, servers, settings),
             None => Gateway::new(models, tools, settings),
         };
+        let gateway = match has_page {
+            true => gateway.with_page(PageParts::new(Arc::new(InMemory::new()))),
+            false => gateway,
+        };
+        let token = gateway.new_admin_token();
         let stop = CancellationToken::new();
         let serving = stop.clone();
         tokio::spawn(async move { gateway.serve(listener, serving).await.unwrap() });
-        TestGateway { address, model, running, failures, stop }
+        (TestGateway { address, model, running, failures, stop }, token)
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

@@ -18,7 +18,7 @@ const MAX_DESCRIPTION: usize = 500;
 pub fn draw(shape: &Shape, filling: &Filling, problems: &[Problem], prefix: &str) -> Markup {
     let form = Form { problems, prefix };
     html! {
-        div.form-fields {
+        div.form {
             (form.violations(""))
             (form.content(shape, filling, "", None))
         }
@@ -38,24 +38,23 @@ impl Form<'_> {
     fn field(&self, field: &Field, filling: &Filling, pointer: &str) -> Markup {
         let id = self.id(pointer);
         let name = field.title.as_deref().unwrap_or(&field.key);
-        let has_states = !field.is_required || field.shape.is_nullable;
+        let has_states = can_be_omitted(field, filling) || field.shape.is_nullable;
         let is_group = matches!(field.shape.kind, Kind::Object { .. } | Kind::List(_));
         html! {
-            div.form-field data-pointer=(pointer) .is-required[field.is_required] role=[is_group.then_some("group")]
+            div.form-field data-pointer=(pointer) data-state=[has_states.then(|| state(filling))] role=[is_group.then_some("group")]
                 aria-labelledby=[is_group.then(|| format!("{id}-name"))] {
-                div.form-name {
-                    label #{ (id) "-name" } for=(id) { bdi { (Outside(&field.key)) } }
-                    @if field.is_required { span.required title="required" { "*" } }
-                    @if name != field.key { " " bdi.muted { (Outside(&shortened(name, 60))) } }
-                    " " span.muted { (Outside(&field.shape.hint)) }
+                div.form-label {
+                    label #{ (id) "-name" } for=(id) { bdi { (Outside(&field.key)) } @if field.is_required { span title="required" { " *" } } }
+                    @if name != field.key { bdi.muted { (Outside(&shortened(name, 60))) } }
+                    span.muted.small { (Outside(&field.shape.hint)) }
+                    @if has_states { (states(field, filling, pointer, &id)) }
                 }
-                @if has_states { (states(field, filling, pointer, &id)) }
-                (self.content(&field.shape, filling, pointer, Some(name)))
+                div.form-input { (self.content(&field.shape, filling, pointer, Some(name))) }
                 @if let Some(description) = &field.description {
-                    p.muted.description dir="auto" { (Outside(&shortened(description, MAX_DESCRIPTION))) }
+                    p.form-help dir="auto" { (Outside(&shortened(description, MAX_DESCRIPTION))) }
                 }
                 @if let Some(default) = &field.default {
-                    p.muted.description { "default " code { (Outside(&default.to_string())) } }
+                    p.form-help { "default " code { (Outside(&default.to_string())) } }
                 }
                 (self.violations(pointer))
             }
@@ -79,12 +78,12 @@ impl Form<'_> {
             (Kind::Object { fields, is_open }, Filling::Object { fields: fillings, others }) => {
                 let others_name = format!("o{pointer}");
                 html! {
-                    div.form-object #(id) {
+                    div.form #(id) {
                         @if fields.is_empty() && !is_open { p.muted { "takes no arguments" } }
                         @for (field, filling) in fields.iter().zip(fillings) {
                             (self.field(field, filling, &child(pointer, &field.key)))
                         }
-                        @if *is_open {
+                        @if *is_open || !others.is_empty() {
                             details.others open[!others.is_empty()] {
                                 summary { "other properties" }
                                 textarea.mono name=(others_name) rows="2" spellcheck="false" aria-label="Other properties, as a JSON object" placeholder="{}" { "\n" (others) }
@@ -154,25 +153,35 @@ impl Form<'_> {
 
 /// Returns the choice between a value, no value and `null`.
 fn states(field: &Field, filling: &Filling, pointer: &str, id: &str) -> Markup {
-    let state = match filling {
-        Filling::Omitted => "omit",
-        Filling::Null => "null",
-        _ => "set",
-    };
     let states = [
-        ("omit", "left out", !field.is_required),
+        ("left-out", "left out", can_be_omitted(field, filling)),
         ("set", "set", true),
         ("null", "null", field.shape.is_nullable),
     ];
     html! {
-        span.states role="radiogroup" aria-label={ "State of " (Outside(&field.key)) } {
+        fieldset.states {
+            legend.unseen { "State of " (Outside(&field.key)) }
             @for (value, text, _) in states.into_iter().filter(|(_, _, is_possible)| *is_possible) {
                 label for={ (id) "-" (value) } {
-                    input #{ (id) "-" (value) } type="radio" name={ "s" (pointer) } value=(value) checked[value == state];
+                    input #{ (id) "-" (value) } type="radio" name={ "s" (pointer) } value=(value) checked[value == state(filling)];
                     span { (text) }
                 }
             }
         }
+    }
+}
+
+/// Whether the form offers to leave a property out. A required one may be left out only if it already is.
+fn can_be_omitted(field: &Field, filling: &Filling) -> bool {
+    !field.is_required || *filling == Filling::Omitted
+}
+
+/// Returns the name of the state of a field.
+fn state(filling: &Filling) -> &'static str {
+    match filling {
+        Filling::Omitted => "left-out",
+        Filling::Null => "null",
+        _ => "set",
     }
 }
 

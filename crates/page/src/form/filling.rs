@@ -41,7 +41,7 @@ pub struct Problem {
 
 /// The names and values of a submitted form.
 ///
-/// A name is a letter and a JSON pointer: `s` is the state of a field, `v` its value, `j` its JSON, `n` the number of
+/// A name is a letter and a JSON pointer: `s` is the state of a field (`left-out`, `set`, `null`), `v` its value, `j` its JSON, `n` the number of
 /// items of a list, `o` other properties of an object.
 #[derive(Clone, Debug, Default)]
 pub struct Fields(HashMap<String, String>);

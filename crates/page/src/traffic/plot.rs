@@ -78,13 +78,13 @@ pub(super) fn latency(data: &Buckets) -> Markup {
         @for (_, class, value) in &lines {
             @for segment in segments(data, value) {
                 @let points: Vec<String> = segment.iter().map(|(x, value)| format!("{x:.1},{:.1}", y(*value))).collect();
-                @if let [(x, value)] = segment.as_slice() { circle class={ "line-" (class) } cx=(format!("{x:.1}")) cy=(format!("{:.1}", y(*value))) r="2" {} }
-                @else { polyline class={ "line-" (class) } points=(points.join(" ")) fill="none" {} }
+                @if let [(x, value)] = segment.as_slice() { circle class=(class) cx=(format!("{x:.1}")) cy=(format!("{:.1}", y(*value))) r="2" {} }
+                @else { polyline class=(class) points=(points.join(" ")) fill="none" {} }
             }
         }
     };
     let names: Vec<(&str, String)> =
-        lines.iter().map(|(name, class, _)| (*name, format!("line-{class}"))).collect();
+        lines.iter().map(|(name, class, _)| (*name, (*class).to_owned())).collect();
     let rows = html! {
         @for (index, bucket) in data.buckets.iter().enumerate().filter(|(_, bucket)| bucket.requests() > 0) {
             tr {
@@ -119,7 +119,7 @@ fn bars(
             @for (_, class, height) in layers {
                 @let height = height(bucket);
                 @if height > 0.0 {
-                    rect class={ "bar-" (class) } x=(format!("{:.1}", LEFT + index as f64 * width))
+                    rect class=(class) x=(format!("{:.1}", LEFT + index as f64 * width))
                         y=(format!("{:.1}", y(below + height))) width=(format!("{:.1}", (width - 1.0).max(1.0)))
                         height=(format!("{:.1}", y(below) - y(below + height))) {}
                 }
@@ -128,7 +128,7 @@ fn bars(
         }
     };
     let names: Vec<(&str, String)> =
-        layers.iter().map(|(name, class, _)| (*name, format!("bar-{class}"))).collect();
+        layers.iter().map(|(name, class, _)| (*name, (*class).to_owned())).collect();
     let rows = html! {
         @for (index, bucket) in data.buckets.iter().enumerate().filter(|(_, bucket)| bucket.requests() > 0) {
             tr {
@@ -156,13 +156,13 @@ fn figure(
             figcaption { b { (title) } " " span.muted { (unit) } " · " (summary) }
             svg.plot viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(format!("{title} {unit}: {summary}")) {
                 (content)
-                line.axis x1=(LEFT) x2=(WIDTH) y1=(bottom) y2=(bottom) {}
+                line.zero x1=(LEFT) x2=(WIDTH) y1=(bottom) y2=(bottom) {}
                 @for (x, index) in [(LEFT, 0), ((LEFT + WIDTH) / 2.0, data.buckets.len() / 2)] {
                     text x=(x) y=(HEIGHT - 5.0) { (clock(data, index)) }
                 }
                 text x=(WIDTH) y=(HEIGHT - 5.0) text-anchor="end" { "now" }
             }
-            p.legend { @for (name, class) in names { span { svg width="10" height="10" aria-hidden="true" { rect class=(class) width="10" height="10" {} } " " (name) } " " } }
+            ul.key { @for (name, class) in names { li { svg.plot viewBox="0 0 12 12" aria-hidden="true" { rect class=(class) width="12" height="12" {} } (name) } } }
             details { summary { "values" }
                 div.table-wrap tabindex="0" role="group" aria-label=(format!("Values of {title}")) { table {
                     thead { tr { th scope="col" { "from" } @for (name, _) in names { th scope="col" { (name) } } } }

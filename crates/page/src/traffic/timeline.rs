@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::data::{CallOutcome, CallSpan, Outcome, Request};
 use crate::link::Link;
+use crate::shell::back;
 use crate::text::{Outside, count};
 use crate::time::{self, Format};
 
@@ -34,11 +35,11 @@ pub fn timeline(request: &Request, now: SystemTime) -> Markup {
     let lanes = lanes(request, length);
     let height = TOP + LANE * lanes.len().max(1) as f64 + 4.0;
     html! {
-        h1 { "Request " code { (Outside(&request.id)) } }
+        header.head { (back()) h1 { "Request " code { (Outside(&request.id)) } } }
         (facts(request, now))
         @if let Some(error) = &request.error { (crate::notice::error(error, None)) }
         @if request.is_forwarded { p.note { "forwarded to the provider unchanged, so its steps are not known" } }
-        div.table-wrap tabindex="0" role="group" aria-label="Timeline" {
+        div.table-wrap.full tabindex="0" role="group" aria-label="Timeline" {
             svg.timeline viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(summary(request, length)) {
                 @for tick in 0..=4 {
                     @let x = WIDTH * f64::from(tick) / 4.0;
@@ -48,7 +49,7 @@ pub fn timeline(request: &Request, now: SystemTime) -> Markup {
                     }
                 }
                 @for (lane, bars) in lanes.iter().enumerate() {
-                    @for bar in bars { (self::bar(bar, lane, length)) }
+                    g.lane { @for bar in bars { (self::bar(bar, lane, length)) } }
                 }
             }
         }
@@ -139,14 +140,14 @@ fn bar(bar: &Bar<'_>, lane: usize, length: Duration) -> Markup {
     let y = TOP + LANE * lane as f64;
     let elapsed = time::duration(bar.end.saturating_sub(bar.start));
     let (class, label) = match &bar.kind {
-        Kind::Step { number, .. } => ("bar-step", format!("step {number}, {elapsed}")),
-        Kind::Wait(reason) => ("bar-wait", format!("waits {elapsed}: {reason}")),
+        Kind::Step { number, .. } => ("model", format!("step {number}, {elapsed}")),
+        Kind::Wait(reason) => ("backoff", format!("waits {elapsed}: {reason}")),
         Kind::Call(call) => {
             let class = match call.outcome {
-                Some(CallOutcome::Ok) => "bar-ok",
-                Some(CallOutcome::Failed) => "bar-failed",
-                Some(CallOutcome::NotMade) => "bar-not-made",
-                None => "bar-running",
+                Some(CallOutcome::Ok) => "try",
+                Some(CallOutcome::Failed) => "failed",
+                Some(CallOutcome::NotMade) => "person",
+                None => "try running",
             };
             (class, format!("{}, {elapsed}", call.tool))
         }
@@ -155,12 +156,16 @@ fn bar(bar: &Bar<'_>, lane: usize, length: Duration) -> Markup {
         Kind::Step { first_output, .. } => first_output.map(|first| left(first, length)),
         _ => None,
     };
-    // The label of a bar at the right edge ends there.
-    let (anchor, text_x) = if x > WIDTH * 0.7 { ("end", end - 4.0) } else { ("start", x + 4.0) };
+    // The label is beside the bar where there is room, else in it.
+    let (anchor, text_x, place) = match (end < WIDTH * 0.7, x > WIDTH * 0.3) {
+        (true, _) => ("start", end + 6.0, ""),
+        (false, true) => ("end", x - 6.0, ""),
+        (false, false) => ("start", x + 6.0, "inside"),
+    };
     html! {
         rect class=(class) x=(format!("{x:.1}")) y=(y) width=(format!("{:.1}", end - x)) height=(LANE - 6.0) rx="3" {}
         @if let Some(first) = first { line.tick x1=(format!("{first:.1}")) x2=(format!("{first:.1}")) y1=(y) y2=(y + LANE - 6.0) {} }
-        text x=(format!("{text_x:.1}")) y=(y + 14.0) text-anchor=(anchor) { (Outside(&label)) }
+        text x=(format!("{text_x:.1}")) y=(y + 14.0) text-anchor=(anchor) class=[(!place.is_empty()).then_some(place)] { (Outside(&label)) }
     }
 }
 

@@ -10,6 +10,7 @@ use super::data::{Outcome, Request};
 use super::summary::{Filter, Period, buckets, tools};
 use super::{plot, timeline};
 use crate::link::Link;
+use crate::shell::back;
 use crate::text::{Outside, count};
 use crate::time::{self, Format};
 
@@ -44,7 +45,7 @@ pub fn filters(filter: &Filter, options: &Options) -> Markup {
                 a.chip href=(Filter { period, ..filter.clone() }.address()) aria-current=[(period == filter.period).then_some("true")] { (name) }
             }
         }
-        form.filters method="get" action="/traffic" data-auto-submit {
+        form.filters method="get" action="/traffic"  {
             input type="hidden" name="since" value=(filter.period.name());
             (choice("model", "Model", filter.model.as_deref(), options.models.iter().map(|name| (name.as_str(), name.as_str()))))
             (choice("key", "Key", filter.key.as_deref(), options.keys.iter().map(|name| (name.as_str(), name.as_str()))))
@@ -95,7 +96,7 @@ pub fn overview(
     };
     html! {
         div #traffic-overview {
-        h1 { "Traffic" }
+        header.head { (back()) h1 { "Traffic" } }
         @if requests.is_empty() {
             p.empty #no-requests { "no requests in this period" }
         }
@@ -149,7 +150,7 @@ fn row(request: &Request, now: SystemTime) -> Markup {
             span class={ "glyph " (class) } role="img" aria-label=(name) { (symbol) }
             @if let Some(at) = request.at { (time::time(at, Format::Time)) }
             code { (Outside(&request.path)) }
-            bdi.grow { @if let Some(model) = &request.model { (Outside(model)) } }
+            bdi.name.grow { @if let Some(model) = &request.model { (Outside(model)) } }
             @if let Some(status) = request.status { span.num { (status) } }
             span.num { (time::duration(request.length(now))) }
             span.num.muted {

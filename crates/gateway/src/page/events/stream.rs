@@ -11,11 +11,14 @@ use tokio::sync::watch;
 use super::topics::{Events, News};
 use crate::response::Interrupted;
 
-/// The interval of comments, so that a browser notices a lost connection.
+/// The interval of heartbeats, so that a browser notices a lost connection. Scripts do not see comments, so a
+/// heartbeat is an event.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Changes of this time are sent together: a screen shows no more.
 const FRAME: Duration = Duration::from_millis(16);
+
+const BEAT: &str = "event: beat\ndata: {}\n\n";
 
 /// The first line: the delay before a browser connects again, in milliseconds.
 const START: &str = "retry: 500\n\n";
@@ -76,7 +79,7 @@ impl Reader {
             }
             tokio::select! {
                 changed = self.changed.changed() => changed.ok()?,
-                () = tokio::time::sleep(HEARTBEAT) => return Some(": \n\n".to_owned()),
+                () = tokio::time::sleep(HEARTBEAT) => return Some(BEAT.to_owned()),
             }
             tokio::time::sleep(FRAME).await;
         }
@@ -121,7 +124,7 @@ mod tests {
             events.id(4)
         );
         assert_eq!(text, expected);
-        assert_eq!(next(&mut stream).await, ": \n\n", "a heartbeat");
+        assert_eq!(next(&mut stream).await, BEAT);
     }
 
     #[tokio::test(start_paused = true)]

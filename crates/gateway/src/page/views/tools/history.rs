@@ -100,7 +100,7 @@ mod tests {
         let kept = history.find(&one, "f", "1").expect("the call").outcome.expect("a result");
         assert_eq!(
             kept,
-            ToolResult::text(format!("the result had {} bytes and was not kept", MAX_RESULT_BYTES + 38))
+            ToolResult::text(format!("the result had {} bytes and was not kept", MAX_RESULT_BYTES + 39))
         );
     }
 }
