@@ -81,6 +81,13 @@ fn the_agent_depends_only_on_the_contract() {
 }
 
 #[test]
+fn the_page_does_no_io() {
+    assert_free_of("page", &IO_CRATES);
+    assert_free_of("page", &["gateway", "agent", "llm", "hub", "store", "toolkit", "toolwire", "testkit"]);
+    assert_sources_free_of("page", &["fs", "net", "process", "env", "thread"]);
+}
+
+#[test]
 fn the_gateway_depends_on_no_provider_no_mcp_and_no_store() {
     assert_free_of("gateway", &["rmcp", "reqwest", "axum", "rusqlite", "redis"]);
     assert_free_of("gateway", &["llm", "hub", "store", "toolkit", "toolwire", "testkit"]);

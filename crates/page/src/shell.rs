@@ -22,6 +22,11 @@ const VIEWS: [(View, &str, &str, &str, Icon); 2] = [
 ];
 
 impl View {
+    /// Returns the names and the paths of all views.
+    pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+        VIEWS.iter().map(|(_, _, path, label, _)| (*label, *path))
+    }
+
     pub fn name(self) -> &'static str {
         VIEWS.iter().find(|(view, ..)| *view == self).map_or("", |(_, name, ..)| name)
     }
@@ -109,7 +114,7 @@ impl Shell<'_> {
                     p.unseen #alert role="alert" {}
                     dialog #palette aria-label="Go to" {
                         form method="dialog" {
-                            input name="q" type="search" autocomplete="off" aria-label="Go to" placeholder="View, tool, server, chat; > action, @ tool, # chat";
+                            input name="q" type="search" autocomplete="off" aria-label="Go to" placeholder="a view, or @ and a tool";
                         }
                         ul #palette-entries role="listbox" aria-label="Entries" {}
                     }

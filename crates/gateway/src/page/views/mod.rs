@@ -1,7 +1,10 @@
 //! The paths of the page.
 
+mod palette;
 mod tools;
 mod traffic;
+
+use serde_json::json;
 
 use super::events::stream;
 use super::failure::PageFailure;
@@ -22,6 +25,8 @@ pub(super) async fn respond(
 ) -> Result<Reply, PageFailure> {
     match request.path().as_slice() {
         ["-", "events"] => events(context, request),
+        ["-", "palette"] => Ok(palette::respond(context, request)),
+        ["-", "pulse"] => Ok(Reply::json(json!({"events": []}))),
         ["-", "theme"] => theme(request),
         ["-", "csp"] => csp(request),
         ["-", "sign-out"] => {
