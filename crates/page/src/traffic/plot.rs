@@ -15,6 +15,9 @@ const TOP: f64 = 8.0;
 /// A layer of stacked bars: its name, its class, and its height in each bucket.
 type Layer<'a> = (&'a str, &'a str, Box<dyn Fn(&Bucket) -> f64>);
 
+/// A line: its name, its class, and its value in each bucket.
+type Line<'a> = (&'a str, &'a str, Box<dyn Fn(&Bucket) -> Option<f64>>);
+
 /// Returns the number of requests per minute, by outcome.
 pub(super) fn requests(data: &Buckets) -> Markup {
     let per_minute = 60.0 / data.length.as_secs_f64();
@@ -56,7 +59,7 @@ pub(super) fn cost(data: &Buckets, note: &str) -> Markup {
 
 /// Returns the duration of requests, on a logarithmic axis.
 pub(super) fn latency(data: &Buckets) -> Markup {
-    let lines: [(&str, &str, Box<dyn Fn(&Bucket) -> Option<f64>>); 3] = [
+    let lines: [Line<'_>; 3] = [
         ("p50", "p50", Box::new(|bucket| bucket.latency(50.0))),
         ("p99", "p99", Box::new(|bucket| bucket.latency(99.0))),
         ("first output, p50", "first", Box::new(Bucket::first_output)),

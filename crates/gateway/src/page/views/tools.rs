@@ -30,7 +30,9 @@ const MAX_TIMEOUT: u64 = 3_600;
 
 /// The index of the search, for the tools that it was created from.
 #[derive(Default)]
-pub(in crate::page) struct CachedIndex(Mutex<Option<(Arc<[Tool]>, Arc<ToolIndex>)>>);
+pub(in crate::page) struct CachedIndex(Mutex<Option<IndexOf>>);
+
+type IndexOf = (Arc<[Tool]>, Arc<ToolIndex>);
 
 impl CachedIndex {
     fn get(&self, toolbox: &dyn Toolbox) -> Arc<ToolIndex> {
