@@ -353,8 +353,9 @@ impl Exchange {
     fn done(&mut self, stop: StopReason) {
         let messages = std::mem::take(&mut self.messages);
         if has_hidden_parts(&messages) {
-            let ids: Vec<ShownId> = shown_parts(&messages, self.context.family).collect();
-            if !ids.is_empty() {
+            let parts = shown_parts(&messages, self.context.family).collect::<Vec<_>>();
+            if !parts.is_empty() {
+                let ids = parts.into_iter().chain(self.earlier_client_calls()).collect();
                 self.context.hidden.store(&self.context.principal, messages, ids);
             }
         }
