@@ -37,7 +37,9 @@ fn client_at(served: &Served, path: &'static str, search: &str, stream: bool) ->
     client.stream = stream;
     let own = match path {
         MESSAGES => json!({"name": "get_weather", "description": "d", "input_schema": {"type": "object"}}),
-        _ => json!({"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}, "strict": false}),
+        _ => {
+            json!({"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}, "strict": false})
+        }
     };
     let search: Value = serde_json::from_str(search).unwrap();
     client.extra = json!({"tools": [search, own]});
@@ -79,16 +81,15 @@ fn offered(served: &Served, request: usize) -> Vec<String> {
 /// the client gets the provider's own parts.
 #[tokio::test]
 async fn the_provider_s_own_calls_and_those_of_servers_are_in_one_loop() {
-    let outputs = [
-        call("lookup").search("first").thinking("Hm."),
-        answer("Here.").search("second"),
-        answer("Again."),
-    ];
+    let outputs =
+        [call("lookup").search("first").thinking("Hm."), answer("Here.").search("second"), answer("Again.")];
     with_search(&outputs, async |served, mut client, label| {
         let is_anthropic = client.path == MESSAGES;
         let reply = client.say("search").await;
         let parts: &[&str] = match is_anthropic {
-            true => &["server_tool_use", "web_search_tool_result", "server_tool_use", "web_search_tool_result"],
+            true => {
+                &["server_tool_use", "web_search_tool_result", "server_tool_use", "web_search_tool_result"]
+            }
             false => &["web_search_call", "web_search_call"],
         };
         assert_eq!(reply.parts, parts, "{label}");
@@ -98,18 +99,26 @@ async fn the_provider_s_own_calls_and_those_of_servers_are_in_one_loop() {
         tools.extend(SERVERS);
         let shown = serde_json::to_string(&client.history).unwrap();
         if is_anthropic {
-            assert!(shown.contains("encrypted_content") && shown.contains("encrypted_index"), "{label}: {shown}");
+            assert!(
+                shown.contains("encrypted_content") && shown.contains("encrypted_index"),
+                "{label}: {shown}"
+            );
         }
 
         assert_eq!(client.say("and again").await.text, "Again.", "{label}");
         for request in 0..3 {
             assert_eq!(offered(served, request), tools, "{label}");
             let sent = String::from_utf8_lossy(&served.provider.requests()[request].bytes).into_owned();
-            assert!(sent.contains(r#""later":1.0"#), "{label}: the definition is sent as the client wrote it");
+            assert!(
+                sent.contains(r#""later":1.0"#),
+                "{label}: the definition is sent as the client wrote it"
+            );
         }
         let types = [0, 1, 2].map(|request| sent_types(served, request));
         let first: &[&str] = match is_anthropic {
-            true => &["thinking", "server_tool_use", "web_search_tool_result", "text", "tool_use", "tool_result"],
+            true => {
+                &["thinking", "server_tool_use", "web_search_tool_result", "text", "tool_use", "tool_result"]
+            }
             false => &["reasoning", "web_search_call", "message", "function_call", "function_call_output"],
         };
         assert_eq!(types[1][1..], *first, "{label}");
@@ -136,10 +145,20 @@ async fn results_of_the_client_continue_a_response_with_a_search() {
         assert_eq!(client.say("and again").await.text, "Again.", "{label}");
         let expected: &[&str] = match client.path {
             MESSAGES => &[
-                "server_tool_use", "web_search_tool_result", "text", "tool_use", "tool_use", "tool_result", "tool_result",
+                "server_tool_use",
+                "web_search_tool_result",
+                "text",
+                "tool_use",
+                "tool_use",
+                "tool_result",
+                "tool_result",
             ],
             _ => &[
-                "web_search_call", "message", "function_call", "function_call", "function_call_output",
+                "web_search_call",
+                "message",
+                "function_call",
+                "function_call",
+                "function_call_output",
                 "function_call_output",
             ],
         };
@@ -204,7 +223,10 @@ async fn a_choice_can_name_a_tool_of_the_provider() {
     }
     let (api, path, search) = SEARCHING[1];
     for (allowed, expected) in [
-        (json!([{"type": "web_search"}, {"type": "function", "name": "lookup"}]), &["web_search", "lookup"][..]),
+        (
+            json!([{"type": "web_search"}, {"type": "function", "name": "lookup"}]),
+            &["web_search", "lookup"][..],
+        ),
         (json!([{"type": "function", "name": "get_weather"}]), &["get_weather"]),
     ] {
         let served = start(api, &[answer("Done.")]).await;

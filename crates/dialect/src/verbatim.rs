@@ -88,8 +88,11 @@ pub fn verbatim_request<'r>(
     let has_instructions =
         verbatim.instructions.as_deref().is_none_or(|client| instructions.contains(client));
     // Some APIs reject calls in the history if there are no tools, so the called tools are listed.
-    let has_tools =
-        || !request.tools.is_empty() || !verbatim.provider_tools.is_empty() || client_items(dialect, request, verbatim).iter().all(Option::is_some);
+    let has_tools = || {
+        !request.tools.is_empty()
+            || !verbatim.provider_tools.is_empty()
+            || client_items(dialect, request, verbatim).iter().all(Option::is_some)
+    };
     let is_possible = has_api
         && has_choice
         && has_instructions

@@ -295,7 +295,19 @@ fn an_invalid_request_is_explained() {
     );
     check_error(
         OpenAiResponses,
-        json!({"model": "m", "input": "hi", "tools": [{"type": "web_search"}]}),
+        json!({"model": "m", "input": "hi", "tools": [{"type": "programmatic_tool_calling"}]}),
+        "`tools[0].type` is not supported: tools of the type `programmatic_tool_calling` run only at OpenAI",
+    );
+    let code = json!({"type": "code_execution_20250825", "name": "code_execution"});
+    let called = json!({"name": "a", "input_schema": {}, "allowed_callers": ["code_execution_20250825"]});
+    check_error(
+        Anthropic,
+        json!({"model": "m", "messages": hi, "tools": [code, called]}),
+        "`tools[0].type` is not supported: tools of the type `code_execution_20250825` run only at Anthropic",
+    );
+    check_error(
+        OpenAiChat,
+        json!({"model": "m", "messages": hi, "tools": [{"type": "web_search"}]}),
         "`tools[0].type` is not supported: tools of the type `web_search` run only at OpenAI",
     );
     check_error(

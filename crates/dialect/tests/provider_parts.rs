@@ -39,9 +39,15 @@ fn parts(family: Family, kind: usize, number: usize) -> Vec<Value> {
         };
     }
     vec![match kind {
-        0 => json!({"id": format!("ws_{number}"), "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "q"}}),
-        1 => json!({"id": format!("ci_{number}"), "type": "code_interpreter_call", "status": "completed", "code": "print(\"1\")\n", "container_id": "cntr_1", "outputs": [{"type": "logs", "logs": "1"}]}),
-        2 => json!({"id": format!("fs_{number}"), "type": "file_search_call", "status": "failed", "queries": ["q"], "results": null}),
+        0 => {
+            json!({"id": format!("ws_{number}"), "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "q"}})
+        }
+        1 => {
+            json!({"id": format!("ci_{number}"), "type": "code_interpreter_call", "status": "completed", "code": "print(\"1\")\n", "container_id": "cntr_1", "outputs": [{"type": "logs", "logs": "1"}]})
+        }
+        2 => {
+            json!({"id": format!("fs_{number}"), "type": "file_search_call", "status": "failed", "queries": ["q"], "results": null})
+        }
         _ => json!({"id": format!("lt_{number}"), "type": "later_call", "x": [1.0, null]}),
     }]
 }
@@ -222,7 +228,8 @@ fn a_client_of_another_api_gets_only_the_text() {
 #[test]
 fn a_text_keeps_its_citations() {
     let citation = json!({"type": "web_search_result_location", "url": "u", "encrypted_index": "aW5kZXg="});
-    let content = json!([{"type": "text", "text": "So."}, {"type": "text", "text": "It is.", "citations": [citation]}]);
+    let content =
+        json!([{"type": "text", "text": "So."}, {"type": "text", "text": "It is.", "citations": [citation]}]);
     let body = json!({"role": "assistant", "content": content, "stop_reason": "end_turn"});
     let response = read_response(Dialect::Anthropic, &body, &no_tools(Dialect::Anthropic), "").unwrap();
     assert_eq!(json!(sent_back(Dialect::Anthropic, response.message)), content);

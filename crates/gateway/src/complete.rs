@@ -317,7 +317,8 @@ fn check_allowed(
     selection: &ToolSelection,
 ) -> Result<(), Failure> {
     let is_of_client = |reference: &ToolReference| {
-        let mut names = client.request.tools.iter().map(|tool| tool.name.as_str()).chain(client.provider_tools());
+        let mut names =
+            client.request.tools.iter().map(|tool| tool.name.as_str()).chain(client.provider_tools());
         reference.server.is_none() && names.any(|name| Some(name) == reference.name.as_deref())
     };
     let is_unknown = |reference: &&ToolReference| {

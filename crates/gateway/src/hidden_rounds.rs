@@ -19,8 +19,8 @@ use toolwire_contract::{Block, Message, Role, ToolResult};
 use crate::keys::Principal;
 use crate::recent::{Recent, StateLimits};
 use crate::settings::GatewayLimits;
-pub(crate) use provider_parts::{has_hidden_parts, provider_data, shown_parts};
 use provider_parts::part_id;
+pub(crate) use provider_parts::{has_hidden_parts, provider_data, shown_parts};
 use restoration::{FoundRound, Restoration};
 use shown_part::is_shown_id;
 

@@ -7,8 +7,8 @@ use http::HeaderMap;
 use serde_json::{Map, Value, json};
 use toolwire_dialect::Family;
 use toolwire_dialect::client::{
-    ClientError, ClientRequest, ErrorKind, HostedApproval, HostedServer, InvalidRequest, Problem, ResponseHead,
-    ToolFilter, ToolReference, read_client_request,
+    ClientError, ClientRequest, ErrorKind, HostedApproval, HostedServer, InvalidRequest, Problem,
+    ResponseHead, ToolFilter, ToolReference, read_client_request,
 };
 use toolwire_dialect::request::{ApiSupport, dropped_parameters};
 
@@ -256,9 +256,10 @@ fn reject_converted_tools(
     let Some(error) = client.native_tool.as_ref().filter(|_| client.provider_tools().next().is_some()) else {
         return Ok(());
     };
-    let has_api = served.apis().into_iter().all(|(dialect, support)| {
-        dialect.has_api_of(family) && support == ApiSupport::Complete
-    });
+    let has_api = served
+        .apis()
+        .into_iter()
+        .all(|(dialect, support)| dialect.has_api_of(family) && support == ApiSupport::Complete);
     match has_api && served.model.keeps_verbatim(&client.request) {
         true => Ok(()),
         false => Err(invalid_request(error).into()),

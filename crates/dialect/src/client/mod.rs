@@ -145,12 +145,7 @@ impl ClientRequest {
 
     /// Records a tool that the provider runs. `position` is that of its definition in `tools`; `None` if an
     /// item of the conversation contains it.
-    pub(crate) fn add_provider_tool(
-        &mut self,
-        name: String,
-        position: Option<usize>,
-        error: InvalidRequest,
-    ) {
+    pub(crate) fn add_provider_tool(&mut self, name: String, position: Option<usize>, error: InvalidRequest) {
         let follows = self.sources.tools.len();
         self.sources.provider_tools.push(ProviderToolSource { name, position, follows });
         self.native_tool.get_or_insert(error);

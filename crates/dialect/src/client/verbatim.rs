@@ -27,7 +27,9 @@ const REPLACED: [&str; 8] = [
 ];
 
 /// The types of items that define tools.
-const ITEMS_WITH_TOOLS: [&str; 2] = ["additional_tools", "tool_search_output"];
+const ITEMS_WITH_TOOLS: [&str; 2] = [ADDITIONAL_TOOLS, "tool_search_output"];
+
+const ADDITIONAL_TOOLS: &str = "additional_tools";
 
 /// The positions in a body from which the parts of a request were read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -87,16 +89,19 @@ impl ClientRequest {
         let item = |position: &usize| items.get(*position).filter(is_complete);
         // `allowed_tools` may have removed tools of the client, so that servers' tools can have their names.
         let offered: HashSet<&str> = self.request.tools.iter().map(|tool| tool.name.as_str()).collect();
-        let offered_everywhere: HashSet<&str> = offered.iter().copied().chain(self.provider_tools()).collect();
+        let offered_everywhere: HashSet<&str> =
+            offered.iter().copied().chain(self.provider_tools()).collect();
         let item_text = |position: &usize| {
             let text = item(position)?;
-            let restricted = match self.sources.restricts_tools {
+            Some(match self.sources.restricts_tools {
                 true => restricted_item(text, &offered_everywhere),
-                false => None,
-            };
-            Some(restricted.unwrap_or_else(|| text.clone()))
+                false => text.clone(),
+            })
         };
-        let at = |positions: &[usize]| -> Option<Vec<String>> { positions.iter().map(item_text).collect() };
+        let at = |positions: &[usize]| -> Option<Vec<String>> {
+            let texts: Option<Vec<String>> = positions.iter().map(item_text).collect();
+            texts.map(|texts| texts.into_iter().filter(|text| !text.is_empty()).collect())
+        };
         let messages = self.request.messages.iter().zip(&self.sources.messages);
         Some(VerbatimRequest {
             family: family.meta_key(),
@@ -169,30 +174,36 @@ fn restrict_namespace(definition: &mut Value, offered: &HashSet<&str>) -> Option
     Some(tools.len())
 }
 
-/// Returns an item of the conversation that defines tools, with only the offered ones; `None` if the item has
-/// no others.
-fn restricted_item(item: &str, offered: &HashSet<&str>) -> Option<String> {
-    if !ITEMS_WITH_TOOLS.iter().any(|type_name| item.contains(type_name)) {
-        return None;
-    }
-    let mut item: Value = serde_json::from_str(item).ok()?;
-    let type_name = item.get("type")?.as_str()?;
-    if !ITEMS_WITH_TOOLS.contains(&type_name) {
-        return None;
-    }
-    let tools = item.get_mut("tools")?.as_array_mut()?;
-    let is_offered = |tool: &mut Value| {
-        let kind = tool.get("type").and_then(Value::as_str).unwrap_or_default();
-        if kind == "namespace" {
-            return restrict_namespace(tool, offered).is_some_and(|count| count > 0);
-        }
-        let native = NativeTool::of_definition(tool).map(|native| native.name);
-        let name = native.or_else(|| tool.get("name")?.as_str()).unwrap_or(kind);
-        offered.contains(name)
+/// Returns an item of the conversation. If it defines tools, it has only the offered ones; without any, the
+/// item is empty.
+fn restricted_item(text: &str, offered: &HashSet<&str>) -> String {
+    let mut item: Value = match ITEMS_WITH_TOOLS.iter().any(|type_name| text.contains(type_name)) {
+        true => serde_json::from_str(text).unwrap_or_default(),
+        false => Value::Null,
+    };
+    let type_name = item.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let tools = item.get_mut("tools").and_then(Value::as_array_mut);
+    let Some(tools) = tools.filter(|_| ITEMS_WITH_TOOLS.contains(&&*type_name)) else {
+        return text.to_owned();
     };
     let before = tools.clone();
-    *tools = std::mem::take(tools).into_iter().filter_map(|mut tool| is_offered(&mut tool).then_some(tool)).collect();
-    (*tools != before).then(|| item.to_string())
+    tools.retain_mut(|tool| is_offered(tool, offered));
+    match (*tools == before, tools.is_empty() && type_name == ADDITIONAL_TOOLS) {
+        (true, _) => text.to_owned(),
+        (false, true) => String::new(),
+        (false, false) => item.to_string(),
+    }
+}
+
+/// Whether a definition in an item is offered. The tools of a namespace that are not are removed.
+fn is_offered(definition: &mut Value, offered: &HashSet<&str>) -> bool {
+    let kind = definition.get("type").and_then(Value::as_str).unwrap_or_default();
+    if kind == "namespace" {
+        return restrict_namespace(definition, offered).is_some_and(|count| count > 0);
+    }
+    let native = NativeTool::of_definition(definition).map(|native| native.name);
+    let name = native.or_else(|| definition.get("name")?.as_str()).unwrap_or(kind);
+    offered.contains(name)
 }
 
 /// The fields of an item that determine what it is.

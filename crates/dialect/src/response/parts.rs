@@ -2,9 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use toolwire_contract::Content;
-use toolwire_contract::model::{
-    Citation, ModelEvent, ProviderPart, ResponseDetails, StopReason, Usage,
-};
+use toolwire_contract::model::{Citation, ModelEvent, ProviderPart, ResponseDetails, StopReason, Usage};
 
 use super::{CallDraft, JsonCursor, ReadResult, ResponseError};
 

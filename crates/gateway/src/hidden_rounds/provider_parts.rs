@@ -12,15 +12,13 @@ use super::ShownId;
 /// Whether the client does not get all that these messages of a response contain: calls of servers' tools, or
 /// thinking that the provider must get back.
 pub(crate) fn has_hidden_parts(messages: &[Arc<Message>]) -> bool {
-    let is_thinking = |block: &Block| matches!(block, Block::Content(content) if content.type_name() == Some("thinking"));
+    let is_thinking =
+        |block: &Block| matches!(block, Block::Content(content) if content.type_name() == Some("thinking"));
     messages.len() > 1 || messages.iter().any(|message| message.content.iter().any(is_thinking))
 }
 
 /// Returns the ids of the parts that clients of this API get.
-pub(crate) fn shown_parts(
-    messages: &[Arc<Message>],
-    family: Family,
-) -> impl Iterator<Item = ShownId> {
+pub(crate) fn shown_parts(messages: &[Arc<Message>], family: Family) -> impl Iterator<Item = ShownId> {
     let blocks = messages.iter().flat_map(|message| &message.content);
     let parts = blocks.filter_map(move |block| provider_data(block, family));
     parts.filter_map(|part| Some((part.get("id")?.as_str()?.to_owned(), None)))

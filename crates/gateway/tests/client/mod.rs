@@ -161,7 +161,9 @@ impl Client {
                         "text" => reply.text.push_str(block["text"].as_str().unwrap()),
                         "thinking" => reply.thinking.push_str(block["thinking"].as_str().unwrap()),
                         "tool_use" => reply.calls.push((text(&block["id"]), text(&block["name"]))),
-                        kind @ ("server_tool_use" | "web_search_tool_result") => reply.parts.push(kind.to_owned()),
+                        kind @ ("server_tool_use" | "web_search_tool_result") => {
+                            reply.parts.push(kind.to_owned())
+                        }
                         other => panic!("unexpected block {other}"),
                     }
                 }

@@ -7,11 +7,11 @@ use toolwire_contract::Tool;
 use toolwire_contract::model::ToolChoice;
 
 use super::nested;
+use crate::Family;
 use crate::client::{
     ClientRequest, ClientTools, ReadRequest, RequestFields, ToolForm, ToolReference, ToolSource,
     has_programmatic_calls, read_function, read_hosted_server, runs_at_provider,
 };
-use crate::Family;
 use crate::native_tools::{NativeTool, qualified_name};
 
 const OPENAI: &str = "OpenAI";

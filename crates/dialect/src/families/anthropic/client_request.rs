@@ -6,8 +6,8 @@ use toolwire_contract::{Block, Content, ToolCall};
 
 use crate::client::{
     ClientRequest, ClientTools, ConversationReader, InvalidRequest, Problem, ReadRequest, RequestFields,
-    ToolSource, expected, has_programmatic_calls, joined_text, media, native, read_effort, read_function, read_hosted_toolsets, read_parts, read_result,
-    read_schema, text_file,
+    ToolSource, expected, has_programmatic_calls, joined_text, media, native, read_effort, read_function,
+    read_hosted_toolsets, read_parts, read_result, read_schema, text_file,
 };
 use crate::{Dialect, Family};
 

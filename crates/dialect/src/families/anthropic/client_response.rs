@@ -150,7 +150,10 @@ impl MessageWriter {
         let mut events: Vec<StreamEvent> = self.close().into_iter().collect();
         let mut begun = part.value.clone();
         // The API streams the input of a call, and no other part of such blocks.
-        let input = begun.get_mut("input").filter(|input| input.is_object()).map(|input| std::mem::replace(input, json!({})));
+        let input = begun
+            .get_mut("input")
+            .filter(|input| input.is_object())
+            .map(|input| std::mem::replace(input, json!({})));
         events.push(self.open(begun));
         if let Some(input) = input.filter(|input| *input != json!({})) {
             let delta = json!({"type": "input_json_delta", "partial_json": input.to_string()});

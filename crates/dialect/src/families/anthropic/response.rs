@@ -108,7 +108,8 @@ impl AnthropicReader {
         let Some(StreamedBlock::Json(fields)) = self.blocks.get_mut(&index) else { return };
         let type_name = fields.get("type").and_then(Value::as_str).unwrap_or_default();
         // The gateway has blocks of these types for its own calls.
-        let is_known = matches!(type_name, "text" | "thinking" | "redacted_thinking") || type_name.starts_with("mcp_");
+        let is_known =
+            matches!(type_name, "text" | "thinking" | "redacted_thinking") || type_name.starts_with("mcp_");
         if !is_known {
             parse_input(fields);
             response.emit_provider_part(Family::Anthropic.meta_key(), Value::Object(fields.clone()));
@@ -199,7 +200,8 @@ fn finish_block(block: StreamedBlock) -> PartialBlock {
     match text_of(&fields, "type").as_str() {
         "text" => {
             // The API requires citations of its searches to come back with the text.
-            let citations = fields.get("citations").filter(|list| list.as_array().is_some_and(|list| !list.is_empty()));
+            let citations =
+                fields.get("citations").filter(|list| list.as_array().is_some_and(|list| !list.is_empty()));
             let provider_data = citations.map(|citations| json!({"citations": citations}));
             PartialBlock::Text { text: text_of(&fields, "text"), provider_data }
         }
