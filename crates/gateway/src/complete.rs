@@ -172,7 +172,7 @@ impl Inner {
         let parameter = if family == Family::OpenAiResponses { "input" } else { "messages" };
         match messages.last() {
             Some(last) if last.role == Role::User => {}
-            Some(last) if family == Family::Anthropic && is_paused(last) && settings.verbatim.is_some() => {}
+            Some(last) if family == Family::Anthropic && may_be_paused(last) && settings.verbatim.is_some() => {}
             Some(_) => {
                 let message = "the last message must be a user message; hint: an assistant message can be continued only \
                                if the model's provider has this API and no tools are added (`x-toolwire-servers: none`)";
@@ -244,9 +244,10 @@ impl Inner {
     }
 }
 
-/// Whether the model can continue a message: the provider has paused it after a call that it has made itself.
-fn is_paused(message: &Message) -> bool {
-    message.content.last().is_some_and(|block| provider_data(block, Family::Anthropic).is_some())
+/// Whether a message at the end may be one that the provider has paused: it has calls that the provider has
+/// made itself.
+fn may_be_paused(message: &Message) -> bool {
+    message.content.iter().any(|block| provider_data(block, Family::Anthropic).is_some())
 }
 
 /// Turns thinking off if the last calls have no signed thinking. With thinking on, Anthropic's API requires
