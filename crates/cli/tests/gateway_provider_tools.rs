@@ -241,7 +241,7 @@ async fn a_choice_can_name_a_tool_of_the_provider() {
 #[tokio::test]
 async fn other_providers_refuse_the_tools_by_name() {
     for (own, path, search) in SEARCHING {
-        for api in [Api::Anthropic, Api::Responses, Api::OpenAiChat, Api::Gemini, Api::Azure] {
+        for api in [Api::Anthropic, Api::Responses, Api::OpenAiChat, Api::Gemini, Api::Bedrock] {
             let served = start(api, &[answer("Done.")]).await;
             let mut client = client_at(&served, path, search, false);
             client.history.push(json!({"role": "user", "content": "search"}));

@@ -105,8 +105,9 @@ fn sent_back(dialect: Dialect, response: Message) -> Vec<Value> {
     let written = write_request(dialect, &request, &no_tools(dialect), &RequestOptions::default()).unwrap();
     let items = written.get("messages").or(written.get("input")).unwrap().as_array().unwrap().clone();
     match dialect {
-        Dialect::Responses => items[1..items.len() - 1].to_vec(),
+        // Without a response, the two messages of the user are one.
         _ if items.len() < 3 => Vec::new(),
+        Dialect::Responses => items[1..items.len() - 1].to_vec(),
         _ => items[1]["content"].as_array().unwrap().clone(),
     }
 }
