@@ -204,6 +204,7 @@ impl Driver {
                 Some(Ok(ModelEvent::TextPart)) => self.emit(AgentEvent::TextPart).await,
                 Some(Ok(ModelEvent::Citation(citation))) => self.emit(AgentEvent::Citation(citation)).await,
                 Some(Ok(ModelEvent::Media(content))) => self.emit(AgentEvent::Media(content)).await,
+                Some(Ok(ModelEvent::ProviderPart(part))) => self.emit(AgentEvent::ProviderPart(part)).await,
                 Some(Ok(ModelEvent::Details(details))) => self.emit(AgentEvent::Details(details)).await,
                 Some(Ok(ModelEvent::Thinking(text))) => self.emit(AgentEvent::Thinking(text)).await,
                 Some(Ok(ModelEvent::CallAnnounced { id, name })) => {

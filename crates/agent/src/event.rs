@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use toolwire_contract::conversations::ConversationId;
-use toolwire_contract::model::{Citation, ModelError, ResponseDetails, Usage};
+use toolwire_contract::model::{Citation, ModelError, ProviderPart, ResponseDetails, Usage};
 use toolwire_contract::toolbox::Progress;
 use toolwire_contract::{Content, Message, ToolResult};
 
@@ -28,6 +28,8 @@ pub enum AgentEvent {
     Citation(Citation),
     /// An image or audio that the model has generated.
     Media(Content),
+    /// A part that only the model's API has, such as a web search that the provider has made.
+    ProviderPart(ProviderPart),
     /// What the provider reports about the current response, as far as it is known. A later event replaces
     /// it.
     Details(ResponseDetails),

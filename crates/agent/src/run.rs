@@ -239,6 +239,12 @@ impl Run {
         self.turn.text = text_of(&message);
         let calls: Vec<(String, ToolCall)> =
             message.calls().map(|(id, call)| (id.to_owned(), call.clone())).collect();
+        if calls.is_empty() && stop == StopReason::Paused {
+            // The next request ends with this message, and the model continues it.
+            self.add_response(message);
+            self.end_at_limit(limit);
+            return;
+        }
         if calls.is_empty() {
             let Some(message) = self.check_output(message, &stop, limit) else { return };
             self.add_response(message);
@@ -269,6 +275,15 @@ impl Run {
             && self.calls.is_empty()
         {
             self.end(Ending::Stopped(limit));
+        }
+    }
+
+    /// Lets the model continue its last response, which the provider has paused ([`StopReason::Paused`]).
+    /// Nothing happens if the last message is not a response, or if the run has already ended.
+    pub fn continue_response(&mut self) {
+        let is_response = self.history.last().is_some_and(|last| last.role == Role::Assistant);
+        if self.state == RunState::Idle && self.calls.is_empty() && is_response {
+            self.state = RunState::Working;
         }
     }
 

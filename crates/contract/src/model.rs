@@ -13,9 +13,9 @@ pub use crate::conversation::Usage;
 pub use crate::embedder::{Embedder, TextPurpose};
 pub use crate::generation::{Effort, FamilyFields, Generation};
 pub use crate::output_format::OutputFormat;
-pub use crate::response_details::{Citation, ResponseDetails};
+pub use crate::response_details::{Citation, ProviderPart, ResponseDetails};
 use crate::text::format_size;
-pub use crate::verbatim::VerbatimRequest;
+pub use crate::verbatim::{ProviderTool, VerbatimRequest};
 use crate::{Content, Message, Tool};
 
 /// A model that responds to a [`ModelRequest`].
@@ -121,6 +121,8 @@ pub enum ModelEvent {
     Citation(Citation),
     /// An image or audio that the model has generated, complete.
     Media(Content),
+    /// A part that only this API has, complete: a call that the provider has run itself, or its result.
+    ProviderPart(ProviderPart),
     /// What the provider reports about the response, as far as it is known. A later event replaces it.
     Details(ResponseDetails),
     /// The next fragment of the visible reasoning.
@@ -170,6 +172,9 @@ pub enum StopReason {
     Length,
     /// The model refused, or a content filter of the provider blocked the response.
     Refusal,
+    /// The provider has interrupted its own work. It continues if it gets the response back, as the last
+    /// message of the request.
+    Paused,
     /// A reason that only this provider uses.
     Other(String),
 }

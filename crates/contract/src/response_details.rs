@@ -11,6 +11,16 @@ pub struct Citation {
     pub value: Value,
 }
 
+/// A part of a response that only one API has, such as a web search that the provider has made. Requests to
+/// this API contain it unchanged, and all others leave it out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProviderPart {
+    /// The key under which messages store data of the provider's family, such as `toolwire/anthropic`.
+    pub family: String,
+    /// The part in the format of the family.
+    pub value: Value,
+}
+
 /// What a provider reports about a response, apart from its content.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]

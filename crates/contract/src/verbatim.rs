@@ -31,10 +31,23 @@ pub struct VerbatimRequest {
     pub tools: Vec<(String, String)>,
     /// The names of those tools that only this API has. A request in another form cannot contain them.
     pub native_tools: Vec<String>,
+    /// The client's tools that the provider runs itself, in the order of the client.
+    pub provider_tools: Vec<ProviderTool>,
     /// The value that was read from the field `tool_choice`.
     pub tool_choice: ToolChoice,
     /// Headers for the API, such as `anthropic-beta`.
     pub headers: Vec<(&'static str, String)>,
+}
+
+/// A tool of the client that the provider runs itself, such as a web search.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProviderTool {
+    /// The name by which a choice of tools refers to it.
+    pub name: String,
+    /// The definition as JSON text.
+    pub definition: String,
+    /// The number of [`VerbatimRequest::tools`] before it.
+    pub position: usize,
 }
 
 impl VerbatimRequest {
@@ -47,8 +60,9 @@ impl VerbatimRequest {
     pub fn bytes(&self) -> usize {
         let items = self.messages.iter().flat_map(|(_, items)| items).chain(&self.instruction_items);
         let pairs = self.fields.iter().chain(&self.tools).map(|(name, text)| name.len() + text.len());
+        let provider_tools = self.provider_tools.iter().map(|tool| tool.name.len() + tool.definition.len());
         let instructions = self.instructions.iter().chain(&self.preceding_instructions);
-        items.chain(instructions).map(String::len).chain(pairs).sum()
+        items.chain(instructions).map(String::len).chain(pairs).chain(provider_tools).sum()
     }
 
     /// Returns the definition of a tool of the client.

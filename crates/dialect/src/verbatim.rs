@@ -88,8 +88,11 @@ pub fn verbatim_request<'r>(
     let has_instructions =
         verbatim.instructions.as_deref().is_none_or(|client| instructions.contains(client));
     // Some APIs reject calls in the history if there are no tools, so the called tools are listed.
-    let has_tools =
-        || !request.tools.is_empty() || client_items(dialect, request, verbatim).iter().all(Option::is_some);
+    let has_tools = || {
+        !request.tools.is_empty()
+            || !verbatim.provider_tools.is_empty()
+            || client_items(dialect, request, verbatim).iter().all(Option::is_some)
+    };
     let is_possible = has_api
         && has_choice
         && has_instructions
@@ -202,10 +205,21 @@ impl<'a> Writer<'a> {
     fn definitions(&self) -> Vec<Cow<'a, str>> {
         let (verbatim, tools) = (self.verbatim, self.tools);
         let own = |name: &str| tools.definition_text(name);
-        let names = self.request.tools.iter().map(|tool| tool.name.as_str());
-        let texts = names.filter_map(|name| verbatim.tool(name).or_else(|| own(name)));
+        let mut of_provider = verbatim.provider_tools.iter().peekable();
+        let mut texts: Vec<&str> = Vec::new();
+        for tool in self.request.tools.iter() {
+            // The client's tools come first, in the client's order.
+            let known = verbatim.tools.iter().position(|(name, _)| *name == tool.name);
+            let position = known.unwrap_or(usize::MAX);
+            while let Some(of_provider) = of_provider.next_if(|tool| tool.position <= position) {
+                texts.push(&of_provider.definition);
+            }
+            texts.extend(known.map(|known| verbatim.tools[known].1.as_str()).or_else(|| own(&tool.name)));
+        }
+        texts.extend(of_provider.map(|tool| tool.definition.as_str()));
         // A tool without a text is part of another definition, or an item of the conversation defines it.
-        let mut texts: Vec<Cow<'a, str>> = texts.filter(|text| !text.is_empty()).map(Cow::from).collect();
+        let texts = texts.into_iter().filter(|text| !text.is_empty());
+        let mut texts: Vec<Cow<'a, str>> = texts.map(Cow::from).collect();
         let is_last_own = self.request.tools.last().is_some_and(|tool| own(&tool.name).is_some());
         if let Some(last) = texts.last_mut().filter(|_| self.options.prompt_cache && is_last_own) {
             *last = format!("{}{CACHE_MARK}", last.strip_suffix('}').unwrap_or(last)).into();
@@ -333,7 +347,8 @@ fn added_instructions(request: &ModelRequest, verbatim: &VerbatimRequest) -> Opt
 fn has_cache_marks(verbatim: &VerbatimRequest) -> bool {
     let mut fields = verbatim.fields.iter();
     let items = verbatim.messages.iter().flat_map(|(_, items)| items);
-    let tools = verbatim.tools.iter().map(|(_, text)| text);
+    let of_provider = verbatim.provider_tools.iter().map(|tool| &tool.definition);
+    let tools = verbatim.tools.iter().map(|(_, text)| text).chain(of_provider);
     fields.any(|(name, text)| name == "cache_control" || text.contains("\"cache_control\""))
         || items.chain(tools).any(|text| text.contains("\"cache_control\""))
 }

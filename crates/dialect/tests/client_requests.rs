@@ -298,7 +298,19 @@ fn an_invalid_request_is_explained() {
     );
     check_error(
         OpenAiResponses,
-        json!({"model": "m", "input": "hi", "tools": [{"type": "web_search"}]}),
+        json!({"model": "m", "input": "hi", "tools": [{"type": "programmatic_tool_calling"}]}),
+        "`tools[0].type` is not supported: tools of the type `programmatic_tool_calling` run only at OpenAI",
+    );
+    let code = json!({"type": "code_execution_20250825", "name": "code_execution"});
+    let called = json!({"name": "a", "input_schema": {}, "allowed_callers": ["code_execution_20250825"]});
+    check_error(
+        Anthropic,
+        json!({"model": "m", "messages": hi, "tools": [code, called]}),
+        "`tools[0].type` is not supported: tools of the type `code_execution_20250825` run only at Anthropic",
+    );
+    check_error(
+        OpenAiChat,
+        json!({"model": "m", "messages": hi, "tools": [{"type": "web_search"}]}),
         "`tools[0].type` is not supported: tools of the type `web_search` run only at OpenAI",
     );
     check_error(
@@ -616,7 +628,11 @@ fn a_tool_that_is_not_supported_is_an_unsupported_parameter() {
         (Family::OpenAiResponses, json!({"model": "m", "input": "hi", "tools": [{"type": "file_search"}]})),
         (Family::OpenAiChat, json!({"model": "m", "messages": hi, "tools": [{"type": "file_search"}]})),
     ] {
-        let error = read_client_request(family, sent).unwrap().unwrap_err();
+        // With the Responses API, only a provider of another API refuses the tool.
+        let error = match read_client_request(family, sent).unwrap() {
+            Ok(client) => client.native_tool.unwrap(),
+            Err(error) => error,
+        };
         let body = ClientError::from(&error).body(family, "");
         assert_eq!(body["error"]["code"], "unsupported_parameter", "{body}");
     }

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::header::HeaderValue;
 use toolwire_agent::run::Run;
 use toolwire_agent::{Agent, AgentSettings};
-use toolwire_contract::model::{ModelRequest, ToolChoice};
+use toolwire_contract::model::ToolChoice;
 use toolwire_contract::{Block, Content, Message, Role, Tool};
 use toolwire_dialect::Family;
 use toolwire_dialect::client::{ClientRequest, ErrorKind, ResponseWriter, ToolReference};
@@ -17,6 +17,7 @@ use crate::exchange::{Exchange, ExchangeContext};
 use crate::fixed_tools::FixedTools;
 use crate::forward::Body;
 use crate::gateway::{Caller, Inner};
+use crate::hidden_rounds::provider_data;
 use crate::hosted::{self, NamedServers};
 use crate::items::ClientItems;
 use crate::large_bodies::is_large;
@@ -144,7 +145,7 @@ impl Inner {
             require_tool(&mut settings, &agent, &selection, required)?;
         }
         if let Some(allowed) = &client.allowed_tools {
-            check_allowed(allowed, &agent, &client.request, &selection)?;
+            check_allowed(allowed, &agent, &client, &selection)?;
         }
         if !filters.is_empty() {
             hosted::add_approvals(
@@ -157,6 +158,12 @@ impl Inner {
                 hosted::deferred_tools(&client.hosted_servers, &filters, &**agent.tools());
         }
         let mut verbatim = client.request.verbatim.take();
+        if client.required_tool.as_ref().is_some_and(|required| required.name.is_none())
+            && let Some(verbatim) = &mut verbatim
+        {
+            // Only the tools of one server are offered.
+            Arc::make_mut(verbatim).provider_tools.clear();
+        }
         let own_items = verbatim.as_mut().map(Arc::make_mut);
         let mut messages = self.hidden.restore(&context.principal, client.request.messages, own_items);
         if messages.is_empty() && client.request.instructions.is_some() {
@@ -166,6 +173,7 @@ impl Inner {
         let parameter = if family == Family::OpenAiResponses { "input" } else { "messages" };
         match messages.last() {
             Some(last) if last.role == Role::User => {}
+            Some(last) if family == Family::Anthropic && may_be_paused(last) && settings.verbatim.is_some() => {}
             Some(_) => {
                 let message = "the last message must be a user message; hint: an assistant message can be continued only \
                                if the model's provider has this API and no tools are added (`x-toolwire-servers: none`)";
@@ -176,8 +184,9 @@ impl Inner {
         if served.dialect.is_some_and(|dialect| dialect.family() == Family::Anthropic) {
             omit_thinking(&mut settings, &messages);
         }
-        let run =
+        let mut run =
             Run::resume(settings, messages.iter().cloned(), agent.tools().tools(), agent.model().limits());
+        run.continue_response();
         let exchange = Exchange::new(agent, run, messages, context);
         Ok(exchange.with_servers(filters, &listed_servers, unavailable))
     }
@@ -222,7 +231,9 @@ impl Inner {
         settings.output = request.output.clone();
         settings.check().map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
         settings.tool_choice = request.tool_choice.clone();
-        if let ToolChoice::Tool(name) = &request.tool_choice {
+        if let ToolChoice::Tool(name) = &request.tool_choice
+            && client.provider_tools().all(|tool| tool != name)
+        {
             let own = agent.tools().tools();
             let names: BTreeSet<&str> =
                 request.tools.iter().chain(own.iter()).map(|tool| tool.name.as_str()).collect();
@@ -233,6 +244,12 @@ impl Inner {
         }
         Ok(settings)
     }
+}
+
+/// Whether a message at the end may be one that the provider has paused: it has calls that the provider has
+/// made itself.
+fn may_be_paused(message: &Message) -> bool {
+    message.content.iter().any(|block| provider_data(block, Family::Anthropic).is_some())
 }
 
 /// Turns thinking off if the last calls have no signed thinking. With thinking on, Anthropic's API requires
@@ -299,12 +316,13 @@ fn require_tool(
 fn check_allowed(
     allowed: &[ToolReference],
     agent: &Agent,
-    request: &ModelRequest,
+    client: &ClientRequest,
     selection: &ToolSelection,
 ) -> Result<(), Failure> {
     let is_of_client = |reference: &ToolReference| {
-        reference.server.is_none()
-            && request.tools.iter().any(|tool| Some(&tool.name) == reference.name.as_ref())
+        let mut names =
+            client.request.tools.iter().map(|tool| tool.name.as_str()).chain(client.provider_tools());
+        reference.server.is_none() && names.any(|name| Some(name) == reference.name.as_deref())
     };
     let is_unknown = |reference: &&ToolReference| {
         !is_of_client(reference) && find_tool(agent, selection, reference).is_none()

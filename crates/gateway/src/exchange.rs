@@ -16,7 +16,7 @@ use toolwire_dialect::Family;
 use toolwire_dialect::client::{ClientError, ClientEvent, ErrorKind, ServerCall};
 use toolwire_dialect::response::custom_call_input;
 
-use crate::hidden_rounds::{HiddenRounds, ShownId};
+use crate::hidden_rounds::{HiddenRounds, ShownId, has_hidden_parts, shown_parts};
 use crate::ids::random_id;
 use crate::keys::Principal;
 use crate::paused_runs::PausedRuns;
@@ -198,6 +198,7 @@ impl Exchange {
             AgentEvent::TextPart => self.emit(ClientEvent::TextPart),
             AgentEvent::Citation(citation) => self.emit(ClientEvent::Citation(citation)),
             AgentEvent::Media(content) => self.emit(ClientEvent::Media(content)),
+            AgentEvent::ProviderPart(part) => self.emit(ClientEvent::ProviderPart(part)),
             AgentEvent::Details(details) => self.emit(ClientEvent::Details(details)),
             AgentEvent::Usage { total, .. } => self.run_usage = total,
             AgentEvent::Thinking(text) => self.emit(ClientEvent::Thinking(text)),
@@ -242,6 +243,10 @@ impl Exchange {
             Ending::Finished => self.done(stop),
             Ending::NeedsResults(calls) => self.end_with_client_calls(calls),
             Ending::NeedsApproval(calls) => self.ask_for_approval(&calls, run),
+            // The client can send the response back, so that the model continues it.
+            Ending::Stopped(_) if stop == StopReason::Paused && run.settings().output.is_text() => {
+                self.done(stop);
+            }
             Ending::Stopped(RunLimit::Steps | RunLimit::Tokens) if !self.is_last_request => {
                 self.ask_once_more(run)
             }
@@ -315,7 +320,8 @@ impl Exchange {
         if self.context.returns_call_ids {
             // After an approval, the messages begin with those before it. Calls in them already have their
             // results.
-            let ids = ids.into_iter().chain(self.earlier_client_calls()).collect();
+            let parts = shown_parts(&self.messages, self.context.family).collect::<Vec<_>>();
+            let ids = ids.into_iter().chain(self.earlier_client_calls()).chain(parts).collect();
             self.context.hidden.store(&self.context.principal, std::mem::take(&mut self.messages), ids);
         }
         self.done(StopReason::Calls);
@@ -351,6 +357,14 @@ impl Exchange {
     }
 
     fn done(&mut self, stop: StopReason) {
+        let messages = std::mem::take(&mut self.messages);
+        if has_hidden_parts(&messages) {
+            let parts = shown_parts(&messages, self.context.family).collect::<Vec<_>>();
+            if !parts.is_empty() {
+                let ids = parts.into_iter().chain(self.earlier_client_calls()).collect();
+                self.context.hidden.store(&self.context.principal, messages, ids);
+            }
+        }
         let usage = (self.usage != Usage::default()).then_some(self.usage);
         self.emit(ClientEvent::Done { stop, usage });
         if let Some(continued) = &mut self.continued {

@@ -10,12 +10,11 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
-use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::timeout_at;
 use toolwire_contract::model::ModelError;
 use toolwire_dialect::Family;
-use toolwire_dialect::client::{ClientError, ErrorKind, runs_at_provider};
+use toolwire_dialect::client::{ClientError, ErrorKind, has_programmatic_calls, runs_at_provider};
 use toolwire_dialect::request::ApiSupport;
 
 use crate::body_scan::BodyFacts;
@@ -184,11 +183,11 @@ impl Inner {
             if missing.any(|missing| selection.includes_server(&missing.server))
                 || !self.agent(&served, selection)?.tools().tools().is_empty()
             {
-                // A response that the gateway writes cannot contain the calls of tools that the provider
-                // runs.
-                omitted = provider_tool(family, body.raw("tools").unwrap_or_default());
-                if omitted.is_none() {
-                    return Ok(None);
+                let of_provider = provider_tools(family, body.raw("tools").unwrap_or_default());
+                let has_api = served.has_api_of(family);
+                match of_provider.filter(|tools| !(tools.can_be_joined && has_api)) {
+                    Some(tools) => omitted = Some(tools.first),
+                    None => return Ok(None),
                 }
             }
         }
@@ -285,16 +284,22 @@ pub(crate) fn sent_headers(family: Family, headers: &HeaderMap) -> Vec<(&'static
     SENT_HEADERS.into_iter().filter(|_| family == Family::Anthropic).filter_map(sent).collect()
 }
 
-/// Returns the type of the first tool that the provider runs itself.
-fn provider_tool(family: Family, tools: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct ClientTool {
-        #[serde(default, rename = "type")]
-        type_name: Option<String>,
-    }
-    let tools: Vec<ClientTool> = serde_json::from_slice(tools).ok()?;
-    let mut types = tools.into_iter().filter_map(|tool| tool.type_name);
-    types.find(|type_name| runs_at_provider(family, type_name))
+/// The tools of a client that the provider runs itself.
+struct ProviderTools {
+    /// The type of the first one.
+    first: String,
+    /// Whether the gateway can add tools to them.
+    can_be_joined: bool,
+}
+
+/// Finds the tools that the provider runs itself. Chat Completions has no format for their calls, and calls by
+/// programs are not supported.
+fn provider_tools(family: Family, tools: &[u8]) -> Option<ProviderTools> {
+    let tools: Vec<Value> = serde_json::from_slice(tools).ok()?;
+    let mut types = tools.iter().filter_map(|tool| tool.get("type")?.as_str());
+    let first = types.find(|type_name| runs_at_provider(family, type_name))?.to_owned();
+    let can_be_joined = family != Family::OpenAiChat && !tools.iter().any(has_programmatic_calls);
+    Some(ProviderTools { first, can_be_joined })
 }
 
 fn with_header(mut response: HttpResponse, name: &'static str, value: Option<HeaderValue>) -> HttpResponse {

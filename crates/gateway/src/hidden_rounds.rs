@@ -2,9 +2,11 @@
 //! data of the provider such as signed thinking.
 //!
 //! The history in the client's next request contains only what the client received. The rest is stored under
-//! the ids of the client's calls, because every client returns these ids unchanged. If the stored messages
-//! are no longer available, the conversation continues without them.
+//! the ids of the client's calls, and of the parts that the provider's own tools have added, because every
+//! client returns these ids unchanged. If the stored messages are no longer available, the conversation
+//! continues without them.
 
+mod provider_parts;
 mod restoration;
 mod shown_part;
 
@@ -17,7 +19,10 @@ use toolwire_contract::{Block, Message, Role, ToolResult};
 use crate::keys::Principal;
 use crate::recent::{Recent, StateLimits};
 use crate::settings::GatewayLimits;
+use provider_parts::part_id;
+pub(crate) use provider_parts::{has_hidden_parts, provider_data, shown_parts};
 use restoration::{FoundRound, Restoration};
+use shown_part::is_shown_id;
 
 /// The maximum number of responses that are stored.
 const MAX_RESPONSES: usize = 20_000;
@@ -37,6 +42,11 @@ struct Round {
 pub(crate) type ShownId = (String, Option<String>);
 
 impl Round {
+    /// Whether the response has no calls for the client, so that it ends with a message of the model.
+    fn is_complete(&self) -> bool {
+        self.ids.iter().all(|(_, original)| original.is_none())
+    }
+
     /// Returns what the user wrote during the response, together with approvals.
     fn user_content(&self) -> impl Iterator<Item = &Block> {
         let messages = self.messages.iter().filter(|message| message.role == Role::User);
@@ -92,14 +102,17 @@ impl HiddenRounds {
         complete_results(Restoration::new(&messages, &rounds).messages(verbatim))
     }
 
-    /// Finds the stored responses whose calls are in the messages. All calls of a message must be known.
+    /// Finds the stored responses whose calls or parts are in the messages. All calls of a message must be
+    /// known, except those of servers' tools, which the client was shown.
     fn find_rounds(&self, principal: &Principal, messages: &[Arc<Message>]) -> Vec<FoundRound> {
         let mut rounds: Vec<FoundRound> = Vec::new();
         let mut positions: HashMap<*const Round, usize> = HashMap::new();
         for (index, message) in messages.iter().enumerate() {
-            let found: Option<Vec<Arc<Round>>> =
-                message.calls().map(|(id, _)| self.0.find(principal, id)).collect();
-            for round in found.into_iter().flatten() {
+            let calls = message.calls().map(|(id, _)| id).filter(|id| !is_shown_id(id));
+            let found: Option<Vec<Arc<Round>>> = calls.map(|id| self.0.find(principal, id)).collect();
+            let parts = message.content.iter().filter_map(part_id);
+            let parts = parts.filter_map(|id| self.0.find(principal, id)).collect::<Vec<_>>();
+            for round in found.into_iter().flat_map(|calls| calls.into_iter().chain(parts.clone())) {
                 let position = *positions.entry(Arc::as_ptr(&round)).or_insert(rounds.len());
                 match rounds.get_mut(position) {
                     Some(known) => known.last = index,
@@ -110,9 +123,9 @@ impl HiddenRounds {
         rounds
     }
 
-    /// Whether a body contains the id of a call whose response is stored here.
+    /// Whether a body contains the id of a call or a part whose response is stored here.
     pub(crate) fn is_mentioned(&self, principal: &Principal, body: &[u8]) -> bool {
-        self.0.is_mentioned(principal, body, &["call_", "toolu_"])
+        self.0.is_mentioned(principal, body, &["call_", "toolu_", "srvtoolu_", "ws_", "fs_", "ci_", "ig_"])
     }
 }
 

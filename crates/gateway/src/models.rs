@@ -15,6 +15,7 @@ use crate::gateway::Inner;
 use crate::hosted;
 use crate::keys::Principal;
 use crate::large_bodies::is_large;
+use crate::prepare::taken_names;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, json as json_response};
 use crate::routes::Route;
@@ -72,19 +73,18 @@ impl Inner {
         }
         let client = self.read_within_limits(family, body)?;
         let served = self.find_model(&client.model)?;
-        options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
+        options.selection.taken = taken_names(&client);
         let filters = self.server_filters(principal, &client.hosted_servers)?;
         options.selection.hosted.clone_from(&filters);
         let agent = self.agent(&served, options.selection)?;
         let tools = agent.tools();
         let request = &client.request;
-        let offered = if provider_tools.is_empty() { tools.tools() } else { Arc::default() };
         let mut settings = self.settings.agent.clone();
         settings.client_tools = request.tools.clone();
         settings.search.deferred = hosted::deferred_tools(&client.hosted_servers, &filters, &**tools);
         // With a search, only a part of the tools is sent.
         let mut run =
-            Run::resume(settings, request.messages.iter().cloned(), offered, agent.model().limits());
+            Run::resume(settings, request.messages.iter().cloned(), tools.tools(), agent.model().limits());
         let instructions = [&self.settings.agent.instructions, &request.instructions].into_iter().flatten();
         let mut tokens: u64 = instructions.map(|text| estimate_tokens(text)).sum();
         tokens += provider_tools.iter().map(|tool| estimate_tokens(&tool.to_string())).sum::<u64>();
@@ -98,7 +98,7 @@ impl Inner {
     }
 }
 
-/// Removes the tools that the provider runs itself. The servers' tools are not added to them.
+/// Removes the tools that the provider runs itself.
 fn take_provider_tools(family: Family, body: &mut Map<String, Value>) -> Vec<Value> {
     let Some(Value::Array(tools)) = body.get_mut("tools") else { return Vec::new() };
     let is_of_provider = |tool: &Value| {

@@ -123,6 +123,7 @@ fn event_bytes(event: &ClientEvent) -> usize {
         }
         ClientEvent::CustomCall { input, .. } => input.len(),
         ClientEvent::Media(Content::Image { data, .. } | Content::Audio { data, .. }) => data.len(),
+        ClientEvent::ProviderPart(part) => serde_json::to_vec(&part.value).map_or(0, |json| json.len()),
         ClientEvent::Citation(citation) => serde_json::to_vec(&citation.value).map_or(0, |json| json.len()),
         _ => 0,
     }

@@ -1,16 +1,16 @@
 //! Reads a request to a model: its options, its conversation, and the fields that the response repeats.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
 use toolwire_dialect::Family;
 use toolwire_dialect::client::{
-    ClientError, ClientRequest, ErrorKind, HostedApproval, HostedServer, Problem, ResponseHead, ToolFilter,
-    ToolReference, read_client_request,
+    ClientError, ClientRequest, ErrorKind, HostedApproval, HostedServer, InvalidRequest, Problem,
+    ResponseHead, ToolFilter, ToolReference, read_client_request,
 };
-use toolwire_dialect::request::dropped_parameters;
+use toolwire_dialect::request::{ApiSupport, dropped_parameters};
 
 use crate::catalog::ServedModel;
 use crate::forward::Body;
@@ -65,6 +65,12 @@ impl Inner {
             }
         }
         let client = read_request(family, body)?;
+        // Items of the conversation can contain tools too.
+        let count = client.request.tools.len() + client.provider_tools().count();
+        if count > max {
+            let message = format!("the request has {count} tools, and the maximum is {max}");
+            return Err(Failure::invalid("tools", message));
+        }
         // Each of these names is compared with the tools of the servers.
         let chosen = client.allowed_tools.as_ref().map_or(0, Vec::len);
         let of_servers = client.hosted_servers.iter().map(named_tools).sum();
@@ -100,7 +106,7 @@ impl Inner {
         }
         let served = self.find_model(&client.model)?.for_client(family);
         reject_unreturned(family, &client, &served)?;
-        options.selection.taken = client.request.tools.iter().map(|tool| tool.name.clone()).collect();
+        options.selection.taken = taken_names(&client);
         head.model.clone_from(&client.model);
         head.stream_usage = client.stream_usage;
         head.has_functions = client.has_functions;
@@ -112,6 +118,7 @@ impl Inner {
         let named = NamedServers::default();
         let own_instructions = self.settings.agent.instructions.as_deref();
         verbatim::attach(&mut client, family, &served, headers, sent, own_instructions)?;
+        reject_converted_tools(&client, family, &served)?;
         let parameter = if client.has_functions { "functions" } else { "tools" };
         self.checked_tools.check(&served, &client.request, parameter)?;
         let is_kept = client.request.verbatim.is_some() && served.model.keeps_verbatim(&client.request);
@@ -234,18 +241,46 @@ fn dropped_fields(
     Err(error.into())
 }
 
+/// Returns the names that tools of servers cannot have.
+pub(crate) fn taken_names(client: &ClientRequest) -> BTreeSet<String> {
+    let own = client.request.tools.iter().map(|tool| tool.name.clone());
+    own.chain(client.provider_tools().map(str::to_owned)).collect()
+}
+
+/// Rejects tools that the provider runs if an endpoint of the model gets the request in another form.
+fn reject_converted_tools(
+    client: &ClientRequest,
+    family: Family,
+    served: &ServedModel,
+) -> Result<(), Failure> {
+    let Some(error) = client.native_tool.as_ref().filter(|_| client.provider_tools().next().is_some()) else {
+        return Ok(());
+    };
+    let has_api = served
+        .apis()
+        .into_iter()
+        .all(|(dialect, support)| dialect.has_api_of(family) && support == ApiSupport::Complete);
+    match has_api && served.model.keeps_verbatim(&client.request) {
+        true => Ok(()),
+        false => Err(invalid_request(error).into()),
+    }
+}
+
+/// Converts the error of a request that cannot be read.
+pub(crate) fn invalid_request(error: &InvalidRequest) -> ClientError {
+    let mut refused = ClientError::from(error);
+    if matches!(error.problem, Problem::ProviderTool { .. }) {
+        let hint = "hint: with the header `x-toolwire-servers: none`, a provider with this API gets the request unchanged";
+        refused.message = format!("{}; {hint}", refused.message);
+    }
+    refused
+}
+
 /// Reads a request in the format of the client's API.
 fn read_request(family: Family, body: Map<String, Value>) -> Result<ClientRequest, Failure> {
     match read_client_request(family, Value::Object(body)) {
         Some(Ok(client)) => Ok(client),
-        Some(Err(error)) => {
-            let mut refused = ClientError::from(&error);
-            if matches!(error.problem, Problem::ProviderTool { .. }) {
-                let hint = "hint: with the header `x-toolwire-servers: none`, a provider with this API gets the request unchanged";
-                refused.message = format!("{}; {hint}", refused.message);
-            }
-            Err(refused.into())
-        }
+        Some(Err(error)) => Err(invalid_request(&error).into()),
         None => Err(Failure::new(ErrorKind::NotFound, "the gateway does not serve this API")),
     }
 }

@@ -28,6 +28,10 @@ const MAX_CHUNK_BYTES: usize = 16 * 1024;
 /// A comment in an event stream, which clients ignore.
 const HEARTBEAT: &[u8] = b": keep-alive\n\n";
 
+/// Tells the client before the last event that citations were left out, like the header `x-toolwire-dropped`
+/// of a complete response. The headers were already sent, and clients ignore comments.
+const OMITTED_CITATIONS: &[u8] = b": x-toolwire-dropped: citations\n\n";
+
 /// A response that is being written.
 pub(crate) struct ResponseInProgress {
     pub(crate) exchange: Exchange,
@@ -208,6 +212,9 @@ impl ResponseInProgress {
             items.store(&self.writer.body());
         }
         if let Some(chunk) = chunk {
+            if matches!(event, ClientEvent::Done { .. }) && self.writer.has_omitted_citations() {
+                chunk.extend_from_slice(OMITTED_CITATIONS);
+            }
             write_all(chunk, events);
         }
     }

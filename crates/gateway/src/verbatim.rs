@@ -7,10 +7,11 @@ use http::HeaderMap;
 use serde_json::{Map, Value};
 use toolwire_contract::model::VerbatimRequest;
 use toolwire_dialect::Family;
-use toolwire_dialect::client::{ClientError, ClientRequest};
+use toolwire_dialect::client::ClientRequest;
 
 use crate::catalog::ServedModel;
 use crate::forward::{BETA, Body, sent_headers};
+use crate::prepare::invalid_request;
 use crate::response::Failure;
 
 /// The start of the names of Anthropic's versions of MCP servers in requests.
@@ -34,7 +35,7 @@ pub(crate) fn attach(
         false => None,
     };
     if let (None, Some(error)) = (&verbatim, &client.native_tool) {
-        return Err(ClientError::from(error).into());
+        return Err(invalid_request(error).into());
     }
     if let Some(verbatim) = &mut verbatim {
         remove_options(verbatim);

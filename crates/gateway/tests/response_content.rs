@@ -104,6 +104,31 @@ async fn citations_with_a_url_become_annotations_and_others_are_listed() {
     assert_eq!(events.last().unwrap()["response"]["output"][0]["content"][0]["annotations"], json!([flat]));
 }
 
+/// The headers of a stream are sent before the citations are known, so a comment before the last event says it.
+#[tokio::test]
+async fn citations_that_a_stream_leaves_out_are_in_a_comment() {
+    let gateway = TestGateway::start().await;
+    for (path, scenario, is_omitted) in [
+        (CHAT, "content-cited", true),
+        (RESPONSES, "content-cited", true),
+        (MESSAGES, "content-cited", false),
+        (MESSAGES, "content-annotated", true),
+        (RESPONSES, "content-annotated", false),
+    ] {
+        let (status, [_, dropped], body) = send(&gateway, path, scenario, &json!({"stream": true})).await;
+        assert_eq!((status, dropped), (200, None), "{path}: {body}");
+        let comment = ": x-toolwire-dropped: citations\n\n";
+        let before = body.split_once(comment).map(|(before, after)| (before, after.contains("data: ")));
+        assert_eq!(
+            before.is_some_and(|(_, is_followed)| is_followed),
+            is_omitted,
+            "{path} {scenario}: {body}"
+        );
+        assert!(before.is_none_or(|(before, _)| before.ends_with("\n\n")), "{body}");
+        assert_eq!(body.matches(": x-toolwire-").count(), usize::from(is_omitted), "{path} {scenario}");
+    }
+}
+
 #[tokio::test]
 async fn a_generated_image_is_not_lost() {
     let gateway = TestGateway::start().await;

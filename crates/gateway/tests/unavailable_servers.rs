@@ -225,19 +225,24 @@ async fn the_client_and_the_model_are_told_about_unavailable_servers() {
     }
 }
 
-/// A request with a tool that the provider runs is forwarded without the servers' tools, and the client is
-/// told.
+/// Tools that the provider runs are forwarded without the servers' tools where the gateway cannot join them:
+/// Chat Completions has no format for their calls, and programs of the provider call the client's tools
+/// otherwise. The client is told.
 #[tokio::test]
 async fn tools_of_the_provider_reach_it_without_the_tools_of_servers() {
-    let tool = |api: &str| match api {
-        "anthropic" => json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 8}),
-        _ => json!({"type": "web_search"}),
+    let tools = |api: &str| match api {
+        "anthropic" => json!([
+            {"type": "code_execution_20250825", "name": "code_execution"},
+            {"name": "mine", "input_schema": {"type": "object"}, "allowed_callers": ["code_execution_20250825"]},
+        ]),
+        "responses" => json!([{"type": "programmatic_tool_calling"}]),
+        _ => json!([{"type": "web_search"}]),
     };
     for state in [State::Started, State::Failed, State::Starting] {
         let setup = Setup::start(state, Duration::from_secs(3_600)).await;
         for (path, model, key) in APIS {
             let mut body = question(model, key, "say hello");
-            body["tools"] = json!([tool(model)]);
+            body["tools"] = tools(model);
             let (status, headers, text) = setup.post(path, &body, "*").await;
             assert_eq!((status, text.as_str()), (200, r#"{"forwarded":true}"#), "{path}");
             assert_eq!(headers["x-toolwire-servers-omitted"], body["tools"][0]["type"].as_str().unwrap());
@@ -256,7 +261,27 @@ async fn tools_of_the_provider_reach_it_without_the_tools_of_servers() {
             assert_eq!(status, 400, "{path}: {text}");
         }
     }
+}
+
+/// All other tools of the provider are joined with those of servers.
+#[tokio::test]
+async fn tools_of_the_provider_are_joined_with_those_of_servers() {
+    let tool = |api: &str| match api {
+        "anthropic" => json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 8}),
+        _ => json!({"type": "web_search"}),
+    };
     let setup = Setup::start(State::Started, Duration::from_secs(3_600)).await;
+    for (path, model, key) in APIS.into_iter().filter(|(path, ..)| !path.contains("chat")) {
+        let mut body = question(model, key, "ours");
+        body["tools"] = json!([tool(model)]);
+        let (status, headers, text) = setup.post(path, &body, "*").await;
+        assert_eq!((status, headers.get("x-toolwire-servers-omitted")), (200, None), "{path}: {text}");
+        assert!(text.contains("Results: value of a."), "{path}: {text}");
+        assert_eq!(setup.forwarded(), 0, "{path}");
+        let (_, _, text) = setup.post(path, &body, "none").await;
+        assert_eq!(text, r#"{"forwarded":true}"#, "{path}");
+        setup.provider.0.lock().unwrap().clear();
+    }
     let count = async |tools: Value| {
         let body =
             json!({"model": "anthropic", "messages": [{"role": "user", "content": "hi"}], "tools": tools});
@@ -265,7 +290,7 @@ async fn tools_of_the_provider_reach_it_without_the_tools_of_servers() {
         serde_json::from_str::<Value>(&text).unwrap()["input_tokens"].as_u64().unwrap()
     };
     assert!(
-        count(json!([tool("anthropic")])).await < count(json!([])).await,
-        "only the provider's tool counts"
+        count(json!([tool("anthropic")])).await > count(json!([])).await,
+        "the provider's tool counts too"
     );
 }

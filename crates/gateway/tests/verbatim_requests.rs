@@ -201,9 +201,89 @@ async fn tools_that_only_a_provider_has_are_refused_elsewhere() {
             assert_eq!(message("/v1/responses", body).await, expected);
         }
     }
-    let body = json!({"model": "responses", "input": "hi", "tools": [{"type": "web_search"}]});
-    let refused = message("/v1/responses", body).await;
-    assert!(refused.contains("`web_search`") && refused.contains("`x-toolwire-servers: none`"), "{refused}");
+    for model in ["openai", "anthropic", "compatible", "scripted", "mixed"] {
+        let body = json!({"model": model, "input": "hi", "tools": [{"type": "web_search"}]});
+        let refused = message("/v1/responses", body).await;
+        assert!(
+            refused.contains("`web_search`") && refused.contains("`x-toolwire-servers: none`"),
+            "{refused}"
+        );
+    }
+}
+
+/// The provider gets its own tools as the client wrote them, in the client's order and before those of servers,
+/// also if the request has no other tools.
+#[tokio::test]
+async fn tools_of_the_provider_stay_in_their_place() {
+    let hi = json!([{"role": "user", "content": "say hi"}]);
+    let function = |name: &str| match name {
+        "a" | "b" => json!({"name": name, "input_schema": {"type": "object"}}),
+        _ => json!({"type": "function", "name": name, "parameters": {"type": "object", "properties": {}}}),
+    };
+    let (search, fetch) = (
+        json!({"type": "web_search_20250305", "name": "web_search", "cache_control": {"type": "ephemeral"}}),
+        json!({"type": "web_fetch_20250910", "name": "web_fetch"}),
+    );
+    let (hosted, code) =
+        (json!({"type": "web_search"}), json!({"type": "code_interpreter", "container": {"type": "auto"}}));
+    for (dialect, path, key, tools) in [
+        (
+            Dialect::Anthropic,
+            "/v1/messages",
+            "messages",
+            json!([search, function("a"), fetch, function("b")]),
+        ),
+        (Dialect::Anthropic, "/v1/messages", "messages", json!([function("a"), function("b"), search])),
+        (Dialect::Anthropic, "/v1/messages", "messages", json!([search])),
+        (Dialect::Responses, "/v1/responses", "input", json!([hosted, function("c"), code, function("d")])),
+        (Dialect::Responses, "/v1/responses", "input", json!([function("c"), hosted])),
+        (Dialect::Responses, "/v1/responses", "input", json!([code])),
+    ] {
+        let gateway = TestGateway::start().await;
+        for servers in ["*", "none"] {
+            let sent = json!({"model": dialect.to_string(), "max_tokens": 9, key: hi, "tools": tools});
+            let request =
+                http_client().post(gateway.url(path)).header("x-toolwire-servers", servers).json(&sent);
+            let response = request.send().await.unwrap();
+            assert_eq!(response.status(), 200, "{}", response.text().await.unwrap());
+            let written = elements(&body(dialect, &gateway.model.requests().pop().unwrap()), "tools");
+            let client: Vec<String> = tools.as_array().unwrap().iter().map(Value::to_string).collect();
+            assert_eq!(written[..client.len()], client, "{servers}");
+            assert_eq!(written.len() - client.len(), if servers == "*" { 5 } else { 0 }, "{written:?}");
+        }
+    }
+}
+
+/// A choice of tools restricts those in items of the conversation too, also in the item that the provider gets.
+#[tokio::test]
+async fn only_allowed_tools_of_an_item_reach_the_provider() {
+    let gateway = TestGateway::start().await;
+    let function = |name: &str| json!({"type": "function", "name": name, "parameters": {"type": "object", "properties": {}}});
+    let namespace = |names: &[&str]| json!({"type": "namespace", "name": "mail", "tools": names.iter().map(|name| function(name)).collect::<Vec<_>>()});
+    let item = |tools: Value| json!({"type": "additional_tools", "role": "developer", "tools": tools});
+    let question = json!({"role": "user", "content": "say hi"});
+    let all = json!([function("a"), {"type": "web_search"}, {"type": "local_shell"}, namespace(&["send", "read"]), namespace(&["list"])]);
+    let send = async |allowed: Value| {
+        let choice = json!({"type": "allowed_tools", "mode": "auto", "tools": allowed});
+        let sent =
+            json!({"model": "responses", "input": [item(all.clone()), question], "tool_choice": choice});
+        let (status, response) = post(&gateway, "/v1/responses", sent.to_string()).await;
+        assert_eq!(status, 200, "{response}");
+        let request = gateway.model.requests().pop().unwrap();
+        let written: Value = serde_json::from_str(&body(Dialect::Responses, &request)).unwrap();
+        let names: Vec<String> = request.tools.iter().map(|tool| tool.name.clone()).collect();
+        (written["input"].clone(), names)
+    };
+    let (input, names) = send(json!([{"type": "function", "name": "a"}, {"type": "web_search"}])).await;
+    assert_eq!(input, json!([item(json!([function("a"), {"type": "web_search"}])), question]));
+    assert_eq!(names, ["a"]);
+    let allowed = json!([{"type": "function", "name": "send", "namespace": "mail"}, {"type": "function", "name": "lookup"}]);
+    let (input, names) = send(allowed).await;
+    assert_eq!(input, json!([item(json!([namespace(&["send"])])), question]));
+    assert_eq!(names, ["mail.send", "lookup"]);
+    // An item without tools has no meaning.
+    let (input, _) = send(json!([{"type": "function", "name": "lookup"}])).await;
+    assert_eq!(input, json!([question]));
 }
 
 /// A request that has only instructions, or ends with an empty message, is one that OpenAI responds to.

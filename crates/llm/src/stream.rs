@@ -202,7 +202,8 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
         without_verbatim(&mut request)?;
         toolset = endpoint.toolset_cache.convert(&request, settings.dialect).await;
     }
-    let own = request.verbatim.as_ref().map_or(0, |verbatim| verbatim.tools.len());
+    let own =
+        request.verbatim.as_ref().map_or(0, |verbatim| verbatim.tools.len() + verbatim.provider_tools.len());
     let offered = toolset.definitions().len() + own;
     if let Some(max_tools) = settings.limits.tools.filter(|max_tools| offered > *max_tools) {
         let problem = format!("{offered} tools are offered, and the maximum is {max_tools}");
@@ -227,6 +228,9 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
 /// Returns a tool of the client that a request in another form cannot contain.
 fn native_tool(request: &ModelRequest) -> Option<String> {
     let verbatim = request.verbatim.as_ref()?;
+    if let Some(tool) = verbatim.provider_tools.first() {
+        return Some(tool.name.clone());
+    }
     let is_native = |tool: &&Tool| verbatim.native_tools.contains(&tool.name);
     request.tools.iter().find(is_native).map(|tool| tool.name.clone())
 }

@@ -21,7 +21,7 @@ impl Run {
             instructions,
             messages,
             tool_choice: match &self.settings.tool_choice {
-                _ if tools.is_empty() => ToolChoice::Auto,
+                _ if tools.is_empty() && !self.has_provider_tools() => ToolChoice::Auto,
                 _ if self.turn.output.forbids_calls() => ToolChoice::None,
                 choice if is_first => choice.clone(),
                 ToolChoice::None => ToolChoice::None,
@@ -35,6 +35,11 @@ impl Run {
             generation: self.settings.generation.clone(),
             verbatim: self.settings.verbatim.clone(),
         }
+    }
+
+    /// Whether the client's request has tools that the provider runs.
+    fn has_provider_tools(&self) -> bool {
+        self.settings.verbatim.as_ref().is_some_and(|verbatim| !verbatim.provider_tools.is_empty())
     }
 
     /// Returns the size of the parts of a request that are not messages, after the tools were selected.

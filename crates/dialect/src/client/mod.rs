@@ -33,13 +33,13 @@ pub(crate) use fields::{ReadRequest, RequestFields, expected};
 pub use hosted::{HostedApproval, HostedServer, ToolFilter};
 pub(crate) use hosted::{read_hosted_server, read_hosted_toolsets};
 pub(crate) use openai::{read_audio, read_file, read_output_format, read_tools};
-pub use provider_tools::runs_at_provider;
+pub use provider_tools::{has_programmatic_calls, runs_at_provider};
 pub use response::{
     ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent,
 };
 pub(crate) use response::{ClientWriter, OPENAI_TIERS, custom_input, known_tier, media_note};
 pub use tool_forms::ToolForm;
-pub(crate) use verbatim::{Sources, ToolSource};
+pub(crate) use verbatim::{ProviderToolSource, Sources, ToolSource};
 
 /// A request of a client, read from the format of its API.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -135,6 +135,20 @@ impl ClientRequest {
             names.push(path.to_owned());
         }
         names
+    }
+
+    /// Returns the names of the client's tools that the provider runs itself. They are not part of the
+    /// request's tools: only [`ClientRequest::verbatim`] has their definitions.
+    pub fn provider_tools(&self) -> impl Iterator<Item = &str> {
+        self.sources.provider_tools.iter().map(|tool| tool.name.as_str())
+    }
+
+    /// Records a tool that the provider runs. `position` is that of its definition in `tools`; `None` if an
+    /// item of the conversation contains it.
+    pub(crate) fn add_provider_tool(&mut self, name: String, position: Option<usize>, error: InvalidRequest) {
+        let follows = self.sources.tools.len();
+        self.sources.provider_tools.push(ProviderToolSource { name, position, follows });
+        self.native_tool.get_or_insert(error);
     }
 
     /// Lists a field that is lost when the request is converted.

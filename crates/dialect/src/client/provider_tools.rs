@@ -1,12 +1,17 @@
 //! Tools that a provider runs itself, such as a web search. Only the provider's own API has them.
 
+use serde_json::Value;
+
 use crate::Family;
 
 /// The starts of the types of these tools. Most types end with a date.
 const ANTHROPIC: [&str; 5] =
     ["web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "advisor_"];
 const OPENAI: [&str; 5] =
-    ["web_search", "file_search", "code_interpreter", "image_generation", "programmatic_tool_calling"];
+    ["web_search", "file_search", "code_interpreter", "image_generation", PROGRAMMATIC_CALLS];
+
+/// The tool of OpenAI whose programs call the client's tools.
+const PROGRAMMATIC_CALLS: &str = "programmatic_tool_calling";
 
 /// Whether tools of this type, as clients write it in `tools`, are run by the provider of the API.
 pub fn runs_at_provider(family: Family, type_name: &str) -> bool {
@@ -18,8 +23,19 @@ pub fn runs_at_provider(family: Family, type_name: &str) -> bool {
     starts.iter().any(|start| type_name.starts_with(start))
 }
 
+/// Whether programs that run at the provider call the client's tools, according to one of the definitions.
+/// Such calls have fields that the types of `toolwire-contract` do not represent.
+pub fn has_programmatic_calls(definition: &Value) -> bool {
+    let callers = definition.get("allowed_callers").and_then(Value::as_array).into_iter().flatten();
+    let is_program = |caller: &Value| caller.as_str().is_some_and(|name| name != "direct");
+    definition.get("type").is_some_and(|kind| kind == PROGRAMMATIC_CALLS)
+        || callers.into_iter().any(is_program)
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -38,6 +54,19 @@ mod tests {
             (Family::Gemini, "web_search", false),
         ] {
             assert_eq!(runs_at_provider(family, type_name), expected, "{type_name}");
+        }
+    }
+
+    #[test]
+    fn programs_are_known_by_their_tool_and_by_those_that_they_call() {
+        for (definition, expected) in [
+            (json!({"type": "programmatic_tool_calling"}), true),
+            (json!({"name": "a", "allowed_callers": ["code_execution_20250825"]}), true),
+            (json!({"name": "a", "allowed_callers": ["direct", "programmatic"]}), true),
+            (json!({"name": "a", "allowed_callers": ["direct"]}), false),
+            (json!({"type": "web_search"}), false),
+        ] {
+            assert_eq!(has_programmatic_calls(&definition), expected, "{definition}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use toolwire_contract::model::{Citation, ResponseDetails, StopReason, Usage};
+use toolwire_contract::model::{Citation, ProviderPart, ResponseDetails, StopReason, Usage};
 use toolwire_contract::{Content, Tool, ToolResult};
 
 use super::ToolForm;
@@ -64,6 +64,8 @@ pub enum ClientEvent {
     Citation(Citation),
     /// An image or audio that the model has generated.
     Media(Content),
+    /// A part that only one API has. Clients of other APIs do not get it.
+    ProviderPart(ProviderPart),
     /// What the provider reports about the response. A later event replaces it.
     Details(ResponseDetails),
     /// The usage so far, of a response that fails.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use toolwire_contract::Content;
-use toolwire_contract::model::{Citation, ModelEvent, ResponseDetails, StopReason, Usage};
+use toolwire_contract::model::{Citation, ModelEvent, ProviderPart, ResponseDetails, StopReason, Usage};
 
 use super::{CallDraft, JsonCursor, ReadResult, ResponseError};
 
@@ -139,6 +139,11 @@ impl ResponseParts {
     /// `family` is the key of the family whose format the citation has.
     pub(crate) fn emit_citation(&mut self, family: &str, value: Value) {
         self.events.push(ModelEvent::Citation(Citation { family: family.to_owned(), value }));
+    }
+
+    /// `family` is the key of the family whose format the part has.
+    pub(crate) fn emit_provider_part(&mut self, family: &str, value: Value) {
+        self.events.push(ModelEvent::ProviderPart(ProviderPart { family: family.to_owned(), value }));
     }
 
     /// Adds a call and returns its index.

@@ -99,14 +99,15 @@ fn text_of_items_without_index_and_id_is_not_duplicated() {
 fn events_contain_the_text_the_media_and_the_calls_of_the_response() {
     for (dialect, case, _, events) in transcripts() {
         let (emitted, Ok(response)) = stream(dialect, &events) else { continue };
-        let (mut text, mut thinking, mut calls, mut media) =
-            (String::new(), String::new(), Vec::new(), Vec::new());
+        let (mut text, mut thinking) = (String::new(), String::new());
+        let (mut calls, mut media, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         for event in emitted {
             match event {
                 ModelEvent::Text(fragment) | ModelEvent::Refusal(fragment) => text.push_str(&fragment),
                 ModelEvent::Thinking(fragment) => thinking.push_str(&fragment),
                 ModelEvent::CallAnnounced { id, name } => calls.push((id, name)),
                 ModelEvent::Media(content) => media.push(content),
+                ModelEvent::ProviderPart(part) => parts.push(part.value),
                 other => panic!("{dialect}: {case}: an unexpected event: {other:?}"),
             }
         }
@@ -125,6 +126,15 @@ fn events_contain_the_text_the_media_and_the_calls_of_the_response() {
             Block::Content(Content::Audio { data, mime_type, .. }) => Some(Content::audio(data, mime_type)),
             _ => None,
         });
+        // The gateway serves only these two APIs with parts of their own.
+        let expected_parts = blocks.iter().filter_map(|block| match block {
+            Block::Content(Content::Other(value)) if value["type"] != "thinking" => {
+                let meta = value.get("_meta")?;
+                meta.get("toolwire/anthropic").or(meta.get("toolwire/responses")).cloned()
+            }
+            _ => None,
+        });
+        assert_eq!(parts, expected_parts.collect::<Vec<_>>(), "{dialect}: {case}");
         let announced = |(id, call): (&str, &ToolCall)| (id.to_owned(), call.name.clone());
         assert_eq!(text, expected_text.collect::<String>(), "{dialect}: {case}");
         assert_eq!(thinking, expected_thinking.collect::<String>(), "{dialect}: {case}");

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use toolwire_contract::model::VerbatimRequest;
 use toolwire_contract::{Block, Message, Role, ToolResult};
 
-use super::shown_part::remove_shown_part;
+use super::provider_parts::part_id;
+use super::shown_part::{has_only_shown_results, remove_shown_part};
 use super::{ContentKey, Round};
 
 /// A stored response, and the last message of the client with one of its calls.
@@ -49,11 +50,18 @@ impl<'a> Restoration<'a> {
     pub(super) fn messages(&self, verbatim: Option<&mut VerbatimRequest>) -> Vec<Arc<Message>> {
         let mut items = verbatim.map(ClientItems::new);
         let mut restored: Vec<Arc<Message>> = Vec::with_capacity(self.messages.len());
+        // Whether the next messages may be the rest of a response that was restored completely.
+        let mut is_rest = false;
         for (index, message) in self.messages.iter().enumerate() {
+            let is_of_response = message.role == Role::Assistant || has_only_shown_results(message);
+            let is_known = message.content.iter().any(|block| self.is_known(block));
+            is_rest &= is_of_response;
+            if is_rest && !is_known {
+                continue;
+            }
+            is_rest = self.rounds_at(index).any(Round::is_complete);
             match message.role {
-                _ if !message.content.iter().any(|block| self.is_known(block)) => {
-                    restored.push(message.clone());
-                }
+                _ if !is_known => restored.push(message.clone()),
                 Role::User if self.follows(index) => {
                     let renamed = Arc::new(self.rename_results(message));
                     if let Some(items) = &mut items {
@@ -72,9 +80,13 @@ impl<'a> Restoration<'a> {
         self.rounds.get(&index).into_iter().flatten().copied()
     }
 
-    /// Whether a block is a call or a result of a stored response.
+    /// Whether a block is a call, a result or a part of a stored response.
     fn is_known(&self, block: &Block) -> bool {
-        matches!(block, Block::Call { id, .. } | Block::Result { id, .. } if self.original_ids.contains_key(id.as_str()))
+        let id = match block {
+            Block::Call { id, .. } | Block::Result { id, .. } => Some(id.as_str()),
+            Block::Content(_) => part_id(block),
+        };
+        id.is_some_and(|id| self.original_ids.contains_key(id))
     }
 
     /// Whether a message has only results for the response directly before it. It then stays one message.

@@ -42,10 +42,13 @@ pub(super) fn remove_shown_part(messages: &mut Vec<Arc<Message>>, round: &Round)
     }
 }
 
-fn has_only_shown_results(message: &Message) -> bool {
-    message.content.iter().all(
-        |block| matches!(block, Block::Result { id, .. } if id.starts_with("mcp_") || id.starts_with("mcptoolu_")),
-    )
+pub(super) fn has_only_shown_results(message: &Message) -> bool {
+    message.content.iter().all(|block| matches!(block, Block::Result { id, .. } if is_shown_id(id)))
+}
+
+/// Whether a call is one of a server's tool that the client was shown.
+pub(super) fn is_shown_id(id: &str) -> bool {
+    id.starts_with("mcp_") || id.starts_with("mcptoolu_")
 }
 
 /// The text of a response before the texts of messages that were already found in it, so that each part is

@@ -42,6 +42,8 @@ pub(crate) struct Reply {
     pub(crate) text: String,
     pub(crate) thinking: String,
     pub(crate) calls: Vec<(String, String)>,
+    /// The types of the parts that only the client's API has.
+    pub(crate) parts: Vec<String>,
     pub(crate) stop: String,
     pub(crate) input_tokens: u64,
 }
@@ -145,6 +147,7 @@ impl Client {
                             .iter()
                             .for_each(|part| reply.thinking.push_str(part["text"].as_str().unwrap())),
                         "function_call" => reply.calls.push((text(&item["call_id"]), text(&item["name"]))),
+                        kind if kind.ends_with("_search_call") => reply.parts.push(kind.to_owned()),
                         other => panic!("unexpected item {other}"),
                     }
                     self.history.push(item.clone());
@@ -158,6 +161,9 @@ impl Client {
                         "text" => reply.text.push_str(block["text"].as_str().unwrap()),
                         "thinking" => reply.thinking.push_str(block["thinking"].as_str().unwrap()),
                         "tool_use" => reply.calls.push((text(&block["id"]), text(&block["name"]))),
+                        kind @ ("server_tool_use" | "web_search_tool_result") => {
+                            reply.parts.push(kind.to_owned())
+                        }
                         other => panic!("unexpected block {other}"),
                     }
                 }
@@ -273,6 +279,11 @@ fn assemble_message(events: &[Value]) -> Value {
                 }
                 if delta["signature"].is_string() {
                     block["signature"] = delta["signature"].clone();
+                }
+                if delta["citation"].is_object() {
+                    let mut citations = block["citations"].as_array().cloned().unwrap_or_default();
+                    citations.push(delta["citation"].clone());
+                    block["citations"] = json!(citations);
                 }
                 input.push_str(delta["partial_json"].as_str().unwrap_or_default());
             }

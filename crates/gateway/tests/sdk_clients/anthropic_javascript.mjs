@@ -202,6 +202,29 @@ await run({
     }
   },
 
+  async toolsOfProvider() {
+    const tools = [{ type: "web_search_20250305", name: "web_search" }];
+    const request = { model: "anthropic", max_tokens: 100, tools };
+    const messages = user("content-search");
+    const whole = await client.messages.create({ ...request, messages });
+    const streamed = await client.messages.stream({ ...request, messages }).finalMessage();
+    for (const { content } of [whole, streamed]) {
+      const search = ["server_tool_use", "web_search_tool_result", "text"];
+      assert.deepEqual(content.map((block) => block.type), [...search, ...search]);
+      assert.deepEqual([content[0].input, content[3].input], [{ query: "first" }, { query: "second" }]);
+      assert.equal(content[1].content[0].encrypted_content, "c2VjcmV0");
+      const history = [...messages, { role: "assistant", content }, ...user("say next")];
+      const next = await client.messages.create({ ...request, messages: history });
+      assert.equal(next.content[0].text, "next");
+    }
+  },
+
+  async omittedCitations() {
+    const request = { model: MODEL, max_tokens: 100, messages: user("content-annotated") };
+    const message = await client.messages.stream(request).finalMessage();
+    assert.equal(message.content[0].text, "One.");
+  },
+
   async models() {
     const names = [];
     for await (const model of client.models.list({ limit: 1 })) names.push(model.id);

@@ -149,6 +149,29 @@ def check_request_ids():
     contains(requests("say hi")[0]()._request_id, "req_")
 
 
+def check_tools_of_provider():
+    tools = [{"type": "web_search_20250305", "name": "web_search"}]
+    arguments = dict(model="anthropic", max_tokens=100, tools=tools)
+    question = user("content-search")
+    whole = client.messages.create(messages=question, **arguments)
+    with client.messages.stream(messages=question, **arguments) as stream:
+        streamed = stream.get_final_message()
+    for message in (whole, streamed):
+        search = ["server_tool_use", "web_search_tool_result", "text"]
+        equal([block.type for block in message.content], search * 2)
+        equal([message.content[index].input for index in (0, 3)], [{"query": "first"}, {"query": "second"}])
+        equal(message.content[1].content[0].encrypted_content, "c2VjcmV0")
+        equal((message.content[-1].text, message.stop_reason), ("Here.", "end_turn"))
+        content = [block.model_dump(exclude_none=True, exclude={"parsed_output"}) for block in message.content]
+        history = question + [{"role": "assistant", "content": content}] + user("say next")
+        equal(client.messages.create(messages=history, **arguments).content[0].text, "next")
+
+
+def check_omitted_citations():
+    with client.messages.stream(model=MODEL, max_tokens=100, messages=user("content-annotated")) as stream:
+        equal(stream.get_final_message().content[0].text, "One.")
+
+
 def check_models():
     equal([model.id for model in client.models.list()], ["scripted", "vendor/scripted"])
     equal([model.id for model in client.models.list(limit=1)], ["scripted", "vendor/scripted"], "pages")

@@ -316,6 +316,28 @@ await run({
     }
   },
 
+  async toolsOfProvider() {
+    const request = { model: "responses", tools: [{ type: "web_search" }] };
+    const input = user("content-search");
+    const whole = await client.responses.create({ ...request, input });
+    const streamed = await client.responses.stream({ ...request, input }).finalResponse();
+    for (const { output } of [whole, streamed]) {
+      const types = ["web_search_call", "message", "web_search_call", "message"];
+      assert.deepEqual(output.map((item) => item.type), types);
+      assert.deepEqual([output[0].action.query, output[2].action.query], ["first", "second"]);
+      const next = await client.responses.create({ ...request, input: [...input, ...output, ...user("say next")] });
+      assert.equal(next.output_text, "next");
+    }
+  },
+
+  async omittedCitations() {
+    const request = { model: MODEL, messages: user("content-cited") };
+    const completion = await client.chat.completions.stream(request).finalChatCompletion();
+    assert.equal(completion.choices[0].message.content, "One two three.");
+    const response = await client.responses.stream({ model: MODEL, input: "content-cited" }).finalResponse();
+    assert.equal(response.output[0].content[0].text, "One two three.");
+  },
+
   async models() {
     const names = [];
     for await (const model of client.models.list()) names.push(model.id);

@@ -204,6 +204,30 @@ def check_request_ids():
     contains(raw.headers["x-request-id"], "req_")
 
 
+def check_tools_of_provider():
+    arguments = dict(model="responses", tools=[{"type": "web_search"}])
+    question = user("content-search")
+    whole = client.responses.create(input=question, **arguments)
+    with client.responses.stream(input=question, **arguments) as stream:
+        events = [event.type for event in stream]
+        streamed = stream.get_final_response()
+    equal(events.count("response.web_search_call.completed"), 2)
+    for response in (whole, streamed):
+        types = [item.type for item in response.output]
+        equal(types, ["web_search_call", "message", "web_search_call", "message"])
+        equal([response.output[index].action.query for index in (0, 2)], ["first", "second"])
+        equal(response.output_text, "I look.Here.")
+        history = question + [item.model_dump(exclude_none=True) for item in response.output] + user("say next")
+        equal(client.responses.create(input=history, **arguments).output_text, "next")
+
+
+def check_omitted_citations():
+    chunks = client.chat.completions.create(model=MODEL, messages=user("content-cited"), stream=True)
+    equal("".join(chunk.choices[0].delta.content or "" for chunk in chunks), "One two three.")
+    with client.responses.stream(model=MODEL, input="content-cited") as stream:
+        equal(stream.get_final_response().output_text, "One two three.")
+
+
 def check_models():
     equal([model.id for model in client.models.list()], ["scripted", "vendor/scripted"])
     model = client.models.retrieve("vendor/scripted")

@@ -1,8 +1,8 @@
 //! Responses with content other than text, and responses that break rules.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use toolwire_contract::model::{
-    Citation, ModelError, ModelEvent, ModelRequest, ResponseDetails, StopReason, Usage,
+    Citation, ModelError, ModelEvent, ModelRequest, ProviderPart, ResponseDetails, StopReason, Usage,
 };
 use toolwire_contract::{Block, Content, Message, Role};
 use toolwire_testkit::ScriptedTurn;
@@ -28,6 +28,12 @@ pub(crate) fn play(scenario: &str, results: usize, request: &ModelRequest) -> Sc
         ("content-late-json-after-call", 0) => ScriptedTurn::calls([lookup("1")]),
         ("The", _) if asks_for(request, "content-late-json") => ScriptedTurn::text(r#"{"city":"Paris"}"#),
         ("content-cited", _) => cited(),
+        ("content-annotated", _) => annotated(),
+        ("content-search", 0) => {
+            let turn = with_text("I look.", ScriptedTurn::calls([lookup("1")]));
+            after_search(request, "first", turn)
+        }
+        ("content-search", _) => after_search(request, "second", ending("Here.", StopReason::End)),
         ("content-image", _) => image(),
         ("content-full", _) => {
             let mut details = ResponseDetails::default();
@@ -95,6 +101,49 @@ fn cited() -> ScriptedTurn {
         ModelEvent::TextPart,
         text("."),
     ];
+    turn
+}
+
+/// A text with a citation in the format of the Responses API, which Anthropic's clients cannot get.
+fn annotated() -> ScriptedTurn {
+    let value = json!({"type": "url_citation", "start_index": 0, "end_index": 1, "url": "https://example.com", "title": "A"});
+    let mut turn = ending("One.", StopReason::End);
+    turn.events.push(ModelEvent::Citation(Citation { family: "toolwire/responses".to_owned(), value }));
+    turn
+}
+
+/// Returns the parts of a web search that the provider makes itself.
+pub(crate) fn search(family: &str, query: &str) -> Vec<Value> {
+    match family {
+        "toolwire/anthropic" => {
+            let id = format!("srvtoolu_{query}");
+            let page = json!({"type": "web_search_result", "url": "https://example.com", "title": "A", "encrypted_content": "c2VjcmV0", "page_age": null});
+            vec![
+                json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": query}}),
+                json!({"type": "web_search_tool_result", "tool_use_id": id, "content": [page]}),
+            ]
+        }
+        _ => vec![json!({
+            "id": format!("ws_{query}"), "type": "web_search_call", "status": "completed",
+            "action": {"type": "search", "query": query},
+        })],
+    }
+}
+
+/// Adds a web search before the content of a response, if the request has the provider's tools.
+fn after_search(request: &ModelRequest, query: &str, mut turn: ScriptedTurn) -> ScriptedTurn {
+    let Some(verbatim) = request.verbatim.as_ref().filter(|verbatim| !verbatim.provider_tools.is_empty())
+    else {
+        return turn;
+    };
+    let family = verbatim.family.to_owned();
+    for value in search(&family, query).into_iter().rev() {
+        if let Some(Ok(response)) = &mut turn.end {
+            let block = Content::Other(json!({"type": value["type"], "_meta": {&family: value}}));
+            response.message.content.insert(0, Block::Content(block));
+        }
+        turn.events.insert(0, ModelEvent::ProviderPart(ProviderPart { family: family.clone(), value }));
+    }
     turn
 }
 

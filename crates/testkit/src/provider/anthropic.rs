@@ -2,11 +2,12 @@
 //!
 //! Rules in `docs/providers.md`: `anthropic/endpoint`, `anthropic/unknown-fields`,
 //! `anthropic/required-fields`, `anthropic/system`, `anthropic/thinking-budget`, `anthropic/cache-control`,
-//! `anthropic/output-format`.
+//! `anthropic/output-format`, `anthropic/server-tools`.
 
 mod blocks;
 mod messages;
 mod render;
+mod searches;
 mod tools;
 
 pub(super) use render::{complete_body, stream_events};

@@ -14,6 +14,9 @@ pub struct ModelOutput {
     pub hidden_thinking: bool,
     pub text: Option<String>,
     pub refusal: Option<String>,
+    /// The queries of web searches that the provider makes itself, before the text, which then cites the last
+    /// result: Anthropic and Responses.
+    pub searches: Vec<String>,
     pub calls: Vec<OutputCall>,
     /// `None` means [`FinishReason::Calls`] when there are calls, and [`FinishReason::End`] when there are
     /// none.
@@ -86,6 +89,12 @@ impl ModelOutput {
     pub fn call(mut self, id: &str, name: &str, arguments: &str) -> ModelOutput {
         let call = OutputCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() };
         self.calls.push(call);
+        self
+    }
+
+    /// Adds a web search of the provider.
+    pub fn search(mut self, query: &str) -> ModelOutput {
+        self.searches.push(query.to_owned());
         self
     }
 

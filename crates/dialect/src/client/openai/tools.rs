@@ -7,11 +7,14 @@ use toolwire_contract::Tool;
 use toolwire_contract::model::ToolChoice;
 
 use super::nested;
+use crate::Family;
 use crate::client::{
     ClientRequest, ClientTools, ReadRequest, RequestFields, ToolForm, ToolReference, ToolSource,
-    read_function, read_hosted_server,
+    has_programmatic_calls, read_function, read_hosted_server, runs_at_provider,
 };
 use crate::native_tools::{NativeTool, qualified_name};
+
+const OPENAI: &str = "OpenAI";
 
 /// Reads `tools` and `tool_choice`.
 pub(crate) fn read_tools(
@@ -34,6 +37,7 @@ pub(crate) fn read_tools(
         let names = allowed.iter().filter(|allowed| allowed.server.is_none());
         let names: HashSet<&str> = names.filter_map(|allowed| allowed.name.as_deref()).collect();
         tools.retain(|tool| names.contains(tool.name.as_str()));
+        client.sources.provider_tools.retain(|tool| names.contains(tool.name.as_str()));
     }
     client.request.tools = tools.into();
     client.request.generation.parallel_calls = body.flag("parallel_tool_calls")?;
@@ -51,6 +55,7 @@ impl ToolReader<'_> {
     /// a tool.
     fn read(&mut self, path: String, definition: Value, position: Option<usize>) -> ReadRequest<()> {
         let native = NativeTool::of_definition(&definition).filter(|_| !self.is_nested);
+        let has_programs = has_programmatic_calls(&definition);
         let mut fields = RequestFields::new(&*path, definition)?;
         let type_name = fields.text("type")?;
         match (type_name.as_deref(), native) {
@@ -65,11 +70,24 @@ impl ToolReader<'_> {
             (Some("mcp"), _) => {
                 Err(fields.unsupported("type", "an item of the conversation cannot add a server"))
             }
+            (Some(kind), _) if has_programs && runs_at_provider(Family::OpenAiResponses, kind) => {
+                Err(fields.provider_tool(kind, OPENAI))
+            }
+            (Some(kind), _) if self.is_of_provider(kind) => {
+                let error = fields.provider_tool(kind, OPENAI);
+                self.client.add_provider_tool(kind.to_owned(), position, error);
+                Ok(())
+            }
             _ => {
                 let (tool, form) = self.read_named(fields, type_name.as_deref(), None)?;
                 self.add(&path, tool, position, form)
             }
         }
+    }
+
+    /// Whether the provider runs tools of this type. It may have types that are not known here.
+    fn is_of_provider(&self, type_name: &str) -> bool {
+        !self.is_nested && !matches!(type_name, "function" | "custom" | "namespace")
     }
 
     /// Reads the tools of a namespace. Other APIs get them under names that contain the namespace.
@@ -120,7 +138,7 @@ impl ToolReader<'_> {
                 let namespace = in_namespace(&mut tool);
                 Ok((tool, Some(ToolForm::Custom { namespace })))
             }
-            Some(other) => Err(fields.provider_tool(other, "OpenAI")),
+            Some(other) => Err(fields.provider_tool(other, OPENAI)),
         }
     }
 
@@ -188,6 +206,7 @@ fn read_choice(
                     let native = NativeTool::of_type(&kind).filter(|_| !is_nested);
                     let name = match native {
                         Some(native) => native.name.to_owned(),
+                        None if has_provider_tool(client, &kind) => kind,
                         None => read_name(nested(tool, &kind, is_nested)?)?,
                     };
                     ToolReference { server: None, name: Some(name) }
@@ -200,8 +219,14 @@ fn read_choice(
             client.required_tool = Some(read_server_tool(&mut fields)?);
             Ok(ToolChoice::Required)
         }
+        kind if has_provider_tool(client, kind) => Ok(ToolChoice::Tool(kind.to_owned())),
         other => Err(fields.unsupported("type", format!("the choice `{other}`"))),
     }
+}
+
+/// Whether the provider runs a tool of this type, which is also its name.
+fn has_provider_tool(client: &ClientRequest, type_name: &str) -> bool {
+    client.provider_tools().any(|name| name == type_name)
 }
 
 /// Reads `{"name", "namespace"}`.

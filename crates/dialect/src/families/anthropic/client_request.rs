@@ -5,9 +5,9 @@ use toolwire_contract::model::{Effort, Generation, OutputFormat, ToolChoice};
 use toolwire_contract::{Block, Content, ToolCall};
 
 use crate::client::{
-    ClientRequest, ClientTools, ConversationReader, ReadRequest, RequestFields, ToolSource, expected,
-    joined_text, media, native, read_effort, read_function, read_hosted_toolsets, read_parts, read_result,
-    read_schema, text_file,
+    ClientRequest, ClientTools, ConversationReader, InvalidRequest, Problem, ReadRequest, RequestFields,
+    ToolSource, expected, has_programmatic_calls, joined_text, media, native, read_effort, read_function,
+    read_hosted_toolsets, read_parts, read_result, read_schema, text_file,
 };
 use crate::{Dialect, Family};
 
@@ -28,7 +28,9 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     conversation.finish(&mut client);
     let mut tools = ClientTools::default();
     let mut toolsets = Vec::new();
+    let mut has_programs = false;
     for (position, (path, tool)) in body.list("tools")?.enumerate() {
+        has_programs |= has_programmatic_calls(&tool);
         let mut fields = RequestFields::new(&*path, tool)?;
         let is_native = match fields.text("type")?.as_deref() {
             None | Some("custom") => false,
@@ -40,12 +42,21 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
                 client.native_tool = Some(fields.native_tool(known, "Anthropic's API"));
                 true
             }
-            Some(other) => return Err(fields.provider_tool(other, "Anthropic")),
+            // The provider may have types that are not known here.
+            Some(other) => {
+                let error = fields.provider_tool(other, "Anthropic");
+                let name = fields.text("name")?.unwrap_or_else(|| other.to_owned());
+                client.add_provider_tool(name, Some(position), error);
+                continue;
+            }
         };
         let tool = read_function(fields, "input_schema")?;
         client.sources.native_tools.extend(is_native.then(|| tool.name.clone()));
         client.sources.tools.push(ToolSource { name: tool.name.clone(), position: Some(position) });
         tools.add(&path, tool)?;
+    }
+    if let Some(error) = client.native_tool.take_if(|error| has_programs && is_provider_tool(error)) {
+        return Err(error);
     }
     client.request.tools = tools.into_tools().into();
     read_hosted_toolsets(&mut client, &mut body, toolsets)?;
@@ -53,6 +64,11 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     client.request.max_output_tokens = body.count("max_tokens")?;
     read_generation(&mut body, &mut client)?;
     client.finish(Family::Anthropic, body)
+}
+
+/// Whether a tool is refused because only the provider can run it.
+fn is_provider_tool(error: &InvalidRequest) -> bool {
+    matches!(error.problem, Problem::ProviderTool { .. })
 }
 
 /// Whether a message is not sent as the client wrote it. The provider would treat `mcp_tool_use` blocks as

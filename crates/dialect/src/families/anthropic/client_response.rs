@@ -1,7 +1,7 @@
 //! Writes Messages responses and streams for clients.
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::model::{Citation, ResponseDetails, StopReason, Usage};
+use toolwire_contract::model::{Citation, ProviderPart, ResponseDetails, StopReason, Usage};
 
 use crate::Family;
 use crate::client::{
@@ -142,6 +142,30 @@ impl MessageWriter {
         events
     }
 
+    /// Adds a block of this API as the provider has written it.
+    fn provider_part(&mut self, part: &ProviderPart) -> Vec<StreamEvent> {
+        if part.family != Family::Anthropic.meta_key() {
+            return Vec::new();
+        }
+        let mut events: Vec<StreamEvent> = self.close().into_iter().collect();
+        let mut begun = part.value.clone();
+        // The API streams the input of a call, and no other part of such blocks.
+        let input = begun
+            .get_mut("input")
+            .filter(|input| input.is_object())
+            .map(|input| std::mem::replace(input, json!({})));
+        events.push(self.open(begun));
+        if let Some(input) = input.filter(|input| *input != json!({})) {
+            let delta = json!({"type": "input_json_delta", "partial_json": input.to_string()});
+            events.push(event("content_block_delta", json!({"index": self.index(), "delta": delta})));
+        }
+        if let Some(block) = self.blocks.last_mut() {
+            block.clone_from(&part.value);
+        }
+        events.extend(self.close());
+        events
+    }
+
     fn finish(&mut self, stop: &StopReason, usage: Option<Usage>) -> Vec<StreamEvent> {
         let has_calls = self.blocks.iter().any(|block| block["type"] == "tool_use");
         self.stop_reason = match stop {
@@ -149,6 +173,7 @@ impl MessageWriter {
             StopReason::Length => "max_tokens",
             _ if has_calls => "tool_use",
             StopReason::Refusal => "refusal",
+            StopReason::Paused => "pause_turn",
             StopReason::Sequence(sequence) => {
                 self.stop_sequence = Some(sequence.clone());
                 "stop_sequence"
@@ -214,6 +239,7 @@ impl ClientWriter for MessageWriter {
         match event {
             ClientEvent::TextPart => self.close().into_iter().collect(),
             ClientEvent::Citation(citation) => self.cite(citation),
+            ClientEvent::ProviderPart(part) => self.provider_part(part),
             ClientEvent::Media(content) => {
                 let mut events: Vec<StreamEvent> = self.close().into_iter().collect();
                 let note = "the model generated it; this API cannot return it";

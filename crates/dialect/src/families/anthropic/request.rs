@@ -92,7 +92,13 @@ fn mark_cached(block: &mut Value) {
 
 fn assistant_block(request: &PreparedRequest<'_>, block: &AssistantBlock<'_>) -> Option<Value> {
     match block {
-        AssistantBlock::Text { text, .. } => Some(json!({"type": "text", "text": text})),
+        AssistantBlock::Text { text, provider_data } => {
+            let mut block = json!({"type": "text", "text": text});
+            if let Some(citations) = provider_data.and_then(|data| data.get("citations")) {
+                block["citations"] = citations.clone();
+            }
+            Some(block)
+        }
         AssistantBlock::Opaque { provider_data, .. } => Some((*provider_data).clone()),
         AssistantBlock::Call(call) => Some(call_block(request.dialect, &call.received)),
         AssistantBlock::Media { .. } => None,

@@ -40,6 +40,10 @@ impl ResponseReader for AnthropicReader {
                 self.begin(index, &block, response)
             }
             Some("content_block_delta") => self.append(event, response),
+            Some("content_block_stop") => {
+                self.complete(event.required_index("index")?, response);
+                Ok(())
+            }
             Some("message_delta") => {
                 response.merge_usage(event.get("usage"));
                 event.get("delta").map_or(Ok(()), |delta| read_stop(&delta, response))
@@ -59,6 +63,7 @@ impl ResponseReader for AnthropicReader {
         } else {
             for (index, block) in content.items()?.enumerate() {
                 self.begin(index as u64, &block, response)?;
+                self.complete(index as u64, response);
             }
         }
         read_stop(body, response)
@@ -96,6 +101,19 @@ impl AnthropicReader {
             self.blocks.insert(index, StreamedBlock::Json(fields.clone()));
         }
         Ok(())
+    }
+
+    /// Emits a block that only this API has, as soon as it is complete.
+    fn complete(&mut self, index: u64, response: &mut ResponseParts) {
+        let Some(StreamedBlock::Json(fields)) = self.blocks.get_mut(&index) else { return };
+        let type_name = fields.get("type").and_then(Value::as_str).unwrap_or_default();
+        // The gateway has blocks of these types for its own calls.
+        let is_known =
+            matches!(type_name, "text" | "thinking" | "redacted_thinking") || type_name.starts_with("mcp_");
+        if !is_known {
+            parse_input(fields);
+            response.emit_provider_part(Family::Anthropic.meta_key(), Value::Object(fields.clone()));
+        }
     }
 
     fn append(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
@@ -163,6 +181,7 @@ fn read_stop(message: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResu
             None => StopReason::End,
         }),
         "tool_use" => Ending::Finished(StopReason::Calls),
+        "pause_turn" => Ending::Finished(StopReason::Paused),
         "max_tokens" | "model_context_window_exceeded" => Ending::cut_off(StopReason::Length, reason),
         "refusal" => Ending::cut_off(StopReason::Refusal, reason),
         other => Ending::other(other),
@@ -179,7 +198,13 @@ fn finish_block(block: StreamedBlock) -> PartialBlock {
         fields.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     match text_of(&fields, "type").as_str() {
-        "text" => PartialBlock::text(text_of(&fields, "text")),
+        "text" => {
+            // The API requires citations of its searches to come back with the text.
+            let citations =
+                fields.get("citations").filter(|list| list.as_array().is_some_and(|list| !list.is_empty()));
+            let provider_data = citations.map(|citations| json!({"citations": citations}));
+            PartialBlock::Text { text: text_of(&fields, "text"), provider_data }
+        }
         "thinking" => {
             let text = text_of(&fields, "thinking");
             // The API rejects thinking without its signature, as in a response that was cut off.
@@ -188,14 +213,19 @@ fn finish_block(block: StreamedBlock) -> PartialBlock {
         }
         "redacted_thinking" => PartialBlock::thinking("", Some(Value::Object(fields))),
         other => {
-            // A call that the provider runs streams its input in fragments too.
-            if let Some(Value::String(fragments)) = fields.shift_remove(INPUT_FRAGMENTS)
-                && let Ok(input) = serde_json::from_str::<Value>(&fragments)
-            {
-                fields.insert("input".to_owned(), input);
-            }
+            parse_input(&mut fields);
             PartialBlock::opaque(other, fields)
         }
+    }
+}
+
+/// Replaces the streamed fragments of the input by the input. A call that the provider runs has such fragments
+/// too.
+fn parse_input(fields: &mut Map<String, Value>) {
+    if let Some(Value::String(fragments)) = fields.shift_remove(INPUT_FRAGMENTS)
+        && let Ok(input) = serde_json::from_str::<Value>(&fragments)
+    {
+        fields.insert("input".to_owned(), input);
     }
 }
 

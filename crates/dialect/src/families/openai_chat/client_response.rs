@@ -164,7 +164,7 @@ impl ChatWriter {
 
     fn finish(&mut self, stop: &StopReason, usage: Option<Usage>) -> Vec<StreamEvent> {
         self.finish_reason = match stop {
-            StopReason::Length => "length",
+            StopReason::Length | StopReason::Paused => "length",
             _ if !self.calls.is_empty() && self.head.has_functions => "function_call",
             _ if !self.calls.is_empty() => "tool_calls",
             StopReason::Refusal if self.refusal.is_empty() => "content_filter",
@@ -256,6 +256,7 @@ impl ClientWriter for ChatWriter {
             ClientEvent::ServerCall(_)
             | ClientEvent::ServerTools { .. }
             | ClientEvent::ServerUnavailable { .. }
+            | ClientEvent::ProviderPart(_)
             | ClientEvent::Usage(_)
             | ClientEvent::ApprovalRequest { .. } => Vec::new(),
             ClientEvent::RoundFinished => {

@@ -14,6 +14,10 @@ use crate::{Dialect, Family};
 
 const DIALECT: Dialect = Dialect::Responses;
 
+/// The types of items with which the provider reports what its own tools have done.
+const PROVIDER_ITEMS: [&str; 4] =
+    ["web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"];
+
 pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     let mut body = RequestFields::new("", body)?;
     let mut client = ClientRequest::begin(Family::OpenAiResponses, &mut body)?;
@@ -91,6 +95,7 @@ fn is_of_assistant(item: &Value) -> bool {
     match item.get("type").and_then(Value::as_str) {
         None | Some("message") => item.get("role").and_then(Value::as_str) == Some("assistant"),
         Some("function_call" | "custom_tool_call" | "reasoning") => true,
+        Some(kind) if PROVIDER_ITEMS.contains(&kind) => true,
         Some(_) => NativeTool::of_call(item).is_some(),
     }
 }
@@ -183,7 +188,7 @@ fn read_item(conversation: &mut ConversationReader, path: &str, item: Value) -> 
         Some(kind) if NativeTool::of_output(kind).is_some() => {
             read_native_output(conversation, path, fields, &written)?;
         }
-        // Items of tools that the provider ran. The model can continue without them.
+        // Items of later versions. The model can continue without them.
         Some(_) => {}
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Writes Responses responses and streams for clients.
 
 mod cited_content;
+mod provider_items;
 
 use serde_json::{Map, Value, json};
 use toolwire_contract::Tool;
@@ -368,6 +369,7 @@ impl ClientWriter for ItemWriter {
                 Vec::new()
             }
             ClientEvent::Citation(citation) => self.cite(citation),
+            ClientEvent::ProviderPart(part) => self.provider_part(part),
             ClientEvent::Media(content) => self.media(content),
             ClientEvent::Details(details) => {
                 self.details.clone_from(details);
@@ -414,7 +416,7 @@ impl ClientWriter for ItemWriter {
             ClientEvent::RoundFinished => self.close(),
             ClientEvent::Done { stop, usage } => {
                 let status = match stop {
-                    StopReason::Length => Status::Incomplete("max_output_tokens"),
+                    StopReason::Length | StopReason::Paused => Status::Incomplete("max_output_tokens"),
                     StopReason::Refusal if !self.has_refused => Status::Incomplete("content_filter"),
                     _ => Status::Completed,
                 };

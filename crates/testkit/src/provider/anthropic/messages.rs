@@ -48,6 +48,7 @@ pub(super) fn check(body: &Value) -> Result<(), Rejection> {
         }
     }
     check_pairing(messages)?;
+    super::searches::check(messages)?;
     if is_thinking(body) { check_first_block(messages) } else { Ok(()) }
 }
 

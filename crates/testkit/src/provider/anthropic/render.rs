@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 
+use super::searches;
 use crate::provider::output::{FinishReason, pieces};
 use crate::provider::render::named_event;
 use crate::provider::{ModelOutput, opaque_token};
@@ -12,7 +13,11 @@ use crate::provider::{ModelOutput, opaque_token};
 pub(in crate::provider) fn complete_body(output: &ModelOutput) -> Value {
     let mut message = empty_message(output);
     let mut content = thinking_blocks(output);
-    content.extend(output.texts().map(|text| json!({"type": "text", "text": text})));
+    content.extend(output.searches.iter().flat_map(|query| searches::blocks(query)));
+    content.extend(output.texts().map(|text| match searches::citation(output) {
+        Some(citation) => json!({"type": "text", "text": text, "citations": [citation]}),
+        None => json!({"type": "text", "text": text}),
+    }));
     content.extend(
         output.calls.iter().map(
             |call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.object()}),
@@ -42,8 +47,24 @@ pub(in crate::provider) fn stream_events(output: &ModelOutput) -> Vec<Vec<u8>> {
         events.push_delta(signature);
         events.end();
     }
+    for query in &output.searches {
+        let [mut call, result] = searches::blocks(query);
+        let input = std::mem::replace(&mut call["input"], json!({})).to_string();
+        events.block(call, "input_json_delta", "partial_json", &pieces(&input));
+        events.block(result, "", "", &[]);
+    }
     for text in output.texts() {
-        events.block(json!({"type": "text", "text": ""}), "text_delta", "text", &pieces(text));
+        let citation = searches::citation(output);
+        let start = match &citation {
+            Some(_) => json!({"type": "text", "text": "", "citations": []}),
+            None => json!({"type": "text", "text": ""}),
+        };
+        events.begin(start);
+        events.deltas("text_delta", "text", &pieces(text));
+        if let Some(citation) = citation {
+            events.push_delta(json!({"type": "citations_delta", "citation": citation}));
+        }
+        events.end();
     }
     for call in &output.calls {
         let start = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}});

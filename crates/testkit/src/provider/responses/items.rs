@@ -2,7 +2,7 @@
 //!
 //! Rules in `docs/providers.md`: `openai-responses/items`, `openai-responses/call-pairing`,
 //! `openai-responses/call-ids`, `openai-responses/item-ids`, `openai-responses/reasoning`,
-//! `openai-responses/tool-results`, `openai-responses/images`.
+//! `openai-responses/searches`, `openai-responses/tool-results`, `openai-responses/images`.
 
 use serde_json::Value;
 
@@ -40,6 +40,7 @@ pub(super) fn check(body: &Value) -> Result<(), Rejection> {
                     }
                 }
             }
+            "web_search_call" => check_search(&path, item)?,
             "reasoning" => check_reasoning(body, &path, item, items.get(index + 1))?,
             _ => {}
         }
@@ -128,6 +129,15 @@ fn check_call(path: &str, item: &Value) -> Result<(), Rejection> {
         Some(other) => Err(wrong_type(&path, "a string", other)),
         None => Err(missing(&path)),
     }
+}
+
+fn check_search(path: &str, item: &Value) -> Result<(), Rejection> {
+    check_keys(item, &["type", "id", "status", "action"], Some(path))?;
+    if text(item, "id").is_none() {
+        return Err(missing(&format!("{path}.id")));
+    }
+    check_item_id(path, item, "ws")?;
+    text(item, "status").map(drop).ok_or_else(|| missing(&format!("{path}.status")))
 }
 
 fn check_output(path: &str, item: &Value) -> Result<(), Rejection> {

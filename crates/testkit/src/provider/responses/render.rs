@@ -56,6 +56,7 @@ impl NumberedEvents {
         match item["type"].as_str() {
             Some("function_call") => started["arguments"] = "".into(),
             Some("reasoning") => started["summary"] = json!([]),
+            Some("web_search_call") => {}
             _ => started["content"] = json!([]),
         }
         self.push("response.output_item.added", json!({"output_index": output_index, "item": started}));
@@ -69,6 +70,12 @@ impl NumberedEvents {
                 }
                 let done = json!({"item_id": id, "output_index": output_index, "arguments": arguments, "name": item["name"]});
                 self.push(&format!("{name}.done"), done);
+            }
+            Some("web_search_call") => {
+                for stage in ["in_progress", "searching", "completed"] {
+                    let position = json!({"item_id": id, "output_index": output_index});
+                    self.push(&format!("response.web_search_call.{stage}"), position);
+                }
             }
             Some("reasoning") => {
                 let parts = item["summary"].as_array().into_iter().flatten();
@@ -138,13 +145,15 @@ fn output_items(output: &ModelOutput, with_encrypted: bool) -> Vec<Value> {
         }
         items.push(item);
     }
+    items.extend(output.searches.iter().enumerate().map(|(number, query)| {
+        let action = json!({"type": "search", "query": query});
+        json!({"type": "web_search_call", "id": item_id("ws", number), "status": "completed", "action": action})
+    }));
+    let annotations: Vec<Value> = output.searches.last().map(|_| citation()).into_iter().collect();
     let mut content: Vec<Value> = Vec::new();
-    content.extend(
-        output
-            .text
-            .iter()
-            .map(|text| json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})),
-    );
+    content.extend(output.text.iter().map(
+        |text| json!({"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}),
+    ));
     content.extend(output.refusal.iter().map(|refusal| json!({"type": "refusal", "refusal": refusal})));
     let (status, _) = status(output);
     if !content.is_empty() {
@@ -159,6 +168,11 @@ fn output_items(output: &ModelOutput, with_encrypted: bool) -> Vec<Value> {
         })
     }));
     items
+}
+
+/// Returns the citation of a text that follows a search.
+fn citation() -> Value {
+    json!({"type": "url_citation", "start_index": 0, "end_index": 1, "url": "https://example.com/page", "title": "A page"})
 }
 
 /// Returns the `status`, and the reason when it is not `completed`.

@@ -6,6 +6,7 @@ use toolwire_contract::model::Citation;
 
 use super::super::item_names::OpenItem;
 use super::ItemWriter;
+use crate::Family;
 use crate::client::{Annotations, StreamEvent, media_note};
 
 impl ItemWriter {
@@ -40,13 +41,19 @@ impl ItemWriter {
 
     /// Adds a generated image as an item.
     pub(super) fn media(&mut self, content: &Content) -> Vec<StreamEvent> {
-        let Content::Image { data, mime_type, .. } = content else {
+        let Content::Image { data, mime_type, extra } = content else {
             let mut events = self.close();
             let note = "the model generated it; this API cannot return it";
             events.extend(self.append(OpenItem::Text, &media_note(content, note)));
             events.extend(self.close());
             return events;
         };
+        let family = Family::OpenAiResponses.meta_key();
+        if let Some(item) = extra.get("_meta").and_then(|meta| meta.get(family)) {
+            let mut item = item.clone();
+            item["result"] = json!(data);
+            return self.provider_item(&item);
+        }
         let id = self.next_id("ig");
         let format = mime_type.split_once('/').map_or("png", |(_, format)| format);
         let item = |status: &str, result: Option<&str>| {
