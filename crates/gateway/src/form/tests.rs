@@ -145,7 +145,7 @@ fn headers_of_parts_that_parsers_read_differently_are_rejected() {
             "Content-Disposition: form-data; name=\"a\"\r\nContent-Type: multipart/mixed; boundary=c",
             InvalidForm::PartHeader("content-type"),
         ),
-        ("Content-Disposition: form-data;\r\n name=\"a\"", InvalidForm::PartHeaders),
+        ("Content-Disposition: form-data; name=\"b\";\r\n name=\"a\"", InvalidForm::PartHeaders),
         ("Content-Disposition: form-data; name=\"a\"\nX: y", InvalidForm::PartHeaders),
         ("Content-Disposition : form-data; name=\"a\"", InvalidForm::PartHeaders),
         ("Content-Disposition: form-data; name=\"a\0\"", InvalidForm::PartHeaders),
