@@ -55,7 +55,9 @@ pub(crate) enum InvalidForm {
     BoundaryInPart,
     #[error("the form has more than {MAX_PARTS} parts")]
     TooManyParts,
-    #[error("a part of the form has no end of its headers, or more than {MAX_PART_HEADER_BYTES} bytes of them")]
+    #[error(
+        "a part of the form has no end of its headers, or more than {MAX_PART_HEADER_BYTES} bytes of them"
+    )]
     PartHeaders,
     #[error("a part of the form has an invalid or ambiguous header `{0}`")]
     PartHeader(&'static str),
@@ -195,7 +197,8 @@ fn parts<'f>(bytes: &'f [u8], boundary: &Boundary) -> Result<Vec<Part<'f>>, Inva
             continue;
         }
         if let Some((disposition, start)) = open.take() {
-            let end = position.checked_sub(2).filter(|end| start <= *end && bytes[*end..].starts_with(b"\r\n"));
+            let end =
+                position.checked_sub(2).filter(|end| start <= *end && bytes[*end..].starts_with(b"\r\n"));
             let content = start..end.ok_or(InvalidForm::BoundaryInPart)?;
             if parts.len() == MAX_PARTS {
                 return Err(InvalidForm::TooManyParts);
@@ -214,7 +217,11 @@ fn parts<'f>(bytes: &'f [u8], boundary: &Boundary) -> Result<Vec<Part<'f>>, Inva
                 open = Some((part_headers(&bytes[start..start + length])?, start + length + 4));
             }
             [b'-', b'-', rest @ ..] => {
-                return if matches!(rest, b"" | b"\r\n" | b"\r\n\r\n") { Ok(parts) } else { Err(InvalidForm::Rest) };
+                return if matches!(rest, b"" | b"\r\n" | b"\r\n\r\n") {
+                    Ok(parts)
+                } else {
+                    Err(InvalidForm::Rest)
+                };
             }
             [] | [b'\r' | b'-'] => return Err(InvalidForm::Truncated),
             _ => return Err(InvalidForm::BoundaryInPart),
@@ -241,7 +248,8 @@ fn part_headers(headers: &[u8]) -> Result<Disposition<'_>, InvalidForm> {
         let colon = line.iter().position(|byte| *byte == b':').ok_or(InvalidForm::PartHeaders)?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         // A line that begins with a space would continue the previous header.
-        let is_name = !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
+        let is_name =
+            !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
         if count > MAX_PART_HEADERS || !is_name || line.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
             return Err(InvalidForm::PartHeaders);
         }
@@ -251,7 +259,8 @@ fn part_headers(headers: &[u8]) -> Result<Disposition<'_>, InvalidForm> {
                 return Err(InvalidForm::PartHeader(DISPOSITION));
             }
         } else if name.eq_ignore_ascii_case(ENCODING.as_bytes()) {
-            let is_plain = ["7bit", "8bit", "binary"].iter().any(|plain| value.eq_ignore_ascii_case(plain.as_bytes()));
+            let is_plain =
+                ["7bit", "8bit", "binary"].iter().any(|plain| value.eq_ignore_ascii_case(plain.as_bytes()));
             if !is_plain {
                 return Err(InvalidForm::PartHeader(ENCODING));
             }

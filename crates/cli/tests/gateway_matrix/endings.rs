@@ -135,7 +135,8 @@ async fn refusals_after_calls() {
 async fn responses_that_are_filtered() {
     for api in Api::ALL {
         let is_asked_again = Missing::FilteredResponse.is_missing(api) || api == Api::Cohere;
-        let (expected, retried) = if is_asked_again { ("Hello.", Some(answer("Hello."))) } else { ("", None) };
+        let (expected, retried) =
+            if is_asked_again { ("Hello.", Some(answer("Hello."))) } else { ("", None) };
         let filtered = ModelOutput::default().finish(FinishReason::Refusal);
         let outputs: Vec<_> = [filtered].into_iter().chain(retried).chain([answer("Again.")]).collect();
         Conversation::new(api, &outputs)

@@ -35,12 +35,16 @@ async fn errors_before_a_response() {
     for api in Api::ALL {
         for (status, expected) in [(400, 400), (401, 502), (429, 429), (500, 502)] {
             for first in [None, Some(call("lookup"))] {
-                let body = json!({"error": {"message": "no", "type": "invalid_request_error"}, "message": "no"});
+                let body =
+                    json!({"error": {"message": "no", "type": "invalid_request_error"}, "message": "no"});
                 let has_called = first.is_some();
                 let responses: Vec<_> = first
                     .map(ScriptedResponse::Output)
                     .into_iter()
-                    .chain([ScriptedResponse::error(status, body), ScriptedResponse::Output(answer("Hello."))])
+                    .chain([
+                        ScriptedResponse::error(status, body),
+                        ScriptedResponse::Output(answer("Hello.")),
+                    ])
                     .collect();
                 Conversation::with_script(api, move || Script::new(responses.clone()))
                     .with_every_client(async |client, label| {

@@ -3,9 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use toolwire_testkit::provider::{
-    Api, FinishReason, ModelOutput, ReceivedRequest, Script, ScriptedResponse,
-};
+use toolwire_testkit::provider::{Api, FinishReason, ModelOutput, ReceivedRequest, Script, ScriptedResponse};
 
 use crate::client::{CHAT, Client, RESPONSES, Reply};
 use crate::served_gateway::answer;
@@ -129,7 +127,11 @@ async fn structured_output_that_is_cut_off_or_refused() {
                 client.tools.clear();
                 require_schema(client, client.path);
                 let reply = client.say("where").await;
-                assert_eq!((reply.text.as_str(), &reply.calls[..]), (expected, &[][..]), "{label}: {reply:?}");
+                assert_eq!(
+                    (reply.text.as_str(), &reply.calls[..]),
+                    (expected, &[][..]),
+                    "{label}: {reply:?}"
+                );
             })
             .await;
         }

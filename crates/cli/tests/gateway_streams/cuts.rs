@@ -9,8 +9,7 @@ use toolwire_testkit::provider::{Api, Delivery, ModelOutput, Script, render};
 use crate::client::{CHAT, Client, MESSAGES, RESPONSES, text};
 use crate::served_gateway::{Served, answer, call, serve_script};
 use crate::{
-    CLIENTS, FORWARDED, FORWARDED_HEADERS, OPTIONAL_EVENTS, PATHS, client, delivered,
-    delivered_in_turn,
+    CLIENTS, FORWARDED, FORWARDED_HEADERS, OPTIONAL_EVENTS, PATHS, client, delivered, delivered_in_turn,
 };
 
 /// A provider that cuts this response one event later each time.

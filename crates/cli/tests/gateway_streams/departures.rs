@@ -10,9 +10,7 @@ use toolwire_testkit::provider::{Api, Delivery, Gate, ModelOutput, Script, Scrip
 
 use crate::client::Client;
 use crate::served_gateway::{answer, call, serve_script};
-use crate::{
-    CLIENTS, FORWARDED, FORWARDED_HEADERS, OPTIONAL_EVENTS, PATHS, client, delivered_in_turn,
-};
+use crate::{CLIENTS, FORWARDED, FORWARDED_HEADERS, OPTIONAL_EVENTS, PATHS, client, delivered_in_turn};
 
 /// The time that the end of something may take on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -44,7 +44,10 @@ async fn the_provider_gets_the_bytes_of_the_form() {
                 assert!(head.starts_with(&format!("POST /v1/{path} HTTP/1.1\r\n")), "{head}");
                 assert!(sent == form("real-name", is_model_first), "{path}: another body");
                 let lower = head.to_ascii_lowercase();
-                assert!(lower.contains("content-type: multipart/form-data; boundary=\"a-boundary\""), "{head}");
+                assert!(
+                    lower.contains("content-type: multipart/form-data; boundary=\"a-boundary\""),
+                    "{head}"
+                );
                 assert_eq!(lower.matches("content-type").count(), 1, "{head}");
                 assert!(head.contains(&format!("authorization: Bearer {API_KEY}")), "{head}");
                 assert!(!head.contains(CLIENT_KEY) && !head.contains("cookie"), "{head}");

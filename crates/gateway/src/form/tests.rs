@@ -35,8 +35,11 @@ fn check_invalid(form: &str, expected: InvalidForm) {
 #[test]
 fn only_the_name_of_the_model_changes() {
     let renamed = MODEL.replace("\r\nup\r\n", "\r\nthe-real-name\r\n");
-    let sound = file("file", "RIFF\r\n\r\n\0\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nno\r\n");
-    for (before, after) in [("", ""), ("", sound.as_str()), (sound.as_str(), ""), (sound.as_str(), sound.as_str())] {
+    let sound =
+        file("file", "RIFF\r\n\r\n\0\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nno\r\n");
+    for (before, after) in
+        [("", ""), ("", sound.as_str()), (sound.as_str(), ""), (sound.as_str(), sound.as_str())]
+    {
         check(&format!("{before}{MODEL}{after}{END}"), &format!("{before}{renamed}{after}{END}"));
     }
     let form = read(&format!("{MODEL}{sound}{END}")).expect("a form");
@@ -77,7 +80,9 @@ fn the_boundary_in_a_file() {
             &format!("{}{}{END}", file("file", content), MODEL.replace("up", "the-real-name")),
         );
     }
-    for content in ["--b", "--b--", "\n--b\r\n", "\r--b--", "\r\n--bx", "\r\n--b \r\n", "\r\n--b\n", "\r\n--b-x"] {
+    for content in
+        ["--b", "--b--", "\n--b\r\n", "\r--b--", "\r\n--bx", "\r\n--b \r\n", "\r\n--b\n", "\r\n--b-x"]
+    {
         check_invalid(&format!("{}{MODEL}{END}", file("file", content)), InvalidForm::BoundaryInPart);
     }
     // A form within a file is a part of the outer form, if it has the same boundary.
@@ -104,7 +109,8 @@ fn forms_that_parsers_read_differently_are_rejected() {
     check_invalid(&format!("{MODEL}{MODEL}{END}"), SeveralModels);
     check_invalid(&format!("{MODEL}{}{MODEL}{END}", file("file", "RIFF")), SeveralModels);
     check_invalid(&format!("{}{END}", file("model", "up")), Model);
-    let model = |content: &str| format!("{}{END}", part("Content-Disposition: form-data; name=\"model\"", content));
+    let model =
+        |content: &str| format!("{}{END}", part("Content-Disposition: form-data; name=\"model\"", content));
     check_invalid(&model(""), Model);
     check_invalid(&model("up\r\nX"), Model);
     check_invalid(&model(&"x".repeat(MAX_MODEL_BYTES + 1)), Model);
