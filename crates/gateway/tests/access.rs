@@ -132,7 +132,8 @@ async fn other_keys_and_other_spellings_of_paths_are_refused() {
         let (found, body) = get(target, &host, b"").await;
         assert!([400, 401, 403].contains(&found) && !body.contains(MODEL), "{target}: {found} {body}");
     }
-    for host in ["x/healthz?", "x#", "x@127.0.0.1", "127.0.0.1/healthz", "", " "] {
+    let user = format!("x@{host}");
+    for host in ["x/healthz?", "x#", "x@127.0.0.1", &user, "127.0.0.1/healthz", "", " "] {
         let (found, body) = get("/v1/models", host, valid.as_bytes()).await;
         assert!([400, 403].contains(&found) && !body.contains(MODEL), "{host}: {found} {body}");
     }
@@ -321,7 +322,6 @@ async fn invalid_bodies_get_an_error_in_the_format_of_the_api() {
             ("\u{feff}{}", 400),
             (r#"{"model":"scripted"} {"model":"scripted"}"#, 400),
             (r#"{"model":"\ud800","input":"hi"}"#, 400),
-            (r#"{"model":"scripted","messages":[{"role":"user","content":"\ud800"}],"input":"\ud800"}"#, 400),
             (r#"{"messages":[]}"#, 400),
             (
                 r#"{"model":"no-such-model","messages":[{"role":"user","content":"hi"}],"input":"hi","max_tokens":1}"#,
@@ -431,10 +431,12 @@ async fn ambiguous_requests_and_other_protocols_are_refused() {
     let post = |headers: &str, body: &str| {
         format!("POST /v1/chat/completions HTTP/1.1\r\n{host}{headers}\r\n{body}")
     };
+    let body = question("say hi").to_string();
+    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     for request in [
         post("content-length: 5\r\ncontent-length: 6\r\n", "{}"),
         post("content-length: +2\r\n", "{}"),
-        post("content-length: 2\r\ntransfer-encoding: chunked\r\n", "0\r\n\r\n"),
+        post("content-length: 2\r\ntransfer-encoding: chunked\r\n", &chunked),
         post("transfer-encoding: xchunked\r\n", "0\r\n\r\n"),
         post("transfer-encoding: chunked\r\n", "zz\r\n"),
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),

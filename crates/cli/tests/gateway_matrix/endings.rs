@@ -68,8 +68,10 @@ async fn calls_of_servers_that_are_cut_off() {
 #[tokio::test]
 async fn complete_calls_in_responses_that_are_cut_off() {
     for api in Api::ALL {
-        let cut_off = |tool: &str| call(tool).finish(FinishReason::Length);
-        let outputs = [cut_off("lookup"), answer("It is found."), cut_off("get_weather"), answer("Again.")];
+        let cut_off = |output: ModelOutput| output.finish(FinishReason::Length);
+        let client_call = ModelOutput::text("Let me look.").call("call00002", "get_weather", "{}");
+        let outputs =
+            [cut_off(call("lookup")), answer("It is found."), cut_off(client_call), answer("Again.")];
         Conversation::new(api, &outputs)
             .with_every_client(async |client, label| {
                 check(&client.say("look").await, "It is found.", label);

@@ -72,7 +72,7 @@ async fn other_forms_reach_no_provider() {
             let received = request.body(body).send().await.unwrap();
             assert_eq!(received.status(), expected, "{name} {path}");
             let error: Value = received.json().await.unwrap();
-            assert!(error["error"]["message"].is_string() && error.get("type") == None, "{name}: {error}");
+            assert!(error["error"]["message"].is_string() && error.get("type").is_none(), "{name}: {error}");
             assert_eq!(error["error"]["type"], json!("invalid_request_error"), "{name} {path}");
         }
         assert_eq!(provider.requests(), 0, "{name}");
