@@ -444,6 +444,7 @@ async fn ambiguous_requests_and_other_protocols_are_refused() {
         format!("CONNECT 127.0.0.1:1 HTTP/1.1\r\n{host}\r\n"),
         format!("GET http://evil.test/v1/models HTTP/1.1\r\n{host}connection: close\r\n\r\n"),
         format!("TRACE /v1/models HTTP/1.1\r\n{host}connection: close\r\n\r\n"),
+        format!("GET /v1/responses HTTP/1.1\r\n{host}connection: upgrade\r\nupgrade: websocket\r\n\r\n"),
     ] {
         let mut stream = TcpStream::connect(gateway.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
