@@ -15,7 +15,7 @@ fn form(model: &str, is_model_first: bool) -> Vec<u8> {
     // In the middle of a line, the boundary means nothing.
     let file = [&head[..], &sound, b"--a-boundary\r\n"].concat();
     let model = format!("--a-boundary\r\ncontent-disposition: form-data; name=model\r\n\r\n{model}\r\n");
-    let parts = if is_model_first { [model.as_bytes(), &file] } else { [&file[..], model.as_bytes()] };
+    let parts = if is_model_first { [model.as_bytes(), &file[..]] } else { [&file[..], model.as_bytes()] };
     [parts[0], parts[1], b"--a-boundary--\r\n"].concat()
 }
 
@@ -26,8 +26,8 @@ async fn the_provider_gets_the_bytes_of_the_form() {
     for path in PATHS {
         for (content_type, body) in [
             ("application/json", &json[..]),
-            ("text/plain; charset=utf-8", b"1\n00:00:00,000 --> 00:00:01,000\nHi\n"),
-            ("text/event-stream", events),
+            ("text/plain; charset=utf-8", &b"1\n00:00:00,000 --> 00:00:01,000\nHi\n"[..]),
+            ("text/event-stream", &events[..]),
         ] {
             let headers = format!("content-type: {content_type}\r\nset-cookie: c=d");
             let provider = Provider::start(response(200, &headers, body)).await;
