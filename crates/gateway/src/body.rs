@@ -1,7 +1,7 @@
 //! Reads the bodies of requests, within limits of size and time, and checks their headers.
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::BodyExt as _;
@@ -25,13 +25,8 @@ const MIN_BYTES_PER_SECOND: usize = 1_024;
 /// for long.
 const MAX_EXTRA_SECONDS: usize = 300;
 
-/// Checks the size and the number of headers, and that they state one end of the body. A proxy could have used
-/// the other one.
+/// Checks the size and the number of headers.
 pub(crate) fn check_headers(uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
-    if headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING) {
-        let message = "the request has both `Content-Length` and `Transfer-Encoding`";
-        return Err(Failure::new(ErrorKind::InvalidRequest, message));
-    }
     let length = |text: Option<&str>| text.map_or(0, str::len);
     let target = uri.path().len() + length(uri.query());
     // Each header has a colon, a space and a line break.
