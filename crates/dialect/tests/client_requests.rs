@@ -285,6 +285,11 @@ fn an_invalid_request_is_explained() {
         json!({"model": "m", "messages": hi, "max_tokens": 0}),
         "`max_completion_tokens` must be at least 1",
     );
+    check_error(
+        OpenAiResponses,
+        json!({"model": "m", "input": "hi", "max_output_tokens": 0}),
+        "`max_output_tokens` must be at least 1",
+    );
     let tool = json!({"type": "function", "function": {"name": "a"}});
     check_error(
         OpenAiChat,

@@ -9,6 +9,7 @@ use tokio::time::{Duration, Instant, timeout_at};
 use toolwire_dialect::client::ErrorKind;
 
 use crate::admission::BodyRoom;
+use crate::form::split_media_type;
 use crate::response::Failure;
 use crate::settings::GatewayLimits;
 
@@ -40,24 +41,25 @@ pub(crate) fn check_headers(uri: &Uri, headers: &HeaderMap) -> Result<(), Failur
     Err(Failure::new(ErrorKind::InvalidRequest, message).with_status(status))
 }
 
-/// Checks that the body is JSON without compression. Browsers send other content types without a CORS
-/// preflight, so they are rejected.
-pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Failure> {
+/// Checks that the body has the only content type of its path, and no compression. Browsers send content types
+/// other than JSON without a CORS preflight, so a path accepts forms only if it has no other requests; the
+/// headers `Origin` and `Sec-Fetch-Site` then keep other web pages out.
+pub(crate) fn check_type(headers: &HeaderMap, expected: &str) -> Result<(), Failure> {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
-    let content_type = types.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media_type = content_type.split(';').next().unwrap_or_default().trim();
-    if !media_type.eq_ignore_ascii_case("application/json") || types.next().is_some() {
-        let message = "the request needs the header `Content-Type: application/json`";
-        return Err(unsupported_type(message));
+    let content_type = types.next().map_or(&b""[..], |value| value.as_bytes());
+    let (media_type, _) = split_media_type(content_type);
+    if !media_type.eq_ignore_ascii_case(expected.as_bytes()) || types.next().is_some() {
+        return Err(unsupported_type(format!("the request needs the header `Content-Type: {expected}`")));
     }
     let is_identity = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
     if !headers.get_all(CONTENT_ENCODING).iter().all(is_identity) {
-        return Err(unsupported_type("compressed requests are not supported: send no `Content-Encoding`"));
+        let message = "compressed requests are not supported: send no `Content-Encoding`";
+        return Err(unsupported_type(message.to_owned()));
     }
     Ok(())
 }
 
-fn unsupported_type(message: &str) -> Failure {
+fn unsupported_type(message: String) -> Failure {
     Failure::new(ErrorKind::InvalidRequest, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 

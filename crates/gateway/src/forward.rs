@@ -18,7 +18,7 @@ use toolwire_dialect::client::{ClientError, ErrorKind, has_programmatic_calls, r
 use toolwire_dialect::request::ApiSupport;
 
 use crate::body_scan::BodyFacts;
-use crate::catalog::{ForwardedBody, ForwardedRequest, ServedModel, Upstream};
+use crate::catalog::{ForwardedBody, ForwardedRequest, Upstream};
 use crate::complete::bounded_list;
 use crate::forwarded_events::{Events, pass_on, run_timeout_error};
 use crate::gateway::{Caller, Inner};
@@ -107,7 +107,7 @@ impl Body {
 
     /// Returns the body with the provider's name of the model, and of the output limit if it has only a part
     /// of the API. All other bytes stay as they are.
-    fn for_provider(&self, model: &str, api_support: ApiSupport) -> Bytes {
+    pub(crate) fn for_provider(&self, model: &str, api_support: ApiSupport) -> Bytes {
         let name = Value::from(model).to_string();
         let model = self.fields.get("model").map(|field| (field.value.clone(), name.as_str()));
         let mut edits: Vec<_> = model.into_iter().collect();
@@ -226,34 +226,6 @@ impl Inner {
         }))
     }
 
-    /// Sends a request to a path that the gateway does not implement, such as `embeddings`.
-    pub(crate) async fn pass_through(
-        &self,
-        path: &'static str,
-        caller: &Caller,
-        body: Body,
-    ) -> Result<HttpResponse, Failure> {
-        let name = body.model().ok_or_else(|| Failure::invalid("model", "`model` is required"))?;
-        let served = self.find_model(&name)?;
-        let upstream = served.upstream.clone().filter(|_| is_openai(&served)).ok_or_else(|| {
-            Failure::new(ErrorKind::NotFound, format!("the API of `{name}` has no path `/v1/{path}`"))
-        })?;
-        let request = ForwardedRequest {
-            path: Some(path),
-            body: body.for_provider(upstream.model_id(), ApiSupport::Complete),
-            retry_until: Some(caller.end()),
-            ..ForwardedRequest::default()
-        };
-        let forward = Forward {
-            choices: 1,
-            family: Family::OpenAiChat,
-            model: name,
-            request_id: caller.request_id.clone(),
-            deadline: caller.deadline,
-        };
-        forward.send(upstream, request).await
-    }
-
     /// Rejects references to data that the provider has stored, if clients with different keys share one
     /// account.
     pub(crate) fn check_provider_state(&self, principal: &Principal, body: &Body) -> Result<(), Failure> {
@@ -265,13 +237,18 @@ impl Inner {
         let Some(key) = facts.provider_state.or(is_foreign_item.then_some("item_reference")) else {
             return Ok(());
         };
-        let message = format!(
-            "`{key}` refers to data that the provider has stored, which the clients of this gateway would share; send the data itself"
-        );
-        let mut error = ClientError::new(ErrorKind::UnsupportedParameter, message);
-        error.parameter = Some(key.to_owned());
-        Err(error.into())
+        Err(shared_state_error(key))
     }
+}
+
+/// The error for a field that refers to stored data which the clients would share.
+pub(crate) fn shared_state_error(key: &str) -> Failure {
+    let message = format!(
+        "`{key}` refers to data that the provider has stored, which the clients of this gateway would share; send the data itself"
+    );
+    let mut error = ClientError::new(ErrorKind::UnsupportedParameter, message);
+    error.parameter = Some(key.to_owned());
+    error.into()
 }
 
 /// Returns the client's headers that are sent to a provider with the same API.
@@ -307,22 +284,18 @@ fn with_header(mut response: HttpResponse, name: &'static str, value: Option<Hea
     response
 }
 
-fn is_openai(served: &ServedModel) -> bool {
-    matches!(served.family(), Some(Family::OpenAiChat | Family::OpenAiResponses))
-}
-
 /// A request on its way to the provider.
-struct Forward {
+pub(crate) struct Forward {
     /// The number of alternatives that the request asks for.
-    choices: u64,
-    family: Family,
-    model: String,
-    request_id: String,
-    deadline: tokio::time::Instant,
+    pub(crate) choices: u64,
+    pub(crate) family: Family,
+    pub(crate) model: String,
+    pub(crate) request_id: String,
+    pub(crate) deadline: tokio::time::Instant,
 }
 
 impl Forward {
-    async fn send(
+    pub(crate) async fn send(
         self,
         upstream: Arc<dyn Upstream>,
         request: ForwardedRequest,

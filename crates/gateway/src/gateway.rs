@@ -22,6 +22,7 @@ use crate::admission::Admission;
 use crate::body;
 use crate::catalog::{ModelCatalog, ServedModel};
 use crate::failed_keys::FailedKeys;
+use crate::form::{self, Boundary};
 use crate::forward::Body as RequestBody;
 use crate::hidden_rounds::HiddenRounds;
 use crate::ids::random_id;
@@ -201,26 +202,28 @@ impl Inner {
         if let Some(response) = self.model_list(&route, &parts)? {
             return Ok(response);
         }
-        body::check_type(&parts.headers)?;
+        let boundary = match route {
+            Route::PassFormThrough(_) => {
+                body::check_type(&parts.headers, form::MEDIA_TYPE)?;
+                Some(Boundary::of(&parts.headers)?)
+            }
+            _ => {
+                body::check_type(&parts.headers, "application/json")?;
+                None
+            }
+        };
         let limits = &self.settings.limits;
         let mut room = self.admission.body_room(&principal, client);
         let start = Instant::now();
         let body = body::read(&parts.headers, body, limits, &mut room).await?;
         *has_unread_body = false;
         let admitted = self.admission.enter(&principal)?;
-        let body = match is_large(body.len()) {
-            true => self.large_bodies.run(|| RequestBody::read(body)).await??,
-            false => RequestBody::read(body)?,
-        };
-        room.grow_to(body.estimated_bytes().min(limits.body_bytes))?;
-        let is_traced = matches!(route, Route::Complete(_) | Route::PassThrough(_));
+        let is_traced =
+            matches!(route, Route::Complete(_) | Route::PassThrough(_) | Route::PassFormThrough(_));
         let trace = self.page.get().filter(|_| is_traced);
         let trace = trace.map(|page| page.traffic.begin(request_id, parts.uri.path(), &principal));
         let family = routes::family_of(parts.uri.path(), &parts.headers);
         let guard = trace.as_ref().map(Trace::guard);
-        if let Some(trace) = &trace {
-            trace.set_model(body.model());
-        }
         let caller = Caller {
             principal,
             request_id: request_id.to_owned(),
@@ -228,16 +231,18 @@ impl Inner {
             deadline: Instant::now() + limits.run_timeout,
             client_deadline: client_timeout(&parts.headers).and_then(|timeout| start.checked_add(timeout)),
         };
-        let response = match route {
-            Route::Complete(family) => self.complete(family, caller, &parts.headers, body).await,
-            Route::CountTokens(family) => {
-                self.count_tokens(family, caller.principal, parts.headers, body).await
+        let respond = async {
+            if let (Route::PassFormThrough(path), Some(boundary)) = (&route, boundary) {
+                return self.pass_form_through(path, &caller, body, boundary).await;
             }
-            Route::PassThrough(path) => self.pass_through(path, &caller, body).await,
-            Route::Models | Route::Model(_) | Route::Health | Route::Ready => {
-                Err(Failure::new(ErrorKind::NotFound, "unknown path"))
-            }
+            let body = match is_large(body.len()) {
+                true => self.large_bodies.run(|| RequestBody::read(body)).await??,
+                false => RequestBody::read(body)?,
+            };
+            room.grow_to(body.estimated_bytes().min(limits.body_bytes))?;
+            self.respond_to_json(route, caller, parts.headers, body).await
         };
+        let response = respond.await;
         if let Some(trace) = &trace {
             let status =
                 response.as_ref().map_or_else(|failure| failure.status(family), HttpResponse::status);
@@ -249,6 +254,26 @@ impl Inner {
         };
         // A stream counts against the limits until its end.
         response.map(|response| response.map(|body| body.holding((admitted, room))))
+    }
+
+    async fn respond_to_json(
+        self: &Arc<Inner>,
+        route: Route,
+        caller: Caller,
+        headers: HeaderMap,
+        body: RequestBody,
+    ) -> Result<HttpResponse, Failure> {
+        if let Some(trace) = &caller.trace {
+            trace.set_model(body.model());
+        }
+        match route {
+            Route::Complete(family) => self.complete(family, caller, &headers, body).await,
+            Route::CountTokens(family) => self.count_tokens(family, caller.principal, headers, body).await,
+            Route::PassThrough(path) => self.pass_through(path, &caller, body).await,
+            Route::Models | Route::Model(_) | Route::PassFormThrough(_) | Route::Health | Route::Ready => {
+                Err(Failure::new(ErrorKind::NotFound, "unknown path"))
+            }
+        }
     }
 
     fn authenticate(&self, headers: &HeaderMap, client: IpAddr) -> Result<Principal, Failure> {

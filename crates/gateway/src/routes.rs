@@ -20,6 +20,8 @@ pub(crate) enum Route {
     /// A path of OpenAI's API below `/v1` that the gateway does not implement. The request is sent to the
     /// provider.
     PassThrough(&'static str),
+    /// Such a path whose requests are forms with files.
+    PassFormThrough(&'static str),
     Health,
     Ready,
 }
@@ -37,7 +39,7 @@ pub struct RouteInfo {
 
 type NewRoute = fn(&str) -> Route;
 
-const ROUTES: [(RouteInfo, NewRoute); 14] = [
+const ROUTES: [(RouteInfo, NewRoute); 18] = [
     post("/v1/chat/completions", |_| Route::Complete(Family::OpenAiChat)),
     post("/v1/responses", |_| Route::Complete(Family::OpenAiResponses)),
     post("/v1/messages", |_| Route::Complete(Family::Anthropic)),
@@ -53,13 +55,13 @@ const ROUTES: [(RouteInfo, NewRoute); 14] = [
     post("/v1/moderations", |_| Route::PassThrough("moderations")),
     post("/v1/images/generations", |_| Route::PassThrough("images/generations")),
     post("/v1/audio/speech", |_| Route::PassThrough("audio/speech")),
+    post("/v1/audio/transcriptions", |_| Route::PassFormThrough("audio/transcriptions")),
+    post("/v1/audio/translations", |_| Route::PassFormThrough("audio/translations")),
+    post("/v1/images/edits", |_| Route::PassFormThrough("images/edits")),
+    post("/v1/images/variations", |_| Route::PassFormThrough("images/variations")),
     get("/healthz", true, |_| Route::Health),
     get("/readyz", true, |_| Route::Ready),
 ];
-
-/// Paths of OpenAI's API whose requests are forms with files. The gateway forwards only JSON.
-const WITH_FILES: [&str; 4] =
-    ["/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/edits", "/v1/images/variations"];
 
 const fn post(path: &'static str, route: NewRoute) -> (RouteInfo, NewRoute) {
     (RouteInfo { method: "POST", path, is_public: false }, route)
@@ -114,9 +116,6 @@ fn unknown_path(path: &str) -> String {
     if exists(&format!("/v1{path}")) {
         return format!("unknown path `{path}`: add `/v1` to the base URL");
     }
-    if WITH_FILES.contains(&path) {
-        return format!("`{path}` is not supported: the gateway forwards only requests with a JSON body");
-    }
     format!("unknown path `{path}`")
 }
 
@@ -142,7 +141,7 @@ pub(crate) fn family_of(path: &str, headers: &HeaderMap) -> Family {
 /// Whether a path exists only in OpenAI's API.
 fn is_passed_through(path: &str) -> bool {
     let is_route = |(info, route): &(RouteInfo, NewRoute)| {
-        info.path == path && matches!(route(""), Route::PassThrough(_))
+        info.path == path && matches!(route(""), Route::PassThrough(_) | Route::PassFormThrough(_))
     };
     ROUTES.iter().any(is_route)
 }
@@ -173,6 +172,11 @@ mod tests {
                 "{path}"
             );
         }
+        assert_eq!(
+            find(&Method::POST, "/v1/images/edits").expect("a path"),
+            (Route::PassFormThrough("images/edits"), false)
+        );
+        assert_eq!(family_of("/v1/images/edits", &HeaderMap::new()), Family::OpenAiChat);
         let failure = find(&Method::GET, "/v1/messages").expect_err("a wrong method");
         assert_eq!(failure.allow, Some("POST"));
         assert_eq!(find(&Method::DELETE, "/v1/models/x").expect_err("a wrong method").allow, Some("GET"));
@@ -184,9 +188,5 @@ mod tests {
         assert!(message(Method::POST, "/v1/messages/").contains("remove the `/`"));
         assert!(message(Method::POST, "/chat/completions").contains("add `/v1` to the base URL"));
         assert_eq!(message(Method::GET, "/x"), "unknown path `/x`");
-        assert_eq!(
-            message(Method::POST, "/v1/audio/transcriptions"),
-            "`/v1/audio/transcriptions` is not supported: the gateway forwards only requests with a JSON body"
-        );
     }
 }

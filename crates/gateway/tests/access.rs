@@ -77,6 +77,69 @@ async fn every_path_needs_a_key_in_either_header() {
     assert_eq!(unknown, 401, "without a key, all paths have the same response");
 }
 
+/// 1 and 14: whatever the headers of a key contain, the response is the same, and no header, path or host makes
+/// a path public.
+#[tokio::test]
+async fn other_keys_and_other_spellings_of_paths_are_refused() {
+    let gateway = TestGateway::with(with_key()).await;
+    let get = async |target: &str, host: &str, headers: &[u8]| {
+        let head = format!("GET {target} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n");
+        let response = raw(&gateway, &[head.as_bytes(), headers, b"\r\n"].concat()).await;
+        let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        (status(&response), body.to_owned())
+    };
+    let host = gateway.address.to_string();
+    let (refused, message) = get("/v1/models", &host, b"").await;
+    assert_eq!(refused, 401);
+    let long = [b"authorization: Bearer ".as_slice(), &[b'x'; 8_000], b"\r\n"].concat();
+    let valid = format!("authorization: Bearer {KEY}\r\n");
+    for headers in [
+        b"authorization: Bearer ' OR 1=1 --\r\n".as_slice(),
+        b"authorization: Bearer\r\n",
+        b"authorization: Bearer \"\"\r\n",
+        b"authorization: Bearer \xff\xfe\r\n",
+        b"authorization: Basic eDp5\r\n",
+        &long,
+        [valid.as_bytes(), b"authorization: Bearer other\r\n"].concat().as_slice(),
+        format!("authorization: Bearer Bearer {KEY}\r\n").as_bytes(),
+        format!("x-api-key: {KEY}\r\nx-api-key: other\r\n").as_bytes(),
+        format!("x-api-key: {}\r\n", KEY.to_uppercase()).as_bytes(),
+        format!("proxy-authorization: Bearer {KEY}\r\n").as_bytes(),
+        format!("cookie: authorization={KEY}\r\n").as_bytes(),
+    ] {
+        let found = get("/v1/models", &host, headers).await;
+        // Only the format of the error may follow the headers.
+        let is_same = found.1 == message || found.1.contains("authentication_error");
+        assert!(found.0 == 401 && is_same, "{}: {found:?}", String::from_utf8_lossy(headers));
+    }
+    assert_eq!(get("/v1/models", &host, valid.as_bytes()).await.0, 200);
+    for target in [
+        "//healthz",
+        "/healthz/../v1/models",
+        "/v1/models/../../healthz",
+        "/v1/models?/healthz",
+        "/v1/models#/healthz",
+        "/v1/models;/healthz",
+        "/healthz%2f..%2fv1%2fmodels",
+        "/v1/%6dodels",
+        "/V1/MODELS",
+        "/v1//models",
+        "/v1/models%00",
+        "/healthz/v1/models",
+        "http://127.0.0.1/v1/models",
+        "*",
+    ] {
+        let (found, body) = get(target, &host, b"").await;
+        assert!([400, 401, 403].contains(&found) && !body.contains(MODEL), "{target}: {found} {body}");
+    }
+    let user = format!("x@{host}");
+    for host in ["x/healthz?", "x#", "x@127.0.0.1", &user, "127.0.0.1/healthz", "", " "] {
+        let (found, body) = get("/v1/models", host, valid.as_bytes()).await;
+        assert!([400, 403].contains(&found) && !body.contains(MODEL), "{host}: {found} {body}");
+    }
+    assert_eq!(gateway.model.requests().len(), 0);
+}
+
 /// 2: addresses that other machines can reach need keys that are all strong. Loopback addresses need none, in
 /// any form.
 #[tokio::test]
@@ -151,8 +214,12 @@ async fn other_names_and_other_pages_are_refused_everywhere() {
         let path = route.path.replace("{model}", MODEL);
         let send = async |headers: &str| {
             let head = format!("{} {path} HTTP/1.1\r\n{headers}\r\nx-api-key: {KEY}\r\n", route.method);
+            let content_type = match FORM_PATHS.contains(&route.path) {
+                true => "multipart/form-data; boundary=b",
+                false => "application/json",
+            };
             let head = format!(
-                "{head}content-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
+                "{head}content-type: {content_type}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
             );
             status(&raw(&gateway, head.as_bytes()).await)
         };
@@ -201,14 +268,20 @@ async fn a_configured_page_may_use_the_gateway() {
     assert_eq!(plain.headers()["x-content-type-options"], "nosniff");
 }
 
+const FORM_PATHS: [&str; 4] =
+    ["/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/edits", "/v1/images/variations"];
+
 /// 6: other content types are rejected, because web pages can send them without a CORS preflight.
 #[tokio::test]
 async fn other_content_types_are_refused() {
     let gateway = TestGateway::start().await;
     for route in Gateway::routes().filter(|route| route.method == "POST") {
-        for content_type in
-            ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""]
-        {
+        // Some paths have no other requests than forms.
+        let (own, other) = match FORM_PATHS.contains(&route.path) {
+            true => ("multipart/form-data; boundary=x", "application/json"),
+            false => ("application/json", "multipart/form-data; boundary=x"),
+        };
+        for content_type in ["text/plain", "application/x-www-form-urlencoded", other, ""] {
             let request = http_client().post(gateway.url(route.path)).body(question("say hi").to_string());
             let request =
                 if content_type.is_empty() { request } else { request.header("content-type", content_type) };
@@ -216,8 +289,7 @@ async fn other_content_types_are_refused() {
             assert_eq!(response.status(), 415, "{} {content_type}", route.path);
         }
         for encoding in ["gzip", "gzip, gzip", "br", "zstd", "x"] {
-            let request =
-                http_client().post(gateway.url(route.path)).header("content-type", "application/json");
+            let request = http_client().post(gateway.url(route.path)).header("content-type", own);
             let response = request.header("content-encoding", encoding).body("{}").send().await.unwrap();
             assert_eq!(response.status(), 415, "{} {encoding}", route.path);
         }
@@ -249,6 +321,7 @@ async fn invalid_bodies_get_an_error_in_the_format_of_the_api() {
             ("[]", 400),
             ("\u{feff}{}", 400),
             (r#"{"model":"scripted"} {"model":"scripted"}"#, 400),
+            (r#"{"model":"\ud800","input":"hi"}"#, 400),
             (r#"{"messages":[]}"#, 400),
             (
                 r#"{"model":"no-such-model","messages":[{"role":"user","content":"hi"}],"input":"hi","max_tokens":1}"#,
@@ -368,6 +441,7 @@ async fn ambiguous_requests_and_other_protocols_are_refused() {
         format!("CONNECT 127.0.0.1:1 HTTP/1.1\r\n{host}\r\n"),
         format!("GET http://evil.test/v1/models HTTP/1.1\r\n{host}connection: close\r\n\r\n"),
         format!("TRACE /v1/models HTTP/1.1\r\n{host}connection: close\r\n\r\n"),
+        format!("GET /v1/responses HTTP/1.1\r\n{host}connection: upgrade\r\nupgrade: websocket\r\n\r\n"),
     ] {
         let mut stream = TcpStream::connect(gateway.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();

@@ -1,8 +1,10 @@
 //! The limits of a model: from the configuration, from the table of models, and as its provider states them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
+use tokio::time::{Duration, Instant};
 use toolwire_contract::model::{ModelLimits, ModelRequest};
 use toolwire_dialect::request::RequestOptions;
 use toolwire_dialect::{Dialect, Family};
@@ -20,6 +22,13 @@ const MAX_UNSTREAMED_TOKENS: u64 = 21_333;
 /// The smallest output limit in a window that is nearly full.
 const MIN_OUTPUT_TOKENS: u64 = 1_024;
 
+/// The assumed size of the window after a request was refused as too long, if the window is unknown: a share of
+/// the request, in percent.
+const ASSUMED_WINDOW_PERCENT: u64 = 70;
+/// The time for which an assumed window is used. It is derived from an estimate, which one unusual request can
+/// distort for all others.
+const ASSUMED_WINDOW_LIFETIME: Duration = Duration::from_secs(600);
+
 /// The limits of a model that were discovered at run time. Zero means unknown.
 #[derive(Debug, Default)]
 pub(crate) struct LearnedLimits {
@@ -29,6 +38,10 @@ pub(crate) struct LearnedLimits {
     output_tokens: AtomicU64,
     /// The smallest window in an error for a request that was too long.
     exceeded_window: AtomicU64,
+    /// The window that is assumed after a refusal which does not state it, and the end of this assumption.
+    assumed_window: Mutex<Option<(u64, Instant)>>,
+    /// The estimated size of the largest request that was accepted.
+    accepted: AtomicU64,
     /// The largest window that was requested from Ollama.
     ollama_window: AtomicU64,
     /// Whether the provider was queried.
@@ -48,13 +61,37 @@ impl LearnedLimits {
         let _ = self.exceeded_window.fetch_update(Ordering::Relaxed, Ordering::Relaxed, smaller);
     }
 
+    /// Records that a request of this estimated size was refused as too long, and the provider did not state
+    /// the window. Later requests then fit without being refused first.
+    pub(crate) fn record_refusal(&self, estimated: u64) {
+        let accepted = known(&self.accepted).filter(|accepted| *accepted < estimated);
+        let assumed = (estimated * ASSUMED_WINDOW_PERCENT / 100).max(accepted.unwrap_or(1));
+        let mut window = self.assumed_window.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = window.filter(|(_, end)| *end > Instant::now()).map(|(tokens, _)| tokens);
+        let tokens = known.map_or(assumed, |known| known.min(assumed));
+        *window = Some((tokens, Instant::now() + ASSUMED_WINDOW_LIFETIME));
+    }
+
+    /// Records that a request of this estimated size was accepted.
+    pub(crate) fn record_accepted(&self, estimated: u64) {
+        self.accepted.fetch_max(estimated, Ordering::Relaxed);
+    }
+
     /// Returns the limits: as configured, else as the provider states them, else as in the table. No window
-    /// is larger than the one in an error.
+    /// is larger than the one in an error. If none is known, a refused request shows roughly where it ends.
     pub(crate) fn limits(&self, settings: &EndpointSettings) -> ModelLimits {
+        let assumed = || {
+            let assumed = self.assumed_window.lock().unwrap_or_else(PoisonError::into_inner);
+            assumed.filter(|(_, end)| *end > Instant::now()).map(|(tokens, _)| tokens)
+        };
+        ModelLimits { context_tokens: self.known_window(settings).or_else(assumed), ..settings.limits }
+    }
+
+    /// Returns the window, without an assumed one.
+    pub(crate) fn known_window(&self, settings: &EndpointSettings) -> Option<u64> {
         let stated = known(&self.context_tokens).filter(|_| !settings.is_window_configured);
         let window = stated.or(settings.limits.context_tokens);
-        let context_tokens = window.into_iter().chain(known(&self.exceeded_window)).min();
-        ModelLimits { context_tokens, ..settings.limits }
+        window.into_iter().chain(known(&self.exceeded_window)).min()
     }
 
     /// Returns the options of a request: the window to allocate, and the output limit where the API requires
@@ -65,7 +102,7 @@ impl LearnedLimits {
         request: &ModelRequest,
     ) -> RequestOptions {
         let mut options = settings.options.clone();
-        let window = self.limits(settings).context_tokens;
+        let window = self.known_window(settings);
         match settings.dialect.family() {
             Family::Ollama => {
                 options.context_tokens = window.map(|window| self.ollama_window(settings, request, window))
@@ -180,6 +217,37 @@ mod tests {
             learned.record_window(stated);
             assert_eq!(window(), Some(expected));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_request_shows_where_an_unknown_window_ends() {
+        let (settings, learned) =
+            (settings("vllm/m", json!({"baseUrl": "http://a"})), LearnedLimits::default());
+        let window = || learned.limits(&settings).context_tokens;
+        learned.record_accepted(5_000);
+        assert_eq!(window(), None);
+        for (refused, expected) in [(20_000, 14_000), (30_000, 14_000), (10_000, 7_000), (6_000, 5_000)] {
+            learned.record_refusal(refused);
+            assert_eq!(window(), Some(expected), "{refused}");
+        }
+        // Requests are estimated differently: this one is shorter than one that was accepted.
+        learned.record_refusal(4_000);
+        assert_eq!(window(), Some(2_800));
+        tokio::time::advance(ASSUMED_WINDOW_LIFETIME).await;
+        assert_eq!(window(), None);
+        learned.record_refusal(20_000);
+        assert_eq!(window(), Some(14_000));
+        learned.record_window(32_000);
+        assert_eq!(window(), Some(32_000), "the provider knows better");
+    }
+
+    /// An assumed window is not requested from the provider.
+    #[test]
+    fn an_assumed_window_is_not_that_of_a_request() {
+        let (settings, learned) =
+            (settings("ollama/m", json!({"baseUrl": "http://a"})), LearnedLimits::default());
+        learned.record_refusal(20_000);
+        assert_eq!(learned.request_options(&settings, &request(100)).context_tokens, None);
     }
 
     #[test]

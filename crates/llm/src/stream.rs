@@ -56,6 +56,8 @@ struct PreparedRequest {
     /// The stop sequences of the request.
     stop: Vec<String>,
     attempts: Attempts,
+    /// The estimated size, if the window is unknown.
+    estimated_tokens: Option<u64>,
 }
 
 /// A failed attempt.
@@ -106,11 +108,24 @@ impl<'e> EventStream<'e> {
     /// Sends the request. If that fails and a retry may help, the next state sends it again.
     async fn send(&mut self, mut request: PreparedRequest) -> Result<StreamState, ModelError> {
         let failed = match self.attempt(&request).await {
-            Ok(state) => return Ok(state),
+            Ok(state) => {
+                if let Some(tokens) = request.estimated_tokens {
+                    self.endpoint.learned.record_accepted(tokens);
+                }
+                return Ok(state);
+            }
             Err(failed) => failed,
         };
-        if let ModelError::ContextExceeded { window: Some(window), .. } = failed.error {
-            self.endpoint.learned.record_window(window);
+        match failed.error {
+            ModelError::ContextExceeded { window: Some(window), .. } => {
+                self.endpoint.learned.record_window(window);
+            }
+            ModelError::ContextExceeded { window: None, .. } => {
+                if let Some(tokens) = request.estimated_tokens {
+                    self.endpoint.learned.record_refusal(tokens);
+                }
+            }
+            _ => {}
         }
         let Some(failure) = failed.failure else { return Err(failed.error) };
         match request.attempts.after_failure(failure, self.endpoint.clock.jitter()) {
@@ -177,6 +192,8 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
     };
     request.max_output_tokens = request.max_output_tokens.or(settings.max_output_tokens);
     let options = endpoint.learned.request_options(settings, &request);
+    let has_window = endpoint.learned.known_window(settings).is_some();
+    let estimated_tokens = (!has_window).then(|| request.estimated_tokens());
     let without_verbatim = |request: &mut ModelRequest| match native_tool(request) {
         Some(tool) => {
             let problem = format!(
@@ -221,6 +238,7 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
         seed: request.messages.len().to_string(),
         stop: request.generation.stop,
         attempts: Attempts::new(settings.retries),
+        estimated_tokens,
     };
     Ok(StreamState::Unsent(request, None))
 }

@@ -4,7 +4,7 @@ use toolwire_testkit::provider::{Api, FinishReason, ModelOutput};
 
 use crate::client::Reply;
 use crate::served_gateway::{answer, call};
-use crate::{Conversation, check, check_second_turn};
+use crate::{Conversation, Missing, check, check_second_turn, return_result};
 
 fn check_cut_off(reply: &Reply, label: &str) {
     let is_cut_off = matches!(reply.stop.as_str(), "length" | "incomplete" | "max_tokens");
@@ -26,9 +26,9 @@ async fn responses_that_are_cut_off() {
     }
 }
 
-/// The APIs that carry arguments as text, so that they may be incomplete.
+/// The APIs with calls that may be incomplete.
 fn with_partial_arguments() -> impl Iterator<Item = Api> {
-    Api::ALL.into_iter().filter(|api| !matches!(api, Api::Gemini | Api::Ollama))
+    Api::ALL.into_iter().filter(|api| !Missing::PartialArguments.is_missing(*api))
 }
 
 fn cut_off_call(tool: &str) -> ModelOutput {
@@ -59,6 +59,25 @@ async fn calls_of_servers_that_are_cut_off() {
             .with_every_client(async |client, label| {
                 check(&client.say("long").await, "It is short now.", label);
                 check_second_turn(client, label).await;
+            })
+            .await;
+    }
+}
+
+/// A call that was complete when the response was cut off is made.
+#[tokio::test]
+async fn complete_calls_in_responses_that_are_cut_off() {
+    for api in Api::ALL {
+        let cut_off = |output: ModelOutput| output.finish(FinishReason::Length);
+        let client_call = ModelOutput::text("Let me look.").call("call00002", "get_weather", "{}");
+        let outputs =
+            [cut_off(call("lookup")), answer("It is found."), cut_off(client_call), answer("Again.")];
+        Conversation::new(api, &outputs)
+            .with_every_client(async |client, label| {
+                check(&client.say("look").await, "It is found.", label);
+                let reply = client.say("weather").await;
+                return_result(client, &reply, label);
+                check(&client.send().await, "Again.", label);
             })
             .await;
     }
@@ -112,15 +131,19 @@ async fn refusals_after_calls() {
     }
 }
 
-/// A filter of the provider removes the whole response. Three APIs do not state this, so their model is asked
-/// again.
+/// A filter of the provider removes the whole response. If the API does not state this, the model is asked
+/// again, and so it is by Cohere, whose reason also means other failures.
 #[tokio::test]
 async fn responses_that_are_filtered() {
-    for api in Api::ALL.into_iter().filter(|api| !matches!(api, Api::Mistral | Api::Cohere | Api::Ollama)) {
+    for api in Api::ALL {
+        let is_asked_again = Missing::FilteredResponse.is_missing(api) || api == Api::Cohere;
+        let (expected, retried) =
+            if is_asked_again { ("Hello.", Some(answer("Hello."))) } else { ("", None) };
         let filtered = ModelOutput::default().finish(FinishReason::Refusal);
-        Conversation::new(api, &[filtered, answer("Again.")])
+        let outputs: Vec<_> = [filtered].into_iter().chain(retried).chain([answer("Again.")]).collect();
+        Conversation::new(api, &outputs)
             .with_every_client(async |client, label| {
-                check(&client.say("help").await, "", label);
+                check(&client.say("help").await, expected, label);
                 check_second_turn(client, label).await;
             })
             .await;

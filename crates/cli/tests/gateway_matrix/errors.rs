@@ -7,10 +7,6 @@ use crate::client::Client;
 use crate::served_gateway::{answer, call};
 use crate::{Conversation, check, check_second_turn};
 
-/// One API of each format of streams.
-const STREAM_FORMATS: [Api; 7] =
-    [Api::OpenAiChat, Api::Responses, Api::Anthropic, Api::Gemini, Api::Bedrock, Api::Cohere, Api::Ollama];
-
 /// The type of a temporary error within a stream.
 pub(crate) fn error_type(api: Api) -> &'static str {
     match api {
@@ -38,16 +34,28 @@ pub(crate) async fn fail(client: &mut Client, label: &str) -> (u16, Value) {
 async fn errors_before_a_response() {
     for api in Api::ALL {
         for (status, expected) in [(400, 400), (401, 502), (429, 429), (500, 502)] {
-            let body = json!({"error": {"message": "no", "type": "invalid_request_error"}, "message": "no"});
-            let responses =
-                [ScriptedResponse::error(status, body), ScriptedResponse::Output(answer("Hello."))];
-            Conversation::with_script(api, move || Script::new(responses.clone()))
-                .with_every_client(async |client, label| {
-                    let (found, error) = fail(client, label).await;
-                    assert_eq!(found, expected, "{label}: {error}");
-                    check(&client.send().await, "Hello.", label);
-                })
-                .await;
+            for first in [None, Some(call("lookup"))] {
+                let body =
+                    json!({"error": {"message": "no", "type": "invalid_request_error"}, "message": "no"});
+                let has_called = first.is_some();
+                let responses: Vec<_> = first
+                    .map(ScriptedResponse::Output)
+                    .into_iter()
+                    .chain([
+                        ScriptedResponse::error(status, body),
+                        ScriptedResponse::Output(answer("Hello.")),
+                    ])
+                    .collect();
+                Conversation::with_script(api, move || Script::new(responses.clone()))
+                    .with_every_client(async |client, label| {
+                        let (found, error) = fail(client, label).await;
+                        // The status of a stream is sent with its first text.
+                        let expected = if client.stream && has_called { 200 } else { expected };
+                        assert_eq!(found, expected, "{label}: {error}");
+                        check(&client.send().await, "Hello.", label);
+                    })
+                    .await;
+            }
         }
     }
 }
@@ -56,7 +64,7 @@ async fn errors_before_a_response() {
 #[tokio::test]
 async fn errors_within_a_response() {
     let words = answer("Some words.");
-    for api in STREAM_FORMATS {
+    for api in Api::ALL {
         for (first, broken) in [
             (None, &ModelOutput::default()),
             (None, &words),

@@ -8,8 +8,13 @@ use crate::errors::{error_type, fail};
 use crate::served_gateway::{answer, call};
 use crate::{Conversation, check, check_second_turn, return_result};
 
-const CLIENTS: [(Api, &str); 3] =
-    [(Api::OpenAiChat, CHAT), (Api::Responses, RESPONSES), (Api::Anthropic, MESSAGES)];
+const CLIENTS: [(Api, &str); 5] = [
+    (Api::OpenAiChat, CHAT),
+    (Api::Vllm, CHAT),
+    (Api::LlamaCpp, CHAT),
+    (Api::Responses, RESPONSES),
+    (Api::Anthropic, MESSAGES),
+];
 
 async fn with_every_client(
     outputs: impl Fn(Api) -> Vec<ScriptedResponse>,

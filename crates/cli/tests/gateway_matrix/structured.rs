@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use toolwire_testkit::provider::{Api, ModelOutput, ReceivedRequest, Script, ScriptedResponse};
+use toolwire_testkit::provider::{Api, FinishReason, ModelOutput, ReceivedRequest, Script, ScriptedResponse};
 
 use crate::client::{CHAT, Client, RESPONSES, Reply};
 use crate::served_gateway::answer;
@@ -103,5 +103,37 @@ async fn structured_output_after_calls_of_the_client() {
                 }
             })
             .await;
+    }
+}
+
+/// A response that is cut off or refused is returned as it is, without a correction by the model.
+#[tokio::test]
+async fn structured_output_that_is_cut_off_or_refused() {
+    let refused = |_: &ReceivedRequest| ModelOutput::default().refusal("I cannot help.");
+    let cut_off = |request: &ReceivedRequest| {
+        let mut output = structured_response(request);
+        output.text.iter_mut().for_each(|text| text.truncate(12));
+        output.calls.iter_mut().for_each(|call| call.arguments.truncate(12));
+        output.finish(FinishReason::Length)
+    };
+    let responses: [(fn(&ReceivedRequest) -> ModelOutput, &str); 2] =
+        [(cut_off, r#"{"city":"Par"#), (refused, "I cannot help.")];
+    for api in Api::ALL {
+        for (respond, expected) in responses {
+            Conversation::with_script(api, move || {
+                Script::from_fn(move |request| ScriptedResponse::Output(respond(request)))
+            })
+            .with_every_client(async |client, label| {
+                client.tools.clear();
+                require_schema(client, client.path);
+                let reply = client.say("where").await;
+                assert_eq!(
+                    (reply.text.as_str(), &reply.calls[..]),
+                    (expected, &[][..]),
+                    "{label}: {reply:?}"
+                );
+            })
+            .await;
+        }
     }
 }

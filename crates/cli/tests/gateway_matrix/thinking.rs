@@ -4,22 +4,17 @@ use toolwire_testkit::provider::{Api, ModelOutput};
 
 use crate::client::{Client, Reply};
 use crate::served_gateway::answer;
-use crate::{Conversation, check, check_second_turn, return_result};
+use crate::{Conversation, Missing, check, check_second_turn, return_result};
 
 const THOUGHT: &str = "Let me think.";
 
 /// Runs the test with clients that see the reasoning.
 async fn with_every_client(api: Api, outputs: &[ModelOutput], test: impl AsyncFn(&mut Client, &str, &str)) {
-    let thinking = if has_thinking(api) { THOUGHT } else { "" };
+    let thinking = if Missing::Reasoning.is_missing(api) { "" } else { THOUGHT };
     Conversation::new(api, outputs)
         .showing_thinking()
         .with_every_client(async |client, label| test(client, thinking, label).await)
         .await;
-}
-
-/// Whether the provider shows its reasoning.
-fn has_thinking(api: Api) -> bool {
-    !matches!(api, Api::OpenAiChat | Api::Azure | Api::Dial)
 }
 
 /// A call after reasoning.

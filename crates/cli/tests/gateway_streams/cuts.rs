@@ -9,8 +9,7 @@ use toolwire_testkit::provider::{Api, Delivery, ModelOutput, Script, render};
 use crate::client::{CHAT, Client, MESSAGES, RESPONSES, text};
 use crate::served_gateway::{Served, answer, call, serve_script};
 use crate::{
-    CALL_FORMATS, CLIENTS, FORWARDED, FORWARDED_HEADERS, OPTIONAL_EVENTS, PATHS, client, delivered,
-    delivered_in_turn,
+    CLIENTS, FORWARDED, FORWARDED_HEADERS, OPTIONAL_EVENTS, PATHS, client, delivered, delivered_in_turn,
 };
 
 /// A provider that cuts this response one event later each time.
@@ -133,7 +132,7 @@ async fn a_provider_may_end_a_text_at_every_event() {
 #[tokio::test]
 async fn a_provider_may_end_a_call_of_the_client_at_every_event() {
     let output = call("get_weather");
-    for api in CALL_FORMATS {
+    for api in Api::ALL {
         let events = render(api, &output, true).len();
         for (path, stream) in CLIENTS {
             let served = serve_script(api, cut_later_each_time(&output, events, None)).await;
@@ -150,7 +149,7 @@ async fn a_provider_may_end_a_call_of_the_client_at_every_event() {
 #[tokio::test]
 async fn a_provider_may_end_a_call_of_a_server_at_every_event() {
     let output = call("lookup");
-    for api in CALL_FORMATS {
+    for api in Api::ALL {
         let events = render(api, &output, true).len();
         for (path, stream) in CLIENTS {
             let served = serve_script(api, cut_later_each_time(&output, events, None)).await;

@@ -10,9 +10,7 @@ use toolwire_testkit::provider::{Api, Delivery, Gate, ModelOutput, Script, Scrip
 
 use crate::client::Client;
 use crate::served_gateway::{answer, call, serve_script};
-use crate::{
-    CALL_FORMATS, CLIENTS, FORWARDED, FORWARDED_HEADERS, OPTIONAL_EVENTS, PATHS, client, delivered_in_turn,
-};
+use crate::{CLIENTS, FORWARDED, FORWARDED_HEADERS, OPTIONAL_EVENTS, PATHS, client, delivered_in_turn};
 
 /// The time that the end of something may take on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -107,7 +105,7 @@ async fn a_client_may_leave_at_every_event_of_a_text() {
 
 #[tokio::test]
 async fn a_client_may_leave_at_every_event_of_a_call() {
-    for api in CALL_FORMATS {
+    for api in Api::ALL {
         for (path, stream) in CLIENTS {
             for tool in ["lookup", "get_weather"] {
                 leave_at_every_event(api, None, &call(tool), |url| client(url, path, stream)).await;

@@ -24,21 +24,14 @@ const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
 /// way for all.
 const CLIENTS: [(&str, bool); 4] = [(CHAT, true), (RESPONSES, true), (MESSAGES, true), (CHAT, false)];
 
-/// One API of each format of calls in streams.
-const CALL_FORMATS: [Api; 8] = [
-    Api::OpenAiChat,
-    Api::Mistral,
-    Api::Responses,
-    Api::Anthropic,
-    Api::Gemini,
-    Api::Bedrock,
-    Api::Cohere,
-    Api::Ollama,
-];
-
 /// The clients whose requests go straight to a provider with their API.
-const FORWARDED: [(Api, &str); 3] =
-    [(Api::OpenAiChat, CHAT), (Api::Responses, RESPONSES), (Api::Anthropic, MESSAGES)];
+const FORWARDED: [(Api, &str); 5] = [
+    (Api::OpenAiChat, CHAT),
+    (Api::Vllm, CHAT),
+    (Api::LlamaCpp, CHAT),
+    (Api::Responses, RESPONSES),
+    (Api::Anthropic, MESSAGES),
+];
 
 /// The headers of a request that goes straight to the provider.
 const FORWARDED_HEADERS: [(&str, &str); 2] =

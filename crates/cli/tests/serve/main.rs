@@ -5,6 +5,7 @@
 mod behind_haproxy;
 mod coding_agents;
 mod endpoints;
+mod forms;
 mod forwarded;
 mod mcp_servers;
 mod pass_through;

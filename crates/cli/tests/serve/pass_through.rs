@@ -13,16 +13,17 @@ use toolwire_testkit::provider::API_KEY;
 use crate::{Served, folder, serve};
 
 const PATHS: [&str; 5] = ["embeddings", "completions", "moderations", "images/generations", "audio/speech"];
-const CLIENT_KEY: &str = "key-of-the-client";
+pub(crate) const CLIENT_KEY: &str = "key-of-the-client";
 
 /// A provider that records its requests, and sends the same bytes to each.
-struct Provider {
-    url: String,
-    received: Arc<Mutex<Vec<String>>>,
+pub(crate) struct Provider {
+    pub(crate) url: String,
+    /// The head and the body of each request.
+    received: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
 }
 
 impl Provider {
-    async fn start(response: Vec<u8>) -> Provider {
+    pub(crate) async fn start(response: Vec<u8>) -> Provider {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let received = Arc::new(Mutex::new(Vec::new()));
@@ -38,32 +39,39 @@ impl Provider {
     }
 
     /// Returns the last request, with its head and its body.
-    fn last(&self) -> (String, String) {
-        let received = self.received.lock().unwrap();
-        let (head, body) = received.last().unwrap().split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
+    pub(crate) fn last(&self) -> (String, Vec<u8>) {
+        self.received.lock().unwrap().last().unwrap().clone()
+    }
+
+    pub(crate) fn requests(&self) -> usize {
+        self.received.lock().unwrap().len()
     }
 }
 
-async fn read_request(stream: &mut TcpStream) -> String {
-    let (mut request, mut part) = (String::new(), [0; 4096]);
+async fn read_request(stream: &mut TcpStream) -> (String, Vec<u8>) {
+    let (mut request, mut part) = (Vec::new(), [0; 65_536]);
     loop {
-        let head = request.split_once("\r\n\r\n");
-        let length = head.and_then(|(head, _)| {
+        let end = request.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+        if let Some(end) = end {
+            let head = std::str::from_utf8(&request[..end]).unwrap().to_owned();
             let mut lines = head.lines().filter_map(|line| line.split_once(": "));
-            lines.find(|(name, _)| *name == "content-length")?.1.parse::<usize>().ok()
-        });
-        if head.is_some_and(|(_, body)| length.is_some_and(|length| body.len() >= length)) {
-            return request;
+            let length = lines.find(|(name, _)| *name == "content-length");
+            let length = length.map_or(0, |(_, length)| length.parse::<usize>().unwrap());
+            while request.len() < end + 4 + length {
+                let count = stream.read(&mut part).await.unwrap();
+                assert_ne!(count, 0, "the body ended too early: {head}");
+                request.extend_from_slice(&part[..count]);
+            }
+            return (head, request.split_off(end + 4));
         }
         let count = stream.read(&mut part).await.unwrap();
-        assert_ne!(count, 0, "the request ended too early: {request}");
-        request.push_str(std::str::from_utf8(&part[..count]).unwrap());
+        assert_ne!(count, 0, "the request ended too early");
+        request.extend_from_slice(&part[..count]);
     }
 }
 
 /// Returns the bytes of a response.
-fn response(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
+pub(crate) fn response(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 {status} Status\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n\r\n",
         body.len()
@@ -71,7 +79,7 @@ fn response(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-fn gateway(name: &str, provider: &str, base_url: &str) -> Served {
+pub(crate) fn gateway(name: &str, provider: &str, base_url: &str) -> Served {
     let model = json!({"provider": provider, "model": "real-name", "baseUrl": base_url, "apiKey": API_KEY, "retries": 0});
     let config = json!({"mcpServers": {}, "toolwire": {
         "model": "up", "models": {"up": model}, "gateway": {"keys": {"client": CLIENT_KEY}},
@@ -122,7 +130,7 @@ async fn requests_and_responses_stay_as_they_are() {
         assert!(!received.headers.contains_key("set-cookie"), "{path}");
         let (head, body) = provider.last();
         assert!(head.starts_with(&format!("POST /v1/{path} HTTP/1.1\r\n")), "{head}");
-        assert_eq!(body, sent.replace("\"up\"", "\"real-name\""), "{path}");
+        assert_eq!(body, sent.replace("\"up\"", "\"real-name\"").into_bytes(), "{path}");
         assert!(head.contains(&format!("authorization: Bearer {API_KEY}")), "{head}");
         assert!(!head.contains(CLIENT_KEY) && !head.contains("cookie"), "{head}");
     }
@@ -161,7 +169,7 @@ async fn errors_are_those_of_the_provider() {
                     assert_eq!(found, error, "{label}");
                     assert_eq!(received.headers["retry-after"], "9", "{label}");
                 }
-                assert_eq!(provider.received.lock().unwrap().len(), 1, "{label}");
+                assert_eq!(provider.requests(), 1, "{label}");
             }
         }
         let page = response(200, "content-type: text/html", b"<h1>Sign in</h1>");
@@ -193,6 +201,6 @@ async fn other_providers_do_not_have_these_paths() {
                 http_client().post(format!("{}/v1/{path}", served.url)).json(&json!({"model": "up"}));
             assert_eq!(request.send().await.unwrap().status(), 401, "a key is needed");
         }
-        assert_eq!(*provider.received.lock().unwrap(), [""; 0], "{name}");
+        assert_eq!(provider.requests(), 0, "{name}");
     }
 }

@@ -1,11 +1,15 @@
 //! A request cannot choose its provider, or what the provider gets besides the body. The numbers are those of
 //! `docs/security-tests.md`.
 
+use std::io::ErrorKind;
+use std::net::TcpListener;
+
 use serde_json::{Value, json};
 use toolwire_testkit::http_client;
 use toolwire_testkit::provider::{API_KEY, Api, FakeProvider, Script, ScriptedResponse};
 
-use crate::{folder, serve, text_script, with_provider};
+use crate::pass_through::{Provider, response};
+use crate::{Served, folder, serve, text_script, with_provider};
 
 const CANARY_KEY: &str = "sk-canary-5e1";
 
@@ -132,4 +136,49 @@ async fn the_provider_reads_the_body_that_the_gateway_has_checked() {
         let expected = expected.map(|fields| format!(r#"{{"model" : {fields},{messages}}}"#));
         assert_eq!(received, expected, "{body}: {text}");
     }
+}
+
+/// 8: keys in any header, and the rest of a request, are never sent to the target of a redirect.
+#[tokio::test]
+async fn redirects_of_providers_are_not_followed() {
+    let target = TcpListener::bind("127.0.0.1:0").unwrap();
+    target.set_nonblocking(true).unwrap();
+    let location = format!("http://{}/v1/chat/completions", target.local_addr().unwrap());
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    let form = "--b\r\ncontent-disposition: form-data; name=model\r\n\r\nup\r\n--b--\r\n";
+    for name in ["openai", "responses", "anthropic", "gemini", "azure", "bedrock", "cohere", "ollama"] {
+        for status in [301, 302, 303, 307, 308] {
+            let headers = format!("location: {location}\r\ncontent-type: application/json");
+            let provider = Provider::start(response(status, &headers, b"{}")).await;
+            let served = redirected_gateway(name, &provider.url);
+            for (path, content_type, body) in [
+                ("chat/completions", JSON, json!({"model": "up", "messages": messages}).to_string()),
+                ("responses", JSON, json!({"model": "up", "input": "hi"}).to_string()),
+                ("messages", JSON, json!({"model": "up", "max_tokens": 9, "messages": messages}).to_string()),
+                ("embeddings", JSON, json!({"model": "up", "input": "hi"}).to_string()),
+                ("audio/transcriptions", "multipart/form-data; boundary=b", form.to_owned()),
+            ] {
+                let request = http_client().post(format!("{}/v1/{path}", served.url)).body(body);
+                let received = request.header("content-type", content_type).send().await.unwrap();
+                let label = format!("{name} {status} {path}");
+                assert!([404, 502].contains(&received.status().as_u16()), "{label}: {}", received.status());
+                assert!(!received.headers().contains_key("location"), "{label}");
+            }
+            assert!(provider.requests() >= 3, "{name} {status}: the provider was asked");
+        }
+    }
+    let connection = target.accept().map(|_| "a redirect was followed");
+    assert_eq!(connection.unwrap_err().kind(), ErrorKind::WouldBlock);
+}
+
+const JSON: &str = "application/json";
+
+/// A gateway whose model has a key, and another secret in a header of its own.
+fn redirected_gateway(name: &str, base_url: &str) -> Served {
+    let model = json!({
+        "provider": name, "model": "real-name", "baseUrl": base_url, "apiKey": API_KEY, "region": "us-east-1",
+        "headers": {"x-team": "secret"}, "retries": 0,
+    });
+    let config = json!({"mcpServers": {}, "toolwire": {"model": "up", "models": {"up": model}}});
+    serve(&folder(&format!("redirects-{name}"), Some(&config)), &[])
 }

@@ -338,6 +338,21 @@ await run({
     assert.equal(response.output[0].content[0].text, "One two three.");
   },
 
+  async forms() {
+    // A provider describes the forms that it gets. The SDK writes the file first.
+    const { toFile } = OpenAI;
+    const bytes = new Uint8Array(300_000).map((_, index) => index % 251);
+    const sound = await toFile(bytes, "a.wav");
+    const { text } = await client.audio.transcriptions.create({ file: sound, model: "files", language: "de" });
+    assert.deepEqual(text.split(" ").sort(), ["file:a.wav=300000", "language=de", "model=real-name"]);
+    const picture = await toFile(Buffer.from(PNG, "base64"), "a.png", { type: "image/png" });
+    const edited = await client.images.edit({ image: [picture, picture], prompt: "dot", model: "files" });
+    const described = edited.data[0].revised_prompt;
+    contains(described, "model=real-name");
+    assert.equal(described.split("image[]:a.png=").length, 3, described);
+    await throws(OpenAI.NotFoundError, () => client.audio.translations.create({ file: sound, model: "no-such" }));
+  },
+
   async models() {
     const names = [];
     for await (const model of client.models.list()) names.push(model.id);

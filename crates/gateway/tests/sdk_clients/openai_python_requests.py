@@ -1,6 +1,7 @@
 """The SDK of OpenAI for Python: errors, retries, cancelled requests, keys, and other paths."""
 
 import asyncio
+import base64
 
 import openai
 from openai_support import *
@@ -235,6 +236,40 @@ def check_models():
     raises(openai.NotFoundError, lambda: client.models.retrieve("nobody"))
     completion = client.chat.completions.create(model="vendor/scripted", messages=user("say hi"))
     equal((completion.model, completion.choices[0].message.content), ("vendor/scripted", "hi"))
+
+
+def check_forms():
+    # A provider describes the forms that it gets.
+    sound, picture = ("a.wav", b"RIFF" + bytes(range(256)) * 2000), ("a.png", base64.b64decode(PNG))
+    audio, size = client.audio, len(sound[1])
+    transcription = audio.transcriptions.create(model="files", file=sound, temperature=0.5, timestamp_granularities=["word"])
+    fields = transcription.text.split()
+    equal(sorted(fields), [f"file:a.wav={size}", "model=real-name", "temperature=0.5", "timestamp_granularities[]=word"])
+    equal(audio.translations.create(model="files", file=sound).text, f"model=real-name file:a.wav={size}")
+    contains(audio.transcriptions.create(model="files", file=sound, response_format="text"), "model=real-name", f"={size}")
+    events = list(audio.transcriptions.create(model="files", file=sound, stream=True))
+    equal([event.type for event in events], ["transcript.text.delta", "transcript.text.done"])
+    contains(events[1].text, "model=real-name", "stream=true", f"={size}")
+    images = client.images
+    edited = images.edit(model="files", image=[picture, picture], mask=picture, prompt="Grüße").data[0].revised_prompt
+    length = len(picture[1])
+    contains(edited.encode("latin-1").decode(), "model=real-name", "prompt=Grüße", f"mask:a.png={length}")
+    equal(edited.count(f"image[]:a.png={length}"), 2)
+    varied = images.create_variation(model="files", image=picture, n=2).data[0].revised_prompt
+    contains(varied, "model=real-name", "n=2", f"image:a.png={length}")
+    error = raises(openai.NotFoundError, lambda: audio.transcriptions.create(model="no-such", file=sound))
+    equal((error.code, error.param), ("model_not_found", "model"))
+    error = raises(openai.BadRequestError, lambda: images.create_variation(image=picture))
+    equal(error.param, "model")
+    error = raises(openai.NotFoundError, lambda: audio.translations.create(model=MODEL, file=sound))
+    contains(str(error), "audio/translations")
+
+
+@in_loop
+async def check_forms_async(async_client):
+    sound = ("a.wav", b"RIFF")
+    transcription = await async_client.audio.transcriptions.create(model="files", file=sound)
+    equal(transcription.text, "model=real-name file:a.wav=4")
 
 
 run(globals())

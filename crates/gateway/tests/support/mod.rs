@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub(crate) mod content;
+pub(crate) mod forms;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -138,6 +139,9 @@ impl ModelCatalog for OneModel {
                 _ => None,
             };
             return Ok(served);
+        }
+        if name == forms::FILES {
+            return Ok(forms::served(self.0.clone()));
         }
         if name == "compatible" {
             let mut served = ServedModel::new(self.0.clone());

@@ -39,6 +39,9 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     }
     read_tools(&mut client, &mut body, false)?;
     client.request.max_output_tokens = body.count("max_output_tokens")?;
+    if client.request.max_output_tokens == Some(0) {
+        return Err(body.invalid("max_output_tokens", "must be at least 1"));
+    }
     let max_tool_calls = body.count("max_tool_calls")?;
     client.max_tool_calls = max_tool_calls.map(|calls| u32::try_from(calls).unwrap_or(u32::MAX));
     client.request.generation.user = body.text("user")?;
