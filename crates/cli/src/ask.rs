@@ -16,7 +16,7 @@ use futures::StreamExt;
 use tokio::time::interval;
 use toolwire_agent::run::Run;
 use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, RunLimit};
-use toolwire_contract::conversations::{ConversationId, Conversations};
+use toolwire_contract::conversations::ConversationId;
 use toolwire_contract::model::StopReason;
 use toolwire_contract::{Block, Content, Message, Role};
 use toolwire_hub::Hub;
@@ -26,7 +26,6 @@ use crate::attachment;
 use crate::chat::results_of;
 use crate::command_error::{CommandError, HINT, NOTE, REFUSED, print_stderr};
 use crate::conversation_args::ConversationArgs;
-use crate::conversations::find;
 use crate::display::view::SPINNER_INTERVAL;
 use crate::interrupt;
 use crate::output;
@@ -78,7 +77,7 @@ pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, Com
         let store = open_store(args, &settings).await?;
         let mut resumed = None;
         if let Some(store) = &store {
-            resumed = resumed_conversation(&args.conversation, &**store).await?;
+            resumed = args.conversation.resumed(&**store).await?;
             agent = agent.conversations(store.clone());
         }
         let hub = Arc::new(assembly::hub(&loaded));
@@ -145,25 +144,6 @@ async fn ask(
         warn_not_stored(&problem.to_string(), problem.hint());
     }
     conclude(args, agent, &finished, problem.is_none(), &progress)
-}
-
-/// Finds the conversation that the command line names.
-async fn resumed_conversation(
-    args: &ConversationArgs,
-    store: &dyn Conversations,
-) -> Result<Option<ConversationId>, CommandError> {
-    let found = match &args.resume {
-        Some(reference) if reference.trim().is_empty() => {
-            return Err(CommandError::usage("`--resume` does not name a conversation")
-                .with_hint("add its id or words from it; `--continue` continues the last conversation"));
-        }
-        Some(reference) => find::one(store, reference).await?,
-        None if args.continue_last => find::last(store).await?.ok_or_else(|| {
-            CommandError::usage("no conversation is stored yet").with_hint("remove `--continue`")
-        })?,
-        None => return Ok(None),
-    };
-    Ok(Some(found.id))
 }
 
 fn content_of(block: &Block) -> Option<&Content> {

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use clap::Args;
+use toolwire_contract::conversations::{ConversationId, Conversations};
 
 use crate::command_error::CommandError;
+use crate::conversations::find;
 use crate::servers::{self, LoadedConfig};
 use crate::settings::{self, Settings};
 
@@ -36,5 +38,24 @@ impl ConversationArgs {
         let mut settings = settings::read(loaded.config.toolwire.as_ref(), &loaded.origin)?;
         settings.agent.approvals.allow.extend(self.allow.iter().cloned());
         Ok((loaded, settings))
+    }
+
+    /// Finds the conversation to continue, if there is one.
+    pub(crate) async fn resumed(
+        &self,
+        store: &dyn Conversations,
+    ) -> Result<Option<ConversationId>, CommandError> {
+        let found = match &self.resume {
+            Some(reference) if reference.trim().is_empty() => {
+                return Err(CommandError::usage("`--resume` does not name a conversation")
+                    .with_hint("add its id or words from it; `--continue` continues the last conversation"));
+            }
+            Some(reference) => find::one(store, reference).await?,
+            None if self.continue_last => find::last(store).await?.ok_or_else(|| {
+                CommandError::usage("no conversation is stored yet").with_hint("remove `--continue`")
+            })?,
+            None => return Ok(None),
+        };
+        Ok(Some(found.id))
     }
 }

@@ -158,6 +158,10 @@ fn note_lossy_tools(reports: &[Report]) {
 /// Prints the refused tools and returns the exit code.
 fn print_refusals(reports: &[Report], args: &ConvertArgs) -> ExitCode {
     let file = args.file.as_deref().filter(|path| *path != Path::new("-") && args.from == Dialect::Mcp);
+    // No dialect accepts an entry that is not a tool.
+    let is_tool = |report: &Report| report.reason.as_ref().is_none_or(|reason| reason.code != "not_a_tool");
+    let file =
+        file.filter(|_| reports.iter().any(|report| report.status == Status::Refused && is_tool(report)));
     let hint = |them: &str| match file {
         Some(path) => {
             format!(

@@ -1,9 +1,11 @@
-//! Standard error, shared between lines that are redrawn and everything else that is printed.
+//! Standard error, shared between lines that are redrawn, the prompt of the chat, and everything else that is
+//! printed.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
 use indicatif::MultiProgress;
+use rustyline::ExternalPrinter;
 
 /// The lines that are being redrawn.
 struct LiveLines(Mutex<Option<MultiProgress>>);
@@ -34,9 +36,24 @@ pub(crate) fn release() {
     LIVE_LINES.set(None);
 }
 
+/// Prints above the prompt of a line editor.
+pub(crate) type PromptPrinter = Box<dyn ExternalPrinter + Send>;
+
+static PROMPT: Mutex<Option<PromptPrinter>> = Mutex::new(None);
+
+/// Registers the prompt of the line editor: from now on, text on the same terminal is printed above it.
+pub(crate) fn share_prompt(printer: PromptPrinter) {
+    if io::stderr().is_terminal() {
+        *PROMPT.lock().unwrap_or_else(PoisonError::into_inner) = Some(printer);
+    }
+}
+
 /// Prints to standard error, without colours if they are disabled or unsupported. Live lines are hidden
 /// meanwhile.
 pub(crate) fn print(text: &[u8]) -> io::Result<()> {
+    if let Some(printer) = PROMPT.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        return printer.print(String::from_utf8_lossy(text).into_owned()).map_err(io::Error::other);
+    }
     LIVE_LINES.suspend(|| anstream::stderr().lock().write_all(text))
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +15,12 @@ use toolwire_store::{InMemory, Sqlite, SqliteOptions};
 #[cfg(feature = "redis")]
 use toolwire_store::{Redis, RedisOptions};
 
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, NOTE, print_stderr};
 use crate::servers::data_folder;
 use crate::terminal_text::sanitize;
+
+/// The time to open a store after which a note says what the command waits for.
+const SILENT_TIME: Duration = Duration::from_secs(1);
 
 /// The key `toolwire.store`: the path of a file, the URL of a Redis server, or an object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,8 +85,18 @@ impl<'de> Visitor<'de> for StoreVisitor {
     }
 }
 
-/// Opens the configured store.
+/// Opens the configured store. If it does not respond, a note says what the command waits for.
 pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Conversations>, CommandError> {
+    let mut opening = pin!(open_silently(settings));
+    tokio::select! {
+        opened = &mut opening => return opened,
+        () = tokio::time::sleep(SILENT_TIME) => {}
+    }
+    print_stderr(&format!("{NOTE}note:{NOTE:#} waiting for the store of conversations\n"));
+    opening.await
+}
+
+async fn open_silently(settings: &StoreSettings) -> Result<Arc<dyn Conversations>, CommandError> {
     match settings {
         StoreSettings::Default => {
             let folder = data_folder().ok_or_else(|| {

@@ -470,6 +470,49 @@ fn doctor_checks_the_configured_model() {
     assert!(broken.stdout.contains("The model `gpt-5.2` does not exist"), "{}", broken.stdout);
 }
 
+#[test]
+fn doctor_checks_the_model_that_a_key_selects() {
+    let script = Script::new([ScriptedResponse::Output(ModelOutput::text("OK"))]);
+    let setup = Setup::new("doctor-default", json!({}), script);
+    let doctor = |variables: &[(&str, String)]| {
+        let mut command = setup.command("doctor");
+        api_key_variables().for_each(|name| {
+            command.env_remove(name);
+        });
+        command.env_remove("OPENAI_API_KEY").env_remove("OPENAI_BASE_URL");
+        outcome(command.envs(variables.iter().map(|(name, value)| (name, value))))
+    };
+    let key = [("OPENAI_API_KEY", API_KEY.to_owned()), ("OPENAI_BASE_URL", setup.provider.base_url())];
+    let selected = doctor(&key);
+    let line = "✓ model  openai/gpt-5.2 responds (";
+    assert!(selected.code == 0 && selected.stdout.contains(line), "{}", selected.stdout);
+    assert!(selected.stdout.contains("because OPENAI_API_KEY is set"), "{}", selected.stdout);
+    let without_key = doctor(&[]);
+    assert!(
+        without_key.stdout.contains("✓ model  none is configured; using `demo`"),
+        "{}",
+        without_key.stdout
+    );
+
+    // A model that cannot be used is a problem among others.
+    let config =
+        json!({"mcpServers": {"bad": {"command": "no-such-command"}}, "toolwire": {"model": "openai/m"}});
+    fs::write(setup.folder.join("mcp.json"), config.to_string()).unwrap();
+    let unusable = doctor(&[]);
+    let expected = "✗ model  no API key is set for `openai/m`\n    set `OPENAI_API_KEY`\n";
+    assert!(
+        unusable.code == 1 && unusable.stdout.contains(expected),
+        "{}{}",
+        unusable.stdout,
+        unusable.stderr
+    );
+    assert!(
+        unusable.stdout.contains("✗ bad") && unusable.stdout.contains("2 problems found"),
+        "{}",
+        unusable.stdout
+    );
+}
+
 /// Runs `ask` without any configuration.
 fn ask_unconfigured(name: &str, arguments: &[&str]) -> Outcome {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("ask-bare").join(name);

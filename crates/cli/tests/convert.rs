@@ -265,6 +265,14 @@ fn the_hint_has_the_number_of_the_refused_tools() {
         let outcome = convert(&["--to", "openai", path.to_str().unwrap()], "");
         assert!(outcome.stderr.ends_with(expected), "{}", outcome.stderr);
     }
+    // Every dialect refuses a definition for another API, so `check` does not help.
+    fs::write(&path, convert(&["--to", "anthropic"], WEATHER).stdout).unwrap();
+    let outcome = convert(&["--to", "openai", path.to_str().unwrap()], "");
+    assert!(
+        outcome.stderr.ends_with("hint: `--report -` prints the reasons as JSON\n"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use serde_json::{Value, json};
-use toolwire_testkit::{InstalledServers, misbehaving_server};
+use toolwire_testkit::{InstalledServers, api_key_variables, misbehaving_server};
 
 /// Long enough for a busy machine; a passing test never waits this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -41,6 +41,10 @@ impl Folder {
             .env("NO_COLOR", "1")
             .env_remove("TOOLWIRE_CONFIG")
             .args(arguments);
+        // `doctor` sends a request to the model that a key selects.
+        api_key_variables().for_each(|name| {
+            command.env_remove(name);
+        });
         command
     }
 
@@ -621,6 +625,21 @@ fn unreadable_pins_are_reported_and_kept_until_they_are_accepted() {
     assert_eq!(folder.run(&["tools"], "").stderr, "");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn pins_that_cannot_be_saved_are_reported_once() {
+    let folder = Folder::new("unwritable-pins", json!({"good": server(&[])}));
+    let mut shell = std::process::Command::new("sh");
+    // No file may grow beyond 0 bytes.
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" tools";
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_toolwire")]).current_dir(&folder.0);
+    shell.env("XDG_DATA_HOME", folder.0.join("data")).env("NO_COLOR", "1").env_remove("TOOLWIRE_CONFIG");
+    let output = shell.stdin(Stdio::null()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    assert_eq!(stderr.matches("cannot save the pinned tool definitions").count(), 1, "{stderr}");
+}
+
 #[test]
 fn doctor_prints_each_line_of_stderr_once() {
     let cause = "printf '\\033[31mError: Cannot find module x\\033[0m\\n' >&2";
@@ -756,6 +775,22 @@ fn a_skipped_tool_is_reported_and_sets_the_exit_code() {
         assert!(outcome.stderr.starts_with(start), "{arguments:?}: {}", outcome.stderr);
         assert!(outcome.stdout.contains("good") && outcome.stderr.lines().count() == 1, "{}", outcome.stderr);
     }
+}
+
+#[test]
+fn tools_in_the_format_of_another_api_are_skipped() {
+    let folder = Folder::new("other-formats", json!({"odd": listing_server("tools.json")}));
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let other = json!({"name": "lost", "description": "d", "input_schema": schema});
+    folder.list("tools.json", &[other, json!({"name": "kept", "description": "d", "schema": schema})]);
+    let outcome = folder.run(&["tools", "--as", "openai"], "");
+    let warning =
+        "warning: tool `lost` of server `odd` was skipped: the tool is a definition for `anthropic`, not";
+    assert!(outcome.code == 1 && outcome.stderr.starts_with(warning), "{}", outcome.stderr);
+    let tools: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(tools.as_array().unwrap().len(), 1);
+    assert_eq!(tools[0]["function"]["parameters"]["properties"]["city"]["type"], "string", "{tools}");
+    assert_eq!(folder.run(&["doctor"], "").code, 1);
 }
 
 #[test]

@@ -250,7 +250,9 @@ impl StoreError {
             }
             StoreError::Full { .. } => "free some space and retry; nothing was written",
             StoreError::Busy { .. } => "retry, or stop the process that holds the lock",
-            StoreError::Unavailable { .. } => "check that it is running and reachable, then retry",
+            StoreError::Unavailable { .. } => {
+                "check that the server is running, or that the file can be written, then retry"
+            }
             StoreError::OutcomeUnknown { .. } => {
                 "load the conversation to see whether the messages were stored"
             }

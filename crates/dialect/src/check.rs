@@ -3,7 +3,7 @@
 use bumpalo::Bump;
 use toolwire_contract::Tool;
 
-use crate::json::from_value;
+use crate::source::SourceTool;
 use crate::{Dialect, Options, Refusal, schema};
 
 /// Checks whether a tool's definition can be converted at all.
@@ -23,6 +23,10 @@ use crate::{Dialect, Options, Refusal, schema};
 /// ```
 pub fn check_definition(tool: &Tool) -> Result<(), Refusal> {
     let arena = Bump::new();
-    let input_schema = tool.input_schema.as_ref().map(|schema| from_value(schema, &arena));
-    schema::convert(input_schema, Dialect::OpenAi, &Options::default(), &arena).map(drop)
+    let source = SourceTool::from_tool(tool, &arena);
+    if let Some(error) = source.error {
+        let message = error.message(None);
+        return Err(Refusal { code: error.code(), pointer: String::new(), message });
+    }
+    schema::convert(source.input_schema, Dialect::OpenAi, &Options::default(), &arena).map(drop)
 }

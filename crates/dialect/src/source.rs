@@ -107,18 +107,39 @@ impl ToolReadError<'_> {
 }
 
 impl<'a> SourceTool<'a> {
-    /// Reads a tool without copying its texts or its schema.
+    /// Reads a tool without copying its texts or its schema. A server may have listed it in another format.
     pub(crate) fn from_tool(tool: &'a Tool, arena: &'a Bump) -> SourceTool<'a> {
         let annotated_title = || tool.annotations.as_ref()?.get("title")?.as_str();
         let description = tool.description.as_deref().filter(|text| !text.trim().is_empty());
         let description = description.or(tool.title.as_deref()).or_else(annotated_title);
-        SourceTool {
+        let input_schema = tool.input_schema.as_ref().map(|schema| from_value(schema, arena));
+        let read = SourceTool {
             name: &tool.name,
             description: description.map(Node::Text),
-            input_schema: tool.input_schema.as_ref().map(|schema| from_value(schema, arena)),
+            input_schema,
             original: Original::Tool(tool),
             schema_key: None,
             error: None,
+        };
+        if !input_schema.is_none_or(is_unusual) {
+            return read;
+        }
+        let others = tool.extra.iter().map(|(key, value)| Member::new(key, from_value(value, arena)));
+        let schema = input_schema.map(|schema| Member::new("inputSchema", schema));
+        let members: Vec<Member<'a>> = others.chain(schema).collect();
+        read.without_usual_schema(Node::Object(arena.alloc_slice_copy(&members)), arena)
+    }
+
+    /// Finds the schema of a tool without a usual `inputSchema` among its other members, or refuses it.
+    fn without_usual_schema(self, node: Node<'a>, arena: &'a Bump) -> SourceTool<'a> {
+        match Form::of(node, arena) {
+            Form::Dialect(Dialect::Mcp) | Form::Unknown => {
+                self.with_unusual_schema(node.object().unwrap_or_default(), arena)
+            }
+            form => {
+                let name = if self.name.is_empty() { name_of(node, arena) } else { self.name };
+                SourceTool::invalid(name, form.error(Dialect::Mcp))
+            }
         }
     }
 
@@ -174,8 +195,8 @@ impl<'a> SourceTool<'a> {
     /// Returns the schema as the server sent it; `null` if there is none.
     pub(crate) fn schema_value(&self, arena: &'a Bump) -> Value {
         match self.original_tool() {
-            Some(tool) => tool.input_schema.clone().unwrap_or_default(),
-            None => self.input_schema.map_or(Value::Null, |node| to_value(node, arena)),
+            Some(tool) if self.schema_key.is_none() => tool.input_schema.clone().unwrap_or_default(),
+            _ => self.input_schema.map_or(Value::Null, |node| to_value(node, arena)),
         }
     }
 }
@@ -293,12 +314,7 @@ impl<'a> SourceReader<'a> {
             Ok(tool) if tool.input_schema.is_none_or(is_unusual) => {
                 self.json.rewind(start);
                 let node = self.json.value()?;
-                Ok(match Form::of(node, self.arena) {
-                    Form::Dialect(Dialect::Mcp) | Form::Unknown => {
-                        tool.with_unusual_schema(node.object().unwrap_or_default(), self.arena)
-                    }
-                    form => SourceTool::invalid(name_of(node, self.arena), form.error(Dialect::Mcp)),
-                })
+                Ok(tool.without_usual_schema(node, self.arena))
             }
             other => other,
         }

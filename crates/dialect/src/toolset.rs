@@ -67,7 +67,13 @@ impl Toolset {
                 toolset.by_wire_name.insert(report.name.clone(), index);
                 toolset.by_own_name.insert(report.tool.clone(), index);
                 toolset.definitions.push(match tool.source.original_tool() {
-                    Some(original) if dialect == Dialect::Mcp => Value::from(original.clone()),
+                    Some(original) if dialect == Dialect::Mcp => {
+                        let mut original = original.clone();
+                        if let Some(key) = tool.source.schema_key {
+                            original.input_schema = original.extra.remove(key);
+                        }
+                        Value::from(original)
+                    }
                     _ => to_value(tool.definition, arena),
                 });
                 toolset.tools.push(BoundTool {

@@ -908,6 +908,19 @@ fn two_missing_properties_are_two_violations() {
     assert_eq!(messages, [r#"missing required property "a""#, r#"missing required property "b""#]);
 }
 
+/// Most tools say nothing about other keys, so a misspelled key is not a violation by itself.
+#[test]
+fn a_misspelled_key_is_named_where_its_property_is_missing() {
+    let schema =
+        requiring(json!({"location": {"type": "string"}, "units": {"type": "string"}}), &["location"]);
+    for dialect in Dialect::all() {
+        let sent = json!({"locatoin": "Oslo"});
+        let error = toolset(&schema, dialect, &Options::default()).decode("tool", &sent).unwrap_err();
+        let expected = r#"missing required property "location"; "locatoin" is not a known property"#;
+        assert!(error.to_string().ends_with(expected), "{dialect}: {error}");
+    }
+}
+
 #[test]
 fn repairs_are_made_even_if_other_values_are_rejected() {
     let schema = requiring(json!({"n": {"type": "integer"}, "s": {"type": "string"}}), &["n", "s"]);

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
-use toolwire_dialect::{Dialect, Options, Status, convert};
+use toolwire_contract::Tool;
+use toolwire_dialect::{Dialect, Options, Status, Toolset, check_definition, convert};
 
 fn read_as(text: &str, from: Dialect) -> (Status, String, String) {
     let conversion = convert(text, from, Dialect::Anthropic, &Options::default()).unwrap();
@@ -136,5 +137,51 @@ fn a_refused_tool_is_named() {
         assert_eq!(report.tool, "get");
         let message = &report.reason.as_ref().unwrap().message;
         assert!(message.starts_with(&format!("{entry} a definition for `openai`")), "{message}");
+    }
+}
+
+/// Servers list tools as values, which are read in the same way as text.
+#[test]
+fn tools_of_servers_do_not_lose_their_arguments() {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+    for (fields, found) in [
+        (json!({"input_schema": schema}), "anthropic"),
+        (json!({"type": "function", "parameters": schema}), "responses"),
+        (json!({"parameters": schema}), "gemini"),
+        (json!({"parametersJsonSchema": schema}), "gemini"),
+        (json!({"inputSchema": {"json": schema}}), "bedrock"),
+        (json!({"args_schema": schema}), ""),
+        (json!({"schema": schema}), "used"),
+        (json!({"arguments": schema, "inputSchema": null}), "used"),
+        (json!({"annotations": {"title": "t"}, "execution": {}}), "none"),
+    ] {
+        let mut value = json!({"name": "get", "description": "d"});
+        value.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let tool = Tool::try_from(value).unwrap();
+        let is_expected = |message: &str| match found {
+            "" => message.contains("described in `args_schema`"),
+            _ => message.contains(&format!("is a definition for `{found}`, not an MCP tool")),
+        };
+        let checked = check_definition(&tool).map_err(|refusal| refusal.message);
+        for dialect in Dialect::all() {
+            let toolset = Toolset::new(std::slice::from_ref(&tool), dialect, &Options::default());
+            let report = &toolset.reports()[0];
+            match (found, &checked) {
+                ("used" | "none", Ok(())) => {
+                    assert_ne!(report.status, Status::Refused, "{dialect}: {report:?}");
+                    let definition = toolset.definitions()[0].to_string();
+                    assert_eq!(definition.contains("city"), found == "used", "{dialect}: {definition}");
+                    let decoded = toolset.decode("get", &json!({"city": 5}));
+                    assert_eq!(decoded.is_ok(), found == "none", "{dialect}: {decoded:?}");
+                }
+                (_, Err(message)) => {
+                    assert!(is_expected(message), "{message}");
+                    let message = &report.reason.as_ref().unwrap().message;
+                    assert!(is_expected(message), "{dialect}: {message}");
+                    assert_eq!(toolset.definitions(), Vec::<&Value>::new(), "{dialect}");
+                }
+                _ => panic!("{fields}: {checked:?}"),
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::mem;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
@@ -26,8 +27,9 @@ pub(crate) struct DriftMonitor {
     state: Mutex<DriftState>,
     /// Notified when there may be something to save.
     changed: Notify,
-    /// Held while pins are saved, so that a second save waits for the first one.
-    saving: Mutex<()>,
+    /// Held while pins are saved, so that a second save waits for the first one. Its value is whether a
+    /// failure was reported.
+    saving: Mutex<bool>,
 }
 
 struct DriftState {
@@ -160,11 +162,13 @@ impl DriftMonitor {
 
     /// Saves changes. Blocks, but not the other methods.
     pub(crate) fn save(&self) {
-        let _saving = lock(&self.saving);
+        let mut has_reported = lock(&self.saving);
         let unsaved = self.state().pins.as_mut().and_then(Pins::take_unsaved);
         let Some(unsaved) = unsaved else { return };
         let written = unsaved.write();
-        if let Some(Err(error)) = self.state().pins.as_mut().map(|pins| pins.finish_saving(written)) {
+        if let Some(Err(error)) = self.state().pins.as_mut().map(|pins| pins.finish_saving(written))
+            && !mem::replace(&mut *has_reported, true)
+        {
             tracing::warn!(target: "toolwire::hub", "cannot save the pinned tool definitions: {error}");
         }
     }

@@ -24,7 +24,7 @@ pub use haproxy::HaProxy;
 pub use http_client::{http_client, install_tls_provider};
 pub use installed_servers::{InstalledServers, ServerCommand};
 pub use log::with_subscriber;
-pub use misbehaving_server::{misbehaving_server, start_misbehaving_http};
+pub use misbehaving_server::{enter_example_folder, misbehaving_server, start_misbehaving_http};
 pub use processes::{Process, open_file_count, peak_bytes, processes_with_variable, resident_bytes};
 pub use redis::{RedisCluster, RedisServer};
 pub use running_server::RunningServer;

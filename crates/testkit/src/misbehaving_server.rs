@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::RunningServer;
 
@@ -19,6 +19,19 @@ use crate::RunningServer;
 pub fn misbehaving_server() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(build)
+}
+
+/// Changes to a folder with an `mcp.json` for an example, whose only server has the tool `echo`.
+///
+/// # Errors
+///
+/// When the folder cannot be created.
+pub fn enter_example_folder() -> std::io::Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/example");
+    std::fs::create_dir_all(&folder)?;
+    let config = json!({"mcpServers": {"example": {"command": misbehaving_server()}}});
+    std::fs::write(folder.join("mcp.json"), config.to_string())?;
+    std::env::set_current_dir(folder)
 }
 
 /// Starts `misbehaving-server` with these arguments over HTTP, on a free port.

@@ -9,12 +9,17 @@ use std::sync::Arc;
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::Value;
+use toolwire_contract::text::nearest_names;
 
 use crate::reference::References;
 use crate::violation::{MAX_LISTED, Requirement, Violation, ViolationKind, quoted};
 
 /// The maximum number of violations that are put in order, of which the first are listed.
 const MAX_EXPLAINED: usize = 1000;
+
+/// The maximum number and length of the keys that are compared with a missing property.
+const MAX_COMPARED_KEYS: usize = 100;
+const MAX_COMPARED_BYTES: usize = 200;
 
 /// The errors of one alternative.
 type Alternative = Vec<ValidationError<'static>>;
@@ -98,7 +103,9 @@ impl Explanation<'_> {
     fn explain(&mut self, error: &ValidationError<'_>) {
         match error.kind() {
             Kind::Required { property } => {
-                self.add(error, ViolationKind::MissingProperty { name: plain(property) });
+                let name = plain(property);
+                let similar = self.similar_unknown_name(error, &name);
+                self.add(error, ViolationKind::MissingProperty { name, similar });
             }
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
                 let known = self.known_names(error);
@@ -126,6 +133,26 @@ impl Explanation<'_> {
         }
     }
 
+    /// Returns a key that looks like a misspelling of a missing property, if the schema neither describes it
+    /// nor rejects it, which is another violation.
+    fn similar_unknown_name(&self, error: &ValidationError<'_>, missing: &str) -> Option<String> {
+        let (schema_pointer, _) = error.schema_path().as_str().rsplit_once('/')?;
+        let schema = self.schema.pointer(schema_pointer)?;
+        let is_open = |keyword| schema.get(keyword).is_none_or(|rule| *rule == Value::Bool(true));
+        let has_rule = !is_open("additionalProperties") || !is_open("unevaluatedProperties");
+        let has_rule = has_rule || schema.get("patternProperties").is_some();
+        if has_rule || is_part(schema_pointer) || missing.len() > MAX_COMPARED_BYTES {
+            return None;
+        }
+        let keys = error.instance().as_object()?.keys().map(String::as_str);
+        let comparable = keys.filter(|key| key.len() <= MAX_COMPARED_BYTES).take(MAX_COMPARED_KEYS);
+        let similar = nearest_names(missing, comparable);
+        // Usually no key is similar, and then the names that the schema describes are not needed.
+        let known = if similar.is_empty() { Vec::new() } else { known_names(schema, self.schema, true) };
+        let unknown = similar.into_iter().find(|key| !known.iter().any(|known| known == key))?;
+        Some(unknown.to_owned())
+    }
+
     /// Returns the properties that are allowed where an unknown one was found, if the schema lists them.
     fn known_names(&mut self, error: &ValidationError<'_>) -> KnownNames {
         let (schema_pointer, _) = error.schema_path().as_str().rsplit_once('/')?;
@@ -139,6 +166,15 @@ impl Explanation<'_> {
         });
         known.clone()
     }
+}
+
+/// Whether the schema at the pointer applies to the same value as the schema around it, which may describe
+/// more properties.
+fn is_part(schema_pointer: &str) -> bool {
+    let mut steps = schema_pointer.rsplit('/');
+    let (last, container) = (steps.next(), steps.next());
+    matches!(last, Some("if" | "then" | "else" | "not"))
+        || matches!(container, Some("allOf" | "anyOf" | "oneOf" | "dependentSchemas"))
 }
 
 fn invalid_value(error: &ValidationError<'_>) -> ViolationKind {
@@ -250,7 +286,7 @@ fn wrong_tag(alternatives: &[Alternative]) -> Option<Violation> {
     let is_in_all = |wanted| alternatives.iter().all(|alternative| has_tag(alternative, wanted));
     let ((place, missing), error) = candidates.into_iter().find(|(wanted, _)| is_in_all(*wanted))?;
     let kind = match missing {
-        Some(name) => ViolationKind::MissingProperty { name: plain(name) },
+        Some(name) => ViolationKind::MissingProperty { name: plain(name), similar: None },
         None => {
             let mut options: Vec<Value> = Vec::new();
             for error in alternatives.iter().flatten().filter(|error| tag(error) == Some((place, None))) {

@@ -34,6 +34,8 @@ pub struct Violation {
 pub enum ViolationKind {
     MissingProperty {
         name: String,
+        /// A property of the object that the schema does not describe, with a similar name.
+        similar: Option<String>,
     },
     UnknownProperty {
         name: String,
@@ -90,7 +92,13 @@ impl Violation {
     /// `must be one of ["celsius","fahrenheit"]`. Names of properties are quoted.
     pub fn message_without_value(&self) -> String {
         match &self.kind {
-            ViolationKind::MissingProperty { name } => format!("missing required property {}", quoted(name)),
+            ViolationKind::MissingProperty { name, similar } => {
+                let mut message = format!("missing required property {}", quoted(name));
+                if let Some(similar) = similar {
+                    message.push_str(&format!("; {} is not a known property", quoted(similar)));
+                }
+                message
+            }
             ViolationKind::UnknownProperty { name, known } => {
                 let mut message = format!("unknown property {}", quoted(name));
                 if let Some(known) = known {
@@ -109,7 +117,7 @@ impl Violation {
     /// Returns the property that is missing, unknown or misnamed.
     pub fn property(&self) -> Option<&str> {
         match &self.kind {
-            ViolationKind::MissingProperty { name }
+            ViolationKind::MissingProperty { name, .. }
             | ViolationKind::UnknownProperty { name, .. }
             | ViolationKind::InvalidPropertyName { name, .. } => Some(name),
             ViolationKind::InvalidValue { .. } | ViolationKind::More { .. } => None,
@@ -119,7 +127,7 @@ impl Violation {
     /// Returns what the schema requires, such as `an integer` or `at least 5`.
     pub fn expected(&self) -> String {
         match &self.kind {
-            ViolationKind::MissingProperty { name } => format!("property {}", quoted(name)),
+            ViolationKind::MissingProperty { name, .. } => format!("property {}", quoted(name)),
             ViolationKind::UnknownProperty { .. } => "only known properties".to_owned(),
             ViolationKind::InvalidPropertyName { requirement, .. } => requirement.expected(),
             ViolationKind::InvalidValue { requirement, .. } => requirement.expected(),

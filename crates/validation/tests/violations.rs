@@ -202,6 +202,48 @@ fn an_unknown_property_gets_a_hint() {
     );
 }
 
+#[test]
+fn a_missing_property_is_compared_with_keys_that_the_schema_does_not_describe() {
+    let open = |rule: Value| {
+        let mut schema = json!({"properties": {"location": {}, "locations": {}}, "required": ["location"]});
+        schema.as_object_mut().unwrap().extend(rule.as_object().unwrap().clone());
+        schema
+    };
+    let missing = r#"missing required property "location""#;
+    let hint = format!(r#"{missing}; "locatoin" is not a known property"#);
+    for rule in [json!({}), json!({"additionalProperties": true})] {
+        check(open(rule), json!({"locatoin": "Oslo"}), &[&hint]);
+    }
+    for (rule, value) in [
+        (json!({}), json!({"units": "celsius"})),
+        // The schema describes the similar key.
+        (json!({}), json!({"locations": 1})),
+        (json!({"allOf": [{"properties": {"locatoin": {}}}]}), json!({"locatoin": 1})),
+        // Other keys have a rule, so the similar one is probably meant.
+        (json!({"additionalProperties": {}}), json!({"locatoin": 1})),
+        (json!({"patternProperties": {"^l": {}}}), json!({"locatoin": 1})),
+    ] {
+        check(open(rule), value, &[missing]);
+    }
+    // A part may be beside others that describe the key.
+    check(
+        json!({"properties": {"locations": {}}, "allOf": [{"required": ["location"]}]}),
+        json!({"locations": 1}),
+        &[missing],
+    );
+    let behind_a_reference = json!({"items": {"$ref": "#/$defs/place"}, "$defs": {"place": open(json!({}))}});
+    check(behind_a_reference, json!([{"locatoin": 1}]), &[&format!("at /0: {hint}")]);
+    // The unknown key is a violation of its own, with its own hint.
+    check(
+        open(json!({"additionalProperties": false})),
+        json!({"locatoin": 1}),
+        &[missing, r#"unknown property "locatoin"; did you mean "location"?"#],
+    );
+    let long = "l".repeat(100_000);
+    let schema = json!({"required": [long, "location"]});
+    assert_eq!(violations(&schema, &json!({format!("{long}l"): 1})).len(), 2);
+}
+
 fn shapes() -> Value {
     let shape = |kind: &str, size: &str| {
         json!({

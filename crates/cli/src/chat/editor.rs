@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use super::completion::{EditorHelper, SharedNames, unescape_newlines};
 use super::history_keys::{HistoryKeys, OnDown, OnUp};
 use super::terminal_modes::read_type_ahead;
+use crate::stderr;
 use crate::terminal_text::wrapped_for;
 
 const MAX_HISTORY_ENTRIES: usize = 1_000;
@@ -97,6 +98,8 @@ impl LineEditor {
         let problem = problem.map(|error| error.to_string());
         let history = history.filter(|_| problem.is_none());
         let printer = Box::new(editor.create_external_printer()?);
+        // Log lines are printed at any time.
+        stderr::share_prompt(Box::new(editor.create_external_printer()?));
         let (requests, inbox) = mpsc::channel::<ReadRequest>();
         let thread = thread::Builder::new().name("line-editor".to_owned()).spawn(move || {
             // Ends when the `LineEditor` is dropped.

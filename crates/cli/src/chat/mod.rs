@@ -32,7 +32,7 @@ use toolwire_contract::toolbox::Toolbox;
 use toolwire_hub::{ElicitReply, Hub, Phase, ResultBudget};
 
 use crate::assembly;
-use crate::command_error::{CommandError, NOTE};
+use crate::command_error::{CommandError, NOTE, print_stderr};
 use crate::conversation_args::ConversationArgs;
 use crate::conversations::find;
 use crate::display::markdown::DIMMED;
@@ -232,6 +232,9 @@ impl Chat {
 
     /// Continues the conversation that the command line names. If several match, they are listed.
     async fn resume_at_start(&mut self, args: &ConversationArgs) -> Result<(), CommandError> {
+        if !self.input.is_terminal() {
+            return self.resume_in_script(args).await;
+        }
         let reference = match &args.resume {
             Some(reference) if !reference.trim().is_empty() => reference.clone(),
             Some(_) => return self.execute(Command::Resume(None)).await.map(drop),
@@ -242,6 +245,15 @@ impl Chat {
             None => return Ok(()),
         };
         self.execute(Command::Resume(Some(reference))).await.map(drop)
+    }
+
+    /// Continues the conversation that the command line names, without displaying it: standard output of a
+    /// script has only the responses to its messages. These must not go into another conversation.
+    async fn resume_in_script(&mut self, args: &ConversationArgs) -> Result<(), CommandError> {
+        let Some(id) = args.resumed(&*self.session.store).await? else { return Ok(()) };
+        self.session.resume(&id).await.map_err(storage::command_error)?;
+        print_stderr(&self.unfinished_note());
+        Ok(())
     }
 
     /// Reads and executes messages and commands until the user exits.

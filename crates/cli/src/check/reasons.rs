@@ -12,6 +12,8 @@ use crate::terminal_text::{padded, sanitize, truncate, width, wrapped};
 /// `--json` lists more.
 const MAX_REASONS_PER_GROUP: usize = 8;
 const MAX_POINTER_COLUMNS: usize = 36;
+/// Narrower descriptions are hard to read.
+const MIN_DESCRIPTION_COLUMNS: usize = 24;
 
 /// A reason why a tool is not exact in a dialect.
 #[derive(Clone, Copy, PartialEq)]
@@ -87,17 +89,27 @@ fn render_reasons(text: &mut String, all: &[Reason<'_>], columns: usize) {
         .map(|reason| truncate(&reason.pointer(), MAX_POINTER_COLUMNS.min(columns / 2)))
         .collect();
     let pointer_width = pointers.iter().map(|pointer| width(pointer)).max().unwrap_or(0);
+    let pointer_indent = 4 + 2;
+    let indent = pointer_indent + pointer_width + 2;
+    // On a narrow terminal, descriptions are below their pointers.
+    let is_beside = columns >= indent + MIN_DESCRIPTION_COLUMNS;
+    let indent = if is_beside { indent } else { pointer_indent };
+    let next_line = format!("\n{}", " ".repeat(indent));
     for (reason, pointer) in listed.iter().zip(&pointers) {
         let (symbol, style) = (symbol(reason.status()), style(reason.status()));
-        let _ = write!(text, "    {style}{symbol}{style:#} {DIM}{}{DIM:#}  ", padded(pointer, pointer_width));
-        let indent = 4 + 2 + pointer_width + 2;
-        let lines = wrapped(&reason.description(), columns.saturating_sub(indent).max(16));
-        text.push_str(&lines.join(&format!("\n{}", " ".repeat(indent))));
+        let pointer = if is_beside { padded(pointer, pointer_width) } else { pointer.clone() };
+        let separator = if is_beside { "  " } else { next_line.as_str() };
+        let _ = write!(text, "    {style}{symbol}{style:#} {DIM}{pointer}{DIM:#}{separator}");
+        let lines = wrapped(&reason.description(), columns.saturating_sub(indent).max(1));
+        text.push_str(&lines.join(&next_line));
         text.push('\n');
     }
     let more = all.len() - listed.len();
     if more > 0 {
-        let _ = writeln!(text, "    {DIM}… and {more} more places; `--json` lists them{DIM:#}");
+        let note = format!("… and {more} more places; `--json` lists them");
+        for line in wrapped(&note, columns.saturating_sub(4).max(1)) {
+            let _ = writeln!(text, "    {DIM}{line}{DIM:#}");
+        }
     }
 }
 

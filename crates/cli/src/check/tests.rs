@@ -140,6 +140,21 @@ fn words_that_are_too_long_are_broken() {
 }
 
 #[test]
+fn descriptions_are_below_their_pointers_on_a_narrow_terminal() {
+    let pattern = "pattern \"^[a-z]+$\" moved to the description; this API cannot compile it";
+    let changes = [
+        ("/properties/destination/properties/airport", "pattern", Effect::Widened, pattern),
+        ("/properties/day", "default", Effect::Dropped, "default 1"),
+    ];
+    let survey =
+        Survey::from_reports(vec![Dialect::Gemini], vec![vec![report("find", Dialect::Gemini, &changes)]]);
+    for columns in [24, 30, 40] {
+        plain(&survey, columns);
+    }
+    insta::assert_snapshot!(plain(&survey, 40));
+}
+
+#[test]
 fn tools_of_servers_are_summarized_and_only_losses_are_listed() {
     let mut survey = few_tools(selected_dialects(&[]));
     let server = |name: &str, count| ServerTools { server: name.to_owned(), count, ..ServerTools::default() };

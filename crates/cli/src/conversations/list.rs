@@ -32,6 +32,8 @@ pub(crate) fn lines(conversations: &[Conversation], label: Label, columns: usize
     let details_width = details.iter().map(|details| width(details)).max().unwrap_or(0);
     // A long id leaves little of a narrow terminal; the title gets at least some of it.
     let title_width = columns.saturating_sub(label_width + details_width + 5).max(12);
+    let longest = conversations.iter().map(|conversation| width(&title(conversation))).max().unwrap_or(0);
+    let title_width = title_width.min(longest);
     let mut text = String::new();
     for (index, (conversation, details)) in conversations.iter().zip(details).enumerate() {
         let label = match label {

@@ -14,8 +14,17 @@ use crate::terminal::Home;
 
 /// Runs `toolwire chat` and returns the exit code, standard output and standard error.
 fn run(home: &Home, variables: &[(&str, &str)], input: &str) -> (Option<i32>, String, String) {
+    run_with(home, &[], variables, input)
+}
+
+fn run_with(
+    home: &Home,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    input: &str,
+) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
-    command.arg("chat").current_dir(home.path()).env("HOME", home.path());
+    command.arg("chat").args(arguments).current_dir(home.path()).env("HOME", home.path());
     command.env("XDG_DATA_HOME", home.path().join("data")).env("XDG_CONFIG_HOME", home.path().join("config"));
     for name in ["TOOLWIRE_CONFIG", "OPENAI_BASE_URL"] {
         command.env_remove(name);
@@ -41,6 +50,27 @@ fn a_script_gets_responses_without_escape_codes() {
     assert!(!stdout.contains("called:") && !stderr.contains('\u{1b}'), "{stdout}{stderr}");
     assert!(stderr.contains("is not a language model") && stderr.contains("called: calculate("), "{stderr}");
     assert!(stdout.ends_with('\n'), "{stdout:?}");
+}
+
+#[test]
+fn a_script_continues_a_conversation_without_displaying_it() {
+    let model = ScriptedModel::new(["one", "two", "three", "four"].map(ModelOutput::text));
+    let home = Home::new();
+    home.configure(json!({"mcpServers": {}, "toolwire": {"model": "openai/m"}}));
+    let variables = [("OPENAI_BASE_URL", &*model.provider.base_url()), ("OPENAI_API_KEY", API_KEY)];
+    let chat = |arguments: &[&str], input: &str| run_with(&home, arguments, &variables, input);
+    // Messages must not go into a new conversation instead.
+    for arguments in [&["--continue"][..], &["--resume", "tides"], &["--resume"]] {
+        let (code, stdout, stderr) = chat(arguments, "lost\n");
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{arguments:?}: {stderr}");
+        assert!(stderr.contains("error: "), "{stderr}");
+    }
+    assert_eq!(chat(&[], "about tides\n").1, "one\n");
+    assert_eq!(chat(&[], "about moons\n").1, "two\n");
+    assert_eq!(chat(&["--resume", "tides"], "go on\n").1, "three\n");
+    assert_eq!(model.user_messages(), ["about tides", "go on"]);
+    assert_eq!(chat(&["--continue"], "more\n").1, "four\n");
+    assert_eq!(model.user_messages(), ["about tides", "go on", "more"]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Notes during a chat: a shortened history, a retry, and tools that were skipped or changed.
 
+use std::net::TcpListener;
+
 use serde_json::{Value, json};
 use toolwire_testkit::provider::{Delivery, Gate, ModelOutput, ScriptedResponse};
 
@@ -94,6 +96,30 @@ fn skipped_tools_are_reported() {
     );
     terminal.wait_for("odd is ready: 12 tools");
     terminal.wait_for_prompt();
+}
+
+/// The log line is printed while the prompt is displayed.
+#[test]
+fn log_lines_are_printed_above_the_prompt() {
+    let home = Home::new();
+    let script = "until [ -e prompt ]; do sleep 0.01; done; exit 3";
+    home.configure(json!({"mcpServers": {"late": {"command": "sh", "args": ["-c", script]}}}));
+    let terminal = Terminal::run_in_columns(200, &home, &["chat", "demo"], &[("TOOLWIRE_LOG", "warn")]);
+    terminal.wait_for_prompt();
+    home.write("prompt", "");
+    let screen = terminal.wait_for(" WARN toolwire::hub::status: server=late");
+    assert!(!screen.lines().any(|line| line.starts_with("> ")), "{screen}");
+    terminal.wait_for_prompt();
+}
+
+#[test]
+fn a_store_that_does_not_respond_is_named() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let home = Home::new();
+    let store = format!("redis://{}", silent.local_addr().unwrap());
+    home.configure(json!({"mcpServers": {}, "toolwire": {"store": store}}));
+    let terminal = Terminal::start(&home, &["demo"], &[]);
+    terminal.wait_for_words("note: waiting for the store of conversations");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(super) fn without_consent(mut violations: Vec<Violation>, schema: &Value) ->
     if requires_consent(schema) {
         violations.retain(|violation| {
             let is_missing = violation.pointer.is_empty()
-                && matches!(&violation.kind, ViolationKind::MissingProperty { name } if name == EXPLICIT_ACTION);
+                && matches!(&violation.kind, ViolationKind::MissingProperty { name, .. } if name == EXPLICIT_ACTION);
             !is_missing && violation.pointer != POINTER
         });
     }

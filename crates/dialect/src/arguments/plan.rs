@@ -159,7 +159,7 @@ impl Plan {
                 field.map_or(name, |field| &field.wire).clone()
             };
             match &mut violation.kind {
-                ViolationKind::MissingProperty { name } => *name = wire_name(name),
+                ViolationKind::MissingProperty { name, .. } => *name = wire_name(name),
                 ViolationKind::UnknownProperty { known: Some(known), .. } => {
                     *known = known.iter().map(wire_name).collect();
                 }

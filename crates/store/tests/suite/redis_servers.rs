@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt;
 use toolwire_contract::Message;
 use toolwire_contract::conversations::{Conversations, StoreError};
 use toolwire_store::{Redis, RedisOptions};
@@ -58,6 +59,23 @@ async fn an_unavailable_server_is_reported() {
     assert!(matches!(&error, StoreError::Unavailable { place: at, .. } if *at == place), "{error}");
     let error = Redis::connect(&server.url(), options).await.err().unwrap();
     assert_eq!(error.code(), "unavailable", "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_redis_is_named_without_its_response() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut connections = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            connections.push(stream);
+        }
+    });
+    let error = Redis::connect(&format!("redis://{address}"), RedisOptions::default()).await.err().unwrap();
+    let place = format!("redis at {address}");
+    let problem = "it does not respond like a Redis server".to_owned();
+    assert_eq!(error, StoreError::Foreign { place, problem });
 }
 
 #[tokio::test]

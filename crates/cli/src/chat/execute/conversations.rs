@@ -94,7 +94,7 @@ impl Chat {
     }
 
     /// Returns a note if the last message has no complete response.
-    fn unfinished_note(&self) -> String {
+    pub(in crate::chat) fn unfinished_note(&self) -> String {
         if self.session.run.is_done() {
             return String::new();
         }

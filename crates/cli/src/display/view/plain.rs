@@ -72,9 +72,13 @@ impl WordWrapping {
                 continue;
             }
             self.end_word(&mut text, columns);
+            self.line.push(character);
+            // A space after a full row would begin the next one, and leave it empty.
+            if character != '\n' && self.is_prose() && self.used >= columns {
+                continue;
+            }
             text.push(character);
             self.used += 1;
-            self.line.push(character);
             if character == '\n' {
                 let is_fence = ["```", "~~~"].iter().any(|fence| self.line.trim_start().starts_with(fence));
                 self.is_in_code ^= is_fence;
@@ -85,11 +89,14 @@ impl WordWrapping {
         text
     }
 
+    /// Whether the line may be broken: a broken row of code or of a table would not be readable.
+    fn is_prose(&self) -> bool {
+        !self.is_in_code && !self.line.trim_start().starts_with('|')
+    }
+
     fn end_word(&mut self, text: &mut String, columns: usize) {
         let word_width = width(&self.word);
-        // A broken row of code or of a table would not be readable.
-        let is_prose = !self.is_in_code && !self.line.trim_start().starts_with('|');
-        if is_prose && self.used > 0 && self.used + word_width > columns && word_width > 0 {
+        if self.is_prose() && self.used > 0 && self.used + word_width > columns && word_width > 0 {
             text.push('\n');
             self.used = 0;
         }
@@ -114,9 +121,8 @@ mod tests {
 
     #[test]
     fn streamed_prose_is_wrapped_at_words_and_code_is_not() {
-        let text = "one two three\n\n```\none two three\n```\n| one | two |\n天気 予報 a-long-word x\n";
-        let expected =
-            "one two \nthree\n\n```\none two three\n```\n| one | two |\n天気 予報 \na-long-word \nx\n";
+        let text = "one two three\n\n```\none two three\n```\n| one | two |\n天気 予報 a-long-word x\none two x three\n";
+        let expected = "one two \nthree\n\n```\none two three\n```\n| one | two |\n天気 予報\na-long-word\nx\none two x\nthree\n";
         let mut wrapping = WordWrapping::default();
         let by_character: String =
             text.chars().map(|character| wrapping.push(&character.to_string(), 9)).collect();

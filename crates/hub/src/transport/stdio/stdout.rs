@@ -64,6 +64,8 @@ pub(super) async fn read_stdout(
         };
         connection.capture.set_oversized(splitter.oversized());
         for line in lines {
+            // A process may write faster than its lines are read, and other tasks must run meanwhile.
+            tokio::task::coop::consume_budget().await;
             if let OutputLine::Complete(line) = &line
                 && let Some(code) = guard::start_error(line)
             {

@@ -1,5 +1,7 @@
 //! Starting and stopping a process.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 use crate::raw_capture::SdkSchemas;
 
@@ -36,6 +38,31 @@ async fn a_process_that_waits_for_a_response_after_the_end_of_its_input_is_termi
     let stopped = supervise(child, group, pipe_tasks, exit, stopping, ended_sender);
     assert!(timeout(TEST_TIMEOUT, stopped).await.is_ok(), "it still waits");
     assert!(*ended.borrow());
+}
+
+/// A process that writes without pause, so that there is always something to read.
+#[tokio::test]
+async fn other_tasks_run_while_a_process_floods_its_output() {
+    const LINES: usize = 500_000;
+    let polls = Arc::new(AtomicUsize::new(0));
+    let counter = polls.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            counter.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let script = ["-c".to_owned(), format!("yes | head -n {LINES}")];
+    let server = ServerCommand { command: "sh", args: &script, env: &[], cwd: None };
+    let path = [(OsString::from("PATH"), std::env::var_os("PATH").expect("a path"))];
+    let connection = Connection::new("test", SdkSchemas::Unused);
+    let spawned = spawn(&server, &path, None, TEST_TIMEOUT, connection.clone());
+    let (_transport, _process) = spawned.map_err(|error| error.to_string()).expect("it starts");
+    assert!(timeout(TEST_TIMEOUT, connection.ended()).await.is_ok());
+    other.abort();
+    assert_eq!(connection.capture.ignored_output().unreadable, LINES as u64);
+    let polls = polls.load(Ordering::Relaxed);
+    assert!(polls > LINES / 500, "another task ran {polls} times");
 }
 
 #[tokio::test]
