@@ -6,6 +6,7 @@ mod traffic;
 
 use serde_json::json;
 
+use super::chat;
 use super::events::stream;
 use super::failure::PageFailure;
 use super::reply::Reply;
@@ -35,7 +36,7 @@ pub(super) async fn respond(
         }
         ["traffic", ..] => traffic::respond(context, request),
         ["tools", ..] | ["-", "tools", ..] => tools::respond(context, request).await,
-        [] => Ok(Reply::redirect("/tools")),
+        [] | ["chat", ..] | ["-", "chat" | "attachments" | "media", ..] => chat::respond(context, request).await,
         _ => Err(PageFailure::not_found(format!("there is no page `{}`", request.head.uri.path()))),
     }
 }
