@@ -187,10 +187,7 @@ fn foot(message: &Message<'_>, is_user: bool) -> Markup {
                         (icon(Icon::Edit)) "edit"
                     }
                 }
-                form method="post" action=(action(message.conversation, "retry")) data-live {
-                    input type="hidden" name="position" value=(position);
-                    button.button.quiet { (icon(Icon::Again)) "retry" }
-                }
+                button.button.quiet form="retry" name="position" value=(position) { (icon(Icon::Again)) "retry" }
             }
         }
     }

@@ -52,6 +52,10 @@ pub fn conversation(conversation: &Conversation<'_>) -> Markup {
             @for window in conversation.windows { (section(conversation.id, window)) }
         }
         (conversation.ending)
+        // The buttons of the messages send it.
+        form #retry method="post" action=(action(conversation.id, "retry")) data-live {
+            div.error role="alert" hidden {}
+        }
         (conversation.composer)
     }
 }

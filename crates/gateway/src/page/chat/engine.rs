@@ -114,7 +114,7 @@ impl Engine {
         let cancellation = stream.cancellation_token();
         let mut flush_at: Option<Instant> = None;
         loop {
-            let flush = async {
+            let flush = async move {
                 match flush_at {
                     Some(at) => sleep_until(at).await,
                     None => std::future::pending().await,
@@ -123,8 +123,8 @@ impl Engine {
             tokio::select! {
                 biased;
                 () = flush => {
-                    flush_at = None;
-                    self.active.lock().flush();
+                    let is_stale = self.active.lock().flush();
+                    flush_at = is_stale.then(|| Instant::now() + FRAME);
                 }
                 () = self.stop.cancelled(), if !cancellation.is_cancelled() => cancellation.cancel(),
                 () = self.closing.cancelled(), if !cancellation.is_cancelled() => cancellation.cancel(),

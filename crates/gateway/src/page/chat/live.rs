@@ -8,20 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
-use tokio::time::Instant;
 use toolwire_agent::AgentEvent;
 use toolwire_agent::approval::{ApprovalPolicy, PendingCall, Verdict};
 use toolwire_contract::toolbox::{Progress, Toolbox};
 use toolwire_contract::{Message, Role, ToolCall, ToolResult};
 use toolwire_page::Markup;
 use toolwire_page::chat::{self, Activity, Call, CallState, Ending, LiveMessage, Question};
-use toolwire_page::markdown_html::{BlockEvent, StreamingMarkdown};
 
 use super::input;
+use super::writing::Writing;
 use crate::page::events::{Event, Events};
-
-/// Thinking is displayed as one growing text, so it is sent less often than text.
-const THINKING_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What is known about a conversation beyond its stored messages.
 pub(super) struct Live {
@@ -57,25 +53,6 @@ pub(super) enum End {
     Stopped,
     Limited(String),
     Failed { message: String, hint: Option<String> },
-}
-
-/// A message that the model is writing.
-struct Writing {
-    parts: Vec<WrittenPart>,
-    /// The names of the calls that the model has begun to write.
-    announced: Vec<String>,
-    waits_since: Option<SystemTime>,
-}
-
-/// A part of a message, and the number of its first block.
-struct WrittenPart {
-    first: usize,
-    content: PartContent,
-}
-
-enum PartContent {
-    Text(StreamingMarkdown),
-    Thinking { text: String, is_sent: bool, sent_at: Option<Instant> },
 }
 
 struct LiveCall {
@@ -298,13 +275,12 @@ impl Live {
         }
     }
 
-    /// Publishes what the model wrote since the last call, and the progress of calls.
-    pub(super) fn flush(&mut self) {
+    /// Publishes what the model wrote since the last call, and the progress of calls. Returns whether a part was
+    /// postponed to the next call.
+    pub(super) fn flush(&mut self) -> bool {
         let message = self.position + 1;
         let mut events = Vec::new();
-        if let Some(part) = self.writing.as_mut().and_then(|writing| writing.parts.last_mut()) {
-            part.flush(message, false, &mut events);
-        }
+        let is_stale = self.writing.as_mut().is_some_and(|writing| writing.flush(message, &mut events));
         for ((message, position), call) in &mut self.calls {
             if let LiveState::Running { progress: Some(progress), is_sent, .. } = &mut call.state
                 && !std::mem::replace(is_sent, true)
@@ -314,14 +290,11 @@ impl Live {
             }
         }
         self.publish(events);
+        is_stale
     }
 
     fn start_message(&mut self) {
-        self.writing = Some(Writing {
-            parts: Vec::new(),
-            announced: Vec::new(),
-            waits_since: Some(SystemTime::now()),
-        });
+        self.writing = Some(Writing::new());
         let position = self.position + 1;
         let mut events = self.window_event(position);
         if let Some(html) = self.live_message() {
@@ -330,61 +303,33 @@ impl Live {
         self.publish(events);
     }
 
-    /// Returns the part that text is added to, after a part of another kind was completed.
-    fn part(&mut self, is_thinking: bool) -> Option<&mut WrittenPart> {
-        let message = self.position + 1;
-        self.writing.as_ref()?;
-        self.publish_start();
-        let writing = self.writing.as_mut()?;
-        let is_same = writing.parts.last().is_some_and(|part| part.is_thinking() == is_thinking);
-        if !is_same {
-            let mut events = Vec::new();
-            let first = writing.parts.last_mut().map_or(0, |part| {
-                part.flush(message, true, &mut events);
-                part.first + part.count()
-            });
-            let content = match is_thinking {
-                true => PartContent::Thinking { text: String::new(), is_sent: true, sent_at: None },
-                false => PartContent::Text(StreamingMarkdown::new()),
-            };
-            writing.parts.push(WrittenPart { first, content });
-            self.publish(events);
-        }
-        self.writing.as_mut()?.parts.last_mut()
-    }
-
-    /// Removes the line that says that the model has not written anything yet.
-    fn publish_start(&mut self) {
-        let position = self.position + 1;
-        let Some(writing) = &mut self.writing else { return };
-        if writing.waits_since.take().is_some() {
-            self.publish([Event::Drop { id: format!("m{position}-waits") }]);
-        }
-    }
-
     fn write(&mut self, piece: &str) {
-        if let Some(WrittenPart { content: PartContent::Text(text), .. }) = self.part(false) {
-            text.push(piece);
-        }
+        self.publish_start();
+        let message = self.position + 1;
+        let events = self.writing.as_mut().map(|writing| writing.write(message, piece));
+        self.publish(events.unwrap_or_default());
     }
 
     fn think(&mut self, piece: &str) {
-        if let Some(WrittenPart { content: PartContent::Thinking { text, is_sent, .. }, .. }) = self.part(true) {
-            text.push_str(piece);
-            *is_sent = false;
-        }
+        self.publish_start();
+        let message = self.position + 1;
+        let events = self.writing.as_mut().map(|writing| writing.think(message, piece));
+        self.publish(events.unwrap_or_default());
     }
 
     /// Completes the part that is being written. The next text is a part of its own.
     fn finish_part(&mut self) {
         let message = self.position + 1;
-        let Some(writing) = &mut self.writing else { return };
-        let Some(part) = writing.parts.last_mut() else { return };
-        let mut events = Vec::new();
-        part.flush(message, true, &mut events);
-        let first = part.first + part.count();
-        writing.parts.push(WrittenPart { first, content: PartContent::Text(StreamingMarkdown::new()) });
-        self.publish(events);
+        let events = self.writing.as_mut().map(|writing| writing.finish_part(message));
+        self.publish(events.unwrap_or_default());
+    }
+
+    /// Removes the line that says that the model has not written anything yet.
+    fn publish_start(&mut self) {
+        let position = self.position + 1;
+        if self.writing.as_mut().is_some_and(|writing| writing.waits_since.take().is_some()) {
+            self.publish([Event::Drop { id: format!("m{position}-waits") }]);
+        }
     }
 
     fn announce(&mut self, name: &str) {
@@ -525,7 +470,7 @@ impl Live {
     pub(super) fn live_message(&self) -> Option<Markup> {
         let writing = self.writing.as_ref()?;
         let position = self.position + 1;
-        let parts = writing.parts.iter().flat_map(|part| part.draw(position)).collect();
+        let parts = writing.draw(position);
         let announced = writing.announced.iter().enumerate();
         let cards: Vec<Markup> =
             announced.map(|(index, name)| self.announced_card(position, index, name)).collect();
@@ -576,69 +521,6 @@ impl Live {
         let events: Vec<Event> = events.into_iter().collect();
         self.events.publish(&format!("chat.{}", self.id), &events);
     }
-}
-
-impl WrittenPart {
-    fn is_thinking(&self) -> bool {
-        matches!(self.content, PartContent::Thinking { .. })
-    }
-
-    /// Returns the number of blocks.
-    fn count(&self) -> usize {
-        match &self.content {
-            PartContent::Text(text) => text.blocks().len(),
-            PartContent::Thinking { .. } => 1,
-        }
-    }
-
-    /// Returns the blocks, for a page that has not seen the events.
-    fn draw(&self, message: u64) -> Vec<Markup> {
-        match &self.content {
-            PartContent::Text(text) => {
-                let blocks = text.blocks().into_iter().enumerate();
-                blocks.map(|(index, html)| chat::open_block(message, self.first + index, &html)).collect()
-            }
-            PartContent::Thinking { text, .. } => vec![chat::thinking_block(message, self.first, text, true)],
-        }
-    }
-
-    /// Adds the events of what changed since the last call.
-    fn flush(&mut self, message: u64, is_complete: bool, events: &mut Vec<Event>) {
-        let id = message.to_string();
-        match &mut self.content {
-            PartContent::Text(text) => {
-                let changes = if is_complete { text.finish() } else { text.events() };
-                events.extend(changes.into_iter().filter_map(|change| block_event(change, message, self.first)));
-            }
-            PartContent::Thinking { text, is_sent, sent_at } => {
-                let is_due = is_complete || sent_at.is_none_or(|at| at.elapsed() >= THINKING_INTERVAL);
-                if !*is_sent && is_due {
-                    (*is_sent, *sent_at) = (true, Some(Instant::now()));
-                    let html = chat::thinking_block(message, self.first, text, !is_complete).into_string();
-                    events.push(Event::Open { message: id, block: self.first, html });
-                }
-            }
-        }
-    }
-}
-
-fn block_event(change: BlockEvent, position: u64, first: usize) -> Option<Event> {
-    let message = position.to_string();
-    Some(match change {
-        BlockEvent::Open { n, html } => {
-            let block = first + n;
-            Event::Open { message, block, html: chat::open_block(position, block, &html).into_string() }
-        }
-        BlockEvent::Settle { n, html } => {
-            let block = first + n;
-            Event::Settle { message, block, html: chat::settled_block(position, block, &html).into_string() }
-        }
-        BlockEvent::Grow { n, at, html } => {
-            Event::Grow { message, block: first + n, at, html: html.into_string() }
-        }
-        // A change of a later version, which this one has no event for.
-        _ => return None,
-    })
 }
 
 /// Returns the state of a call with a result.

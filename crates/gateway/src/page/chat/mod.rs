@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `active` | the conversations that this process works on |
 //! | `engine` | drives one run: events, decisions, stop |
-//! | `live` | what a response consists of so far, and its events |
+//! | `live`, `writing` | what a response consists of so far, and its events |
 //! | `saved` | runs that wait for decisions |
 //! | `view` | the pages |
 //! | `send`, `decide` | messages and decisions of a person |
@@ -26,6 +26,7 @@ mod send;
 mod tests;
 mod uploads;
 mod view;
+mod writing;
 
 use toolwire_contract::conversations::ConversationId;
 
