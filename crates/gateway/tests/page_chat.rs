@@ -132,7 +132,10 @@ async fn a_message_is_answered_and_both_are_stored() {
     let browser = Browser::start().await;
     let id = browser.begin("say # Title\n\nhello <b>there</b>").await;
     let page = browser.until_idle(&id).await;
-    assert!(page.contains("id=\"m1\"") && page.contains("id=\"m2\"") && page.contains("id=\"m2-0\""), "{page}");
+    assert!(
+        page.contains("id=\"m1\"") && page.contains("id=\"m2\"") && page.contains("id=\"m2-0\""),
+        "{page}"
+    );
     assert!(page.contains("hello &lt;b&gt;there&lt;/b&gt;") && !page.contains("<b>there"), "{page}");
     let conversation = browser.store.get(&id).await.unwrap();
     assert_eq!((conversation.messages, conversation.title.as_deref()), (2, Some("say # Title")));
@@ -282,9 +285,11 @@ async fn files_are_attached_by_their_content_and_names_are_only_names() {
     use base64::Engine as _;
     let png = base64::prelude::BASE64_STANDARD.decode(PNG).unwrap();
     let upload = |name: &'static str, bytes: Vec<u8>| {
-        let head = format!("--X\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n");
+        let head =
+            format!("--X\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n");
         let body = [head.as_bytes(), &bytes, b"\r\n--X--\r\n"].concat();
-        let request = browser.request("/-/attachments").header("content-type", "multipart/form-data; boundary=X");
+        let request =
+            browser.request("/-/attachments").header("content-type", "multipart/form-data; boundary=X");
         request.body(body).send()
     };
     let reply: Value = upload("../<img src=x>.txt", png).await.unwrap().json().await.unwrap();
@@ -378,7 +383,8 @@ async fn open_pages_get_every_change_as_an_event() {
         let chunk = stream.chunk().await.unwrap().expect("an open stream");
         received.push_str(&String::from_utf8_lossy(&chunk));
     }
-    for expected in ["\"id\":\"m3\"", "\"id\":\"m4\"", "Let me think.", "Done.", "event: say", "event: title"] {
+    for expected in ["\"id\":\"m3\"", "\"id\":\"m4\"", "Let me think.", "Done.", "event: say", "event: title"]
+    {
         assert!(received.contains(expected), "{expected}: {received}");
     }
 }

@@ -50,7 +50,11 @@ const GROUPS: [(&str, &[Binding]); 4] = [
             binding("a", "", "Always run this tool in this chat"),
             binding("n", "", "Do not run it"),
             binding("Shift+n", "", "Do not run it, with a reason"),
-            binding("e", "focus:.call-question :is(input, textarea, select):not([type=hidden])", "Edit the arguments"),
+            binding(
+                "e",
+                "focus:.call-question :is(input, textarea, select):not([type=hidden])",
+                "Edit the arguments",
+            ),
             binding("r", "", "Retry"),
             binding(",", "", "Previous branch"),
             binding(".", "", "Next branch"),

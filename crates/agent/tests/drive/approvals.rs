@@ -94,7 +94,8 @@ async fn check_edit(arguments: Value, expected: &str, expected_edit: Option<Valu
 
 #[tokio::test]
 async fn a_call_runs_with_the_arguments_that_the_user_changed() {
-    let expected = "{\"n\":2}\nThe user changed the arguments of this call before it ran. It ran with: {\"n\":2}";
+    let expected =
+        "{\"n\":2}\nThe user changed the arguments of this call before it ran. It ran with: {\"n\":2}";
     check_edit(json!({"n": 2}), expected, Some(json!({"n": 2}))).await;
 }
 

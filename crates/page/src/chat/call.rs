@@ -38,14 +38,25 @@ pub enum CallState<'a> {
     Written,
     /// It starts when others have ended.
     Queued,
-    Running { since: SystemTime, progress: Option<Progress<'a>> },
+    Running {
+        since: SystemTime,
+        progress: Option<Progress<'a>>,
+    },
     /// It waits for a decision.
     Waiting(&'a Question<'a>),
     /// It has a result. `edited` are the arguments with which it ran, if they are not the model's.
-    Done { result: &'a ToolResult, elapsed: Option<Duration>, edited: Option<&'a Map<String, Value>> },
-    Denied { result: &'a ToolResult },
+    Done {
+        result: &'a ToolResult,
+        elapsed: Option<Duration>,
+        edited: Option<&'a Map<String, Value>>,
+    },
+    Denied {
+        result: &'a ToolResult,
+    },
     /// The process ended, or the connection was lost, before there was a result.
-    Unknown { result: Option<&'a ToolResult> },
+    Unknown {
+        result: Option<&'a ToolResult>,
+    },
 }
 
 /// The progress that a server reports.
@@ -227,8 +238,9 @@ fn is_open(result: &ToolResult) -> bool {
         Content::Text { text, .. } => text.len(),
         _ => 0,
     };
-    let is_media =
-        |block: &Content| matches!(block, Content::Image { .. } | Content::Audio { .. } | Content::ResourceLink(_));
+    let is_media = |block: &Content| {
+        matches!(block, Content::Image { .. } | Content::Audio { .. } | Content::ResourceLink(_))
+    };
     let blocks = result.blocks();
     result.is_error()
         || blocks.iter().any(is_media)
@@ -314,20 +326,32 @@ mod tests {
     #[test]
     fn errors_and_media_are_open_and_long_texts_are_folded() {
         let is_open = |result: ToolResult| {
-            drawn(CallState::Done { result: &result, elapsed: None, edited: None }, json!({})).contains(" open")
+            drawn(CallState::Done { result: &result, elapsed: None, edited: None }, json!({}))
+                .contains(" open")
         };
         assert!(is_open(ToolResult::text("short")));
         assert!(!is_open(ToolResult::text("x".repeat(5_000))));
         assert!(is_open(ToolResult::error("x".repeat(5_000))));
-        let image = ToolResult { content: Some(vec![Content::image("AA==", "image/png")]), ..ToolResult::default() };
+        let image =
+            ToolResult { content: Some(vec![Content::image("AA==", "image/png")]), ..ToolResult::default() };
         assert!(is_open(image));
     }
 
     #[test]
     fn progress_is_a_bar_if_the_total_is_known() {
-        let bar = |total| progress(1, 0, Some(&Progress { done: 5.0, total, message: Some("page <5>") })).into_string();
-        assert!(bar(Some(8.0)).contains("value=\"63\"") && bar(Some(8.0)).contains("63 %"), "{}", bar(Some(8.0)));
-        assert!(!bar(None).contains("<progress") && bar(Some(0.0)).contains("page &lt;5&gt;"), "{}", bar(None));
+        let bar = |total| {
+            progress(1, 0, Some(&Progress { done: 5.0, total, message: Some("page <5>") })).into_string()
+        };
+        assert!(
+            bar(Some(8.0)).contains("value=\"63\"") && bar(Some(8.0)).contains("63 %"),
+            "{}",
+            bar(Some(8.0))
+        );
+        assert!(
+            !bar(None).contains("<progress") && bar(Some(0.0)).contains("page &lt;5&gt;"),
+            "{}",
+            bar(None)
+        );
     }
 
     #[test]

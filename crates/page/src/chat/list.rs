@@ -135,7 +135,8 @@ mod tests {
             activity: Activity::Waiting,
             is_fork: true,
         };
-        let html = entries(&[item(Some("<b>\u{202e}x")), item(Some(" ")), item(None)], Some("a"), None).into_string();
+        let html = entries(&[item(Some("<b>\u{202e}x")), item(Some(" ")), item(None)], Some("a"), None)
+            .into_string();
         assert!(html.contains("&lt;b&gt;⟨U+202E⟩x"), "{html}");
         assert_eq!(html.matches("untitled").count(), 2, "{html}");
         assert_eq!(html.matches("aria-current=\"page\"").count(), 3, "{html}");

@@ -57,7 +57,10 @@ pub enum Ending<'a> {
     Stopped,
     /// A limit was reached, or the response was cut off.
     Limited(&'a str),
-    Failed { message: &'a str, hint: Option<&'a str> },
+    Failed {
+        message: &'a str,
+        hint: Option<&'a str>,
+    },
     /// The process ended before there was a response.
     Interrupted,
 }

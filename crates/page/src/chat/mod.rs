@@ -15,7 +15,9 @@ mod view;
 pub use call::{Call, CallState, Progress, card as call_card, progress as call_progress};
 pub use composer::{Attachment, Composer, attachment, buttons as composer_buttons, composer};
 pub use export::to_markdown;
-pub use list::{Activity, Hit, Item, entries as list_entries, glyph as list_activity, hits as list_hits, list};
+pub use list::{
+    Activity, Hit, Item, entries as list_entries, glyph as list_activity, hits as list_hits, list,
+};
 pub use message::{
     Branches, Ending, LiveMessage, Message, ending, live_message, message, open_block, settled_block,
     thinking_block, waiting_note,

@@ -17,7 +17,9 @@ pub(super) fn figure(html: &mut String, info: &str, code: &str) {
         Outside(&language).render_to(html);
         html.push_str("</bdi>");
     }
-    html.push_str("<button type=\"button\" class=\"button quiet\" data-copy=\"code\">copy</button></figcaption>");
+    html.push_str(
+        "<button type=\"button\" class=\"button quiet\" data-copy=\"code\">copy</button></figcaption>",
+    );
     html.push_str("<pre dir=\"ltr\" tabindex=\"0\"><code>");
     CodeWriter::new(info).lines(html, code);
     html.push_str("</code></pre></figure>");

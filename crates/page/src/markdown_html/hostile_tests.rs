@@ -4,7 +4,9 @@
 use std::cell::RefCell;
 
 use html5ever::tendril::StrTendril;
-use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
+use html5ever::tokenizer::{
+    BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -51,14 +53,21 @@ fn check_html(html: &str, source: &str) -> Result<String, TestCaseError> {
     prop_assert_eq!(&*read.others.borrow(), &Vec::<String>::new(), "in {:?}", source);
     let mut open: Vec<String> = Vec::new();
     for tag in &*read.tags.borrow() {
-        let allowed = ALLOWED.split_whitespace().find_map(|entry| entry.strip_prefix(&format!("{}:", tag.name)));
+        let allowed =
+            ALLOWED.split_whitespace().find_map(|entry| entry.strip_prefix(&format!("{}:", tag.name)));
         prop_assert!(allowed.is_some(), "<{}> in {:?} of {:?}", tag.name, html, source);
         for attribute in &tag.attrs {
             let name = &*attribute.name.local;
-            prop_assert!(allowed.is_some_and(|names| names.split(',').any(|other| other == name)),
-                "{} of <{}> in {:?}", name, tag.name, source);
+            prop_assert!(
+                allowed.is_some_and(|names| names.split(',').any(|other| other == name)),
+                "{} of <{}> in {:?}",
+                name,
+                tag.name,
+                source
+            );
             let value = &*attribute.value;
-            let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_ ".contains(&byte));
+            let is_plain =
+                |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_ ".contains(&byte));
             if name == "href" {
                 let scheme = value.split(':').next().unwrap_or_default().to_ascii_lowercase();
                 prop_assert!(["http", "https", "mailto"].contains(&&*scheme), "{} in {:?}", value, source);
@@ -82,15 +91,22 @@ fn check(source: &str) -> Result<(), TestCaseError> {
         let written = writer::write(&source[range.clone()]);
         let text = check_html(&written, source)?;
         let rendered = block(&source[range]).into_string();
-        prop_assert_eq!(check_html(&rendered, source)?, text, "the second wall changed {:?} of {:?}", written, source);
+        prop_assert_eq!(
+            check_html(&rendered, source)?,
+            text,
+            "the second wall changed {:?} of {:?}",
+            written,
+            source
+        );
     }
     let mut streaming = StreamingMarkdown::new();
     let (first, second) = source.split_at(source.floor_char_boundary(source.len() / 2));
     for piece in [first, second, "\n"] {
         streaming.push(piece);
         for event in streaming.events() {
-            let (BlockEvent::Open { html, .. } | BlockEvent::Settle { html, .. } | BlockEvent::Grow { html, .. }) =
-                event;
+            let (BlockEvent::Open { html, .. }
+            | BlockEvent::Settle { html, .. }
+            | BlockEvent::Grow { html, .. }) = event;
             check_html(&html.0, source)?;
         }
     }
@@ -216,12 +232,18 @@ fn the_second_wall_removes_what_is_not_listed() {
         let html = sanitize::sanitize(text).into_string();
         let names: Vec<String> = tags(&html).tags.borrow().iter().map(|tag| tag.name.to_string()).collect();
         for name in &names {
-            assert!(ALLOWED.split(' ').any(|entry| entry.split(':').next() == Some(name)), "{name} of {text}");
+            assert!(
+                ALLOWED.split(' ').any(|entry| entry.split(':').next() == Some(name)),
+                "{name} of {text}"
+            );
         }
         for attribute in tags(&html).tags.borrow().iter().flat_map(|tag| &tag.attrs) {
             let name = &*attribute.name.local;
-            assert!(!name.starts_with("on") && !["style", "id", "src", "srcdoc", "ping"].contains(&name), "{name}");
-            assert!(!attribute.value.to_ascii_lowercase().contains("script:") , "{}", attribute.value);
+            assert!(
+                !name.starts_with("on") && !["style", "id", "src", "srcdoc", "ping"].contains(&name),
+                "{name}"
+            );
+            assert!(!attribute.value.to_ascii_lowercase().contains("script:"), "{}", attribute.value);
         }
     }
 }
@@ -244,7 +266,11 @@ fn check_work(text: &str, factor: usize) {
         html += block.0.len();
         let mut depth = 0_usize;
         for tag in &*tags(&block.0).tags.borrow() {
-            depth = if tag.kind == TagKind::EndTag { depth - 1 } else { depth + usize::from(!["br", "hr"].contains(&&*tag.name)) };
+            depth = if tag.kind == TagKind::EndTag {
+                depth - 1
+            } else {
+                depth + usize::from(!["br", "hr"].contains(&&*tag.name))
+            };
             assert!(depth < 100, "{depth} elements are open");
         }
     }
@@ -254,7 +280,10 @@ fn check_work(text: &str, factor: usize) {
 
 #[test]
 fn deep_texts_cost_a_limited_amount() {
-    for unit in ["> ", "- ", "1. ", "* > ", "[", "![", "*a ", "**a ", "_a_", "<b>", "`", "~~a ", "[a](", "|", "(", "&lt;"] {
+    for unit in [
+        "> ", "- ", "1. ", "* > ", "[", "![", "*a ", "**a ", "_a_", "<b>", "`", "~~a ", "[a](", "|", "(",
+        "&lt;",
+    ] {
         check_work(&unit.repeat(10_000), 16);
         check_work(&format!("{}a", unit.repeat(10_000)), 16);
         check_work(&format!("{}\n", unit.repeat(10)).repeat(1_000), 16);
@@ -265,7 +294,9 @@ fn deep_texts_cost_a_limited_amount() {
 
 #[test]
 fn long_lines_cost_a_limited_amount() {
-    for unit in ["a", "a ", "*", "`a", "<", "天", "\u{202E}", "[a](b)", "\\", "](", "a|", "https://a.example/", "&"] {
+    for unit in
+        ["a", "a ", "*", "`a", "<", "天", "\u{202E}", "[a](b)", "\\", "](", "a|", "https://a.example/", "&"]
+    {
         check_work(&unit.repeat(1_000_000 / unit.len()), 16);
     }
 }

@@ -40,9 +40,8 @@ const ELEMENTS: [(&str, &[&str], &[&str]); 30] = [
     ("bdi", &[], &[]),
 ];
 
-const SPAN_CLASSES: [&str; 13] = [
-    "hl-k", "hl-s", "hl-n", "hl-c", "hl-p", "hl-a", "hl-d", "hl-h", "task", "image", "alt", "host", "muted",
-];
+const SPAN_CLASSES: [&str; 13] =
+    ["hl-k", "hl-s", "hl-n", "hl-c", "hl-p", "hl-a", "hl-d", "hl-h", "task", "image", "alt", "host", "muted"];
 const CELL_CLASSES: [&str; 2] = ["align-center", "align-end"];
 
 /// Returns the HTML of the writer as markup.

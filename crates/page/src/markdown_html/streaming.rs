@@ -157,9 +157,11 @@ impl StreamingMarkdown {
         let settled = self.settled.len();
         let hidden = self.open.drain(count.min(self.open.len())..).enumerate();
         let hidden = hidden.filter(|(_, html)| !html.is_empty());
-        events.extend(
-            hidden.map(|(index, _)| BlockEvent::Open { n: settled + count + index, html: Markup::default(), lines: 0 }),
-        );
+        events.extend(hidden.map(|(index, _)| BlockEvent::Open {
+            n: settled + count + index,
+            html: Markup::default(),
+            lines: 0,
+        }));
     }
 
     /// Settles the blocks that are followed by another one.

@@ -214,7 +214,8 @@ fn a_document_streams_in_two_pieces() {
 fn a_closed_fence_is_settled_at_once() {
     let mut streaming = StreamingMarkdown::new();
     streaming.push("```\na\n```\n");
-    let settled = streaming.events().into_iter().filter(|event| matches!(event, BlockEvent::Settle { n: 0, .. }));
+    let settled =
+        streaming.events().into_iter().filter(|event| matches!(event, BlockEvent::Settle { n: 0, .. }));
     assert_eq!(settled.count(), 1);
 }
 

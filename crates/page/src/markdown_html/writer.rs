@@ -153,7 +153,9 @@ impl Writer {
             }
             Tag::Table(alignments) => {
                 self.table = Some(Table { alignments, column: 0, is_head: true });
-                self.html.push_str("<div class=\"table-wrap\" tabindex=\"0\" role=\"region\" aria-label=\"Table\">");
+                self.html.push_str(
+                    "<div class=\"table-wrap\" tabindex=\"0\" role=\"region\" aria-label=\"Table\">",
+                );
                 self.block("<table>", "</table></div>");
             }
             Tag::TableHead => self.row(true, "<thead><tr>", "</tr></thead><tbody>"),

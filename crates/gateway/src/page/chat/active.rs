@@ -142,7 +142,6 @@ impl Chats {
             let live = Live::new(
                 conversation.id.to_string(),
                 conversation.title.clone(),
-                conversation.model.clone().unwrap_or_default(),
                 context.page.events.clone(),
                 context.inner.tools.clone(),
                 context.inner.settings.agent.approvals.clone(),
@@ -174,7 +173,11 @@ impl Chats {
             .with_hint("wait for its end, or stop it"));
         }
         // The tools of servers that are starting are offered too, if they start soon.
-        let starting: Vec<String> = context.inner.tools.missing_servers().into_iter()
+        let starting: Vec<String> = context
+            .inner
+            .tools
+            .missing_servers()
+            .into_iter()
             .filter(|server| server.is_starting)
             .map(|server| server.server)
             .collect();
@@ -250,7 +253,8 @@ impl Chats {
         let agent = self.agent(context.inner, context.page, &model)?;
         run.set_tools(agent.tools().tools(), agent.model().limits());
         let active = self.enter(context, conversation);
-        let entries = context.page.parts.conversations.load(&conversation.id, 0).await.map_err(store_failure)?;
+        let entries =
+            context.page.parts.conversations.load(&conversation.id, 0).await.map_err(store_failure)?;
         let last = entries.entries.iter().rfind(|entry| entry.message.calls().next().is_some());
         {
             let mut live = active.lock();
@@ -290,7 +294,9 @@ pub(super) fn default_model(inner: &Inner) -> String {
 
 pub(super) fn store_failure(error: StoreError) -> PageFailure {
     let status = match &error {
-        StoreError::UnknownConversation { .. } | StoreError::UnknownPosition { .. } => http::StatusCode::NOT_FOUND,
+        StoreError::UnknownConversation { .. } | StoreError::UnknownPosition { .. } => {
+            http::StatusCode::NOT_FOUND
+        }
         StoreError::Conflict { .. } => http::StatusCode::CONFLICT,
         _ => http::StatusCode::INTERNAL_SERVER_ERROR,
     };

@@ -36,7 +36,8 @@ pub(super) async fn decide(
     let mut live = active.lock();
     let (call_id, name, arguments) = live.waiting_call(key).ok_or_else(already)?;
     let (call_id, name) = (call_id.to_owned(), name.to_owned());
-    let because = input.field("because").map(str::trim).filter(|reason| !reason.is_empty()).map(str::to_owned);
+    let because =
+        input.field("because").map(str::trim).filter(|reason| !reason.is_empty()).map(str::to_owned);
     let decision = match input.field("decision") {
         Some("no") => Decision::No { because },
         Some("always" | "once") => {

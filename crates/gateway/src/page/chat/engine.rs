@@ -73,7 +73,10 @@ impl Engine {
                 Ending::Cancelled => Some(End::Stopped),
                 Ending::Stopped(limit) => Some(End::Limited(limit.to_string())),
                 Ending::Failed(failure) => Some(End::Failed { message: failure.message, hint: failure.hint }),
-                _ => Some(End::Failed { message: "the run ended for an unknown reason".to_owned(), hint: None }),
+                _ => Some(End::Failed {
+                    message: "the run ended for an unknown reason".to_owned(),
+                    hint: None,
+                }),
             };
             let mut live = self.active.lock();
             let retry = end.is_some().then(|| live.position());

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `active` | the conversations that this process works on |
 //! | `engine` | drives one run: events, decisions, stop |
-//! | `live`, `writing` | what a response consists of so far, and its events |
+//! | `live`, `writing`, `calls` | what a response consists of so far, and its events |
 //! | `saved` | runs that wait for decisions |
 //! | `view` | the pages |
 //! | `send`, `decide` | messages and decisions of a person |
@@ -14,6 +14,7 @@
 
 mod active;
 mod branches;
+mod calls;
 mod decide;
 mod engine;
 mod input;
@@ -38,10 +39,7 @@ pub(super) use active::Chats;
 pub use saved::RunStorage;
 
 /// Responds to a request of the chat view.
-pub(super) async fn respond(
-    context: &Context<'_>,
-    request: &PageRequest,
-) -> Result<Reply, PageFailure> {
+pub(super) async fn respond(context: &Context<'_>, request: &PageRequest) -> Result<Reply, PageFailure> {
     context.require_conversations()?;
     match request.path().as_slice() {
         [] => view::start(context, request).await,
@@ -77,6 +75,7 @@ fn unknown(request: &PageRequest) -> PageFailure {
 
 fn conversation_id(text: &str) -> Result<ConversationId, PageFailure> {
     text.parse().map_err(|_| {
-        PageFailure::not_found(format!("`{text}` is not the id of a chat")).with_hint("choose one from the list")
+        PageFailure::not_found(format!("`{text}` is not the id of a chat"))
+            .with_hint("choose one from the list")
     })
 }

@@ -115,7 +115,9 @@ mod tests {
     fn the_boundary_is_a_parameter_of_the_type() {
         assert_eq!(boundary("multipart/form-data; boundary=\"a b\"").as_deref(), Some("a b"));
         assert_eq!(boundary("Multipart/Form-Data;charset=x; Boundary=X").as_deref(), Some("X"));
-        for content_type in ["text/plain; boundary=X", "multipart/form-data", "multipart/form-data; boundary="] {
+        for content_type in
+            ["text/plain; boundary=X", "multipart/form-data", "multipart/form-data; boundary="]
+        {
             assert_eq!(boundary(content_type), None, "{content_type}");
         }
     }

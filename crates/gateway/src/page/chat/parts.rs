@@ -104,7 +104,9 @@ pub(super) async fn media(
 fn media_of(content: &Content) -> Result<Reply, PageFailure> {
     let unknown = || PageFailure::not_found("this is no image or audio that the page displays");
     let (data, mime_type) = match content {
-        Content::Image { data, mime_type, .. } | Content::Audio { data, mime_type, .. } => (data, mime_type.as_str()),
+        Content::Image { data, mime_type, .. } | Content::Audio { data, mime_type, .. } => {
+            (data, mime_type.as_str())
+        }
         Content::Resource { resource, .. } => match &resource.body {
             ResourceBody::Blob(data) => (data, resource.mime_type.as_deref().unwrap_or_default()),
             ResourceBody::Text(_) => return Err(unknown()),

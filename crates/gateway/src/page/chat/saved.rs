@@ -62,9 +62,7 @@ impl SavedRuns {
             (None, Some(storage)) => storage.load(id.to_string()).await.ok()?,
             (None, None) => return None,
         };
-        Run::from_json(&text)
-            .inspect_err(|error| tracing::warn!(%error, "a saved run cannot be read"))
-            .ok()
+        Run::from_json(&text).inspect_err(|error| tracing::warn!(%error, "a saved run cannot be read")).ok()
     }
 
     pub(super) async fn remove(&self, id: &ConversationId) {

@@ -74,7 +74,8 @@ async fn publish_message(
     position: u64,
 ) -> Result<Vec<Event>, PageFailure> {
     let store = &context.page.parts.conversations;
-    let stored = store.load_range(&conversation.id, position.saturating_sub(1), 1).await.map_err(store_failure)?;
+    let stored =
+        store.load_range(&conversation.id, position.saturating_sub(1), 1).await.map_err(store_failure)?;
     let Some(entry) = stored.entries.first() else { return Ok(Vec::new()) };
     let html = view::message(conversation, entry, &[], None);
     Ok(active.lock().add_user_message(html))
@@ -93,7 +94,8 @@ pub(super) async fn edit(
     let position = position(&input)?;
     let transcript = store.load_range(id, position - 1, 1).await.map_err(store_failure)?;
     let edited = transcript.entries.first().filter(|entry| input::is_user_input(&entry.message));
-    let edited = edited.ok_or_else(|| PageFailure::invalid(format!("message {position} cannot be edited")))?;
+    let edited =
+        edited.ok_or_else(|| PageFailure::invalid(format!("message {position} cannot be edited")))?;
     let files: Vec<Block> = edited.message.content.iter().filter(|block| is_file(block)).cloned().collect();
     let model = model(context, &input, Some(&conversation));
     let mut message = message(context, input, &model)?;
@@ -121,13 +123,16 @@ pub(super) async fn retry(
     let model = model(context, &input, Some(&conversation));
     let entries = store.load(id, 0).await.map_err(store_failure)?.entries;
     let is_unanswered = position == conversation.messages
-        && entries.last().is_some_and(|last| last.message.role == Role::User || last.message.calls().next().is_some());
+        && entries
+            .last()
+            .is_some_and(|last| last.message.role == Role::User || last.message.calls().next().is_some());
     let target = match is_unanswered {
         true => conversation,
         false => {
             let before = entries.iter().take(usize::try_from(position).unwrap_or(usize::MAX));
             let question = before.rev().find(|entry| input::is_user_input(&entry.message));
-            let question = question.ok_or_else(|| PageFailure::invalid("there is no message to respond to"))?;
+            let question =
+                question.ok_or_else(|| PageFailure::invalid("there is no message to respond to"))?;
             branches::fork(&**store, &conversation, question.sequence).await.map_err(store_failure)?
         }
     };

@@ -21,7 +21,8 @@ use super::super::failure::PageFailure;
 use super::super::reply::Reply;
 use super::super::request::{PageRequest, accepts_html};
 use super::active::{Active, default_model, store_failure};
-use super::live::{Live, Phase, ended};
+use super::calls::ended;
+use super::live::{Live, Phase};
 use super::{branches, input, uploads};
 
 /// The number of conversations in the list.
@@ -141,9 +142,8 @@ async fn draw(
     let mut from = 1;
     while from <= end {
         let to = (from + chat::WINDOW - 1).min(end.max(from));
-        let messages = (to >= first).then(|| {
-            messages(context, &conversation, active, &loaded, from..to.min(last) + 1, &branches)
-        });
+        let messages = (to >= first)
+            .then(|| messages(context, &conversation, active, &loaded, from..to.min(last) + 1, &branches));
         windows.push(Window { from, to, messages });
         from += chat::WINDOW;
     }
@@ -265,7 +265,10 @@ fn cards(
 }
 
 /// Returns the result of each call. They are in the messages up to the next response.
-pub(super) fn results<'e>(calls: &[(&str, &ToolCall)], following: &'e [Entry]) -> Vec<Option<&'e ToolResult>> {
+pub(super) fn results<'e>(
+    calls: &[(&str, &ToolCall)],
+    following: &'e [Entry],
+) -> Vec<Option<&'e ToolResult>> {
     let until_response = following.iter().take_while(|entry| entry.message.role == Role::User);
     let results = until_response.flat_map(|entry| entry.message.results());
     toolwire_contract::pair_results(calls.iter().map(|(id, _)| *id), results)
@@ -376,8 +379,12 @@ fn with_forks(conversations: &[Conversation]) -> Vec<(&Conversation, bool)> {
         listed.parent.as_ref().map(|parent| parent.conversation.clone()).filter(is_listed)
     };
     let mut sorted = Vec::new();
-    let mut waiting: Vec<(&Conversation, bool)> =
-        conversations.iter().filter(|listed| parent(listed).is_none()).map(|root| (root, false)).rev().collect();
+    let mut waiting: Vec<(&Conversation, bool)> = conversations
+        .iter()
+        .filter(|listed| parent(listed).is_none())
+        .map(|root| (root, false))
+        .rev()
+        .collect();
     while let Some((next, is_fork)) = waiting.pop() {
         sorted.push((next, is_fork));
         let forks = conversations.iter().filter(|listed| parent(listed).as_ref() == Some(&next.id));
@@ -386,13 +393,7 @@ fn with_forks(conversations: &[Conversation]) -> Vec<(&Conversation, bool)> {
     sorted
 }
 
-fn shell(
-    context: &Context<'_>,
-    title: &str,
-    topic: Option<String>,
-    list: Markup,
-    main: Markup,
-) -> Reply {
+fn shell(context: &Context<'_>, title: &str, topic: Option<String>, list: Markup, main: Markup) -> Reply {
     let topics: Vec<String> = ["chat".to_owned()].into_iter().chain(topic).collect();
     let event = context.page.events.last_id();
     with_event(context, title, &topics, &event, false, list, main)

@@ -49,7 +49,9 @@ impl Writing {
     /// Adds thinking. Returns the events of a part of another kind that is complete now.
     pub(super) fn think(&mut self, message: u64, piece: &str) -> Vec<Event> {
         let events = self.start_part(message, true);
-        if let Some(PartContent::Thinking { text, is_sent, .. }) = self.parts.last_mut().map(|part| &mut part.content) {
+        if let Some(PartContent::Thinking { text, is_sent, .. }) =
+            self.parts.last_mut().map(|part| &mut part.content)
+        {
             text.push_str(piece);
             *is_sent = false;
         }
@@ -126,7 +128,9 @@ impl WrittenPart {
         match &mut self.content {
             PartContent::Text(text) => {
                 let changes = if is_complete { text.finish() } else { text.events() };
-                events.extend(changes.into_iter().filter_map(|change| block_event(change, message, self.first)));
+                events.extend(
+                    changes.into_iter().filter_map(|change| block_event(change, message, self.first)),
+                );
                 text.is_stale()
             }
             PartContent::Thinking { text, is_sent, sent_at } => {

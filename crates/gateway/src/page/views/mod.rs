@@ -36,7 +36,9 @@ pub(super) async fn respond(
         }
         ["traffic", ..] => traffic::respond(context, request),
         ["tools", ..] | ["-", "tools", ..] => tools::respond(context, request).await,
-        [] | ["chat", ..] | ["-", "chat" | "attachments" | "media", ..] => chat::respond(context, request).await,
+        [] | ["chat", ..] | ["-", "chat" | "attachments" | "media", ..] => {
+            chat::respond(context, request).await
+        }
         _ => Err(PageFailure::not_found(format!("there is no page `{}`", request.head.uri.path()))),
     }
 }
