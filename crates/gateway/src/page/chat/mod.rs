@@ -44,6 +44,7 @@ pub(super) async fn respond(context: &Context<'_>, request: &PageRequest) -> Res
     match request.path().as_slice() {
         [] => view::start(context, request).await,
         ["chat", id] => parts::conversation(context, request, &conversation_id(id)?).await,
+        ["-", "pulse"] => Ok(pulse(context, request)),
         ["-", "attachments"] => uploads::upload(context, request),
         ["-", "media", id, position, block] => {
             parts::media(context, &conversation_id(id)?, position, block).await
@@ -67,6 +68,14 @@ pub(super) async fn respond(context: &Context<'_>, request: &PageRequest) -> Res
         }
         _ => Err(unknown(request)),
     }
+}
+
+/// Returns the titles of conversations, for pages in the background: they have no stream of events.
+fn pulse(context: &Context<'_>, request: &PageRequest) -> Reply {
+    let topics = request.query("topics").unwrap_or_default();
+    let ids = topics.split([' ', ',']).filter_map(|topic| topic.strip_prefix("chat.")?.parse().ok());
+    let titles = ids.filter_map(|id| Some(context.page.chats.find(&id)?.lock().title_event()));
+    Reply::changes(&titles.collect::<Vec<_>>())
 }
 
 fn unknown(request: &PageRequest) -> PageFailure {

@@ -36,7 +36,7 @@ pub(super) async fn respond(
         }
         ["traffic", ..] => traffic::respond(context, request),
         ["tools", ..] | ["-", "tools", ..] => tools::respond(context, request).await,
-        [] | ["chat", ..] | ["-", "chat" | "attachments" | "media", ..] => {
+        [] | ["chat", ..] | ["-", "chat" | "attachments" | "media" | "pulse", ..] => {
             chat::respond(context, request).await
         }
         _ => Err(PageFailure::not_found(format!("there is no page `{}`", request.head.uri.path()))),
