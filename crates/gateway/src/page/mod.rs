@@ -62,8 +62,8 @@ impl PageParts {
 
 /// The state of the page.
 pub(crate) struct Page {
-    #[expect(dead_code, reason = "the chat view displays the conversations")]
     parts: PageParts,
+    chats: Chats,
     sessions: Sessions,
     events: Arc<Events>,
     index: CachedIndex,

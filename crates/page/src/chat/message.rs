@@ -240,16 +240,10 @@ pub fn settled_block(message: u64, number: usize, html: &Markup) -> Markup {
     html! { div.block id={ "m" (message) "-" (number) } { (html) } }
 }
 
-/// Returns a block of text that may still change. The length of its code tells the module where more lines belong.
-pub fn open_block(message: u64, number: usize, html: &Markup) -> Markup {
-    html! { div.block id={ "m" (message) "-" (number) } data-length=[code_length(&html.0)] { (html) } }
-}
-
-/// Returns the length of the code of a figure.
-fn code_length(html: &str) -> Option<&str> {
-    let figure = html.strip_prefix("<figure class=\"code\">")?;
-    let (_, rest) = figure.split_once("<code data-length=\"")?;
-    rest.split_once('"').map(|(length, _)| length)
+/// Returns a block of text that may still change. If it is code that grows, it has a number of lines, which tells
+/// the module where more of them belong.
+pub fn open_block(message: u64, number: usize, lines: usize, html: &Markup) -> Markup {
+    html! { div.block id={ "m" (message) "-" (number) } data-length=[(lines > 0).then_some(lines)] { (html) } }
 }
 
 /// Returns thinking, folded. It is not formatted.
@@ -329,15 +323,5 @@ mod tests {
         assert_eq!(html.matches("<img").count(), 1, "{html}");
         assert!(html.contains("src=\"/-/media/c/3/2\""), "{html}");
         assert!(!html.contains("<script>") && html.contains("&lt;x&gt;.svg"), "{html}");
-    }
-
-    #[test]
-    fn an_open_block_tells_the_length_of_its_code() {
-        let mut text = markdown_html::StreamingMarkdown::new();
-        text.push("```\nab\n");
-        text.events();
-        let blocks = text.blocks();
-        let html = open_block(1, 0, &blocks[0]).into_string();
-        assert!(html.starts_with("<div class=\"block\" id=\"m1-0\" data-length=\"3\">"), "{html}");
     }
 }

@@ -51,7 +51,7 @@ impl Input {
 
     /// Returns the first value of a field.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
-        self.all(name).next()
+        self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     }
 
     /// Returns all values of a field.

@@ -106,7 +106,7 @@ impl WrittenPart {
     /// Returns the number of blocks.
     fn count(&self) -> usize {
         match &self.content {
-            PartContent::Text(text) => text.blocks().len(),
+            PartContent::Text(text) => text.current().len(),
             PartContent::Thinking { .. } => 1,
         }
     }
@@ -115,8 +115,11 @@ impl WrittenPart {
     fn draw(&self, message: u64) -> Vec<Markup> {
         match &self.content {
             PartContent::Text(text) => {
-                let blocks = text.blocks().into_iter().enumerate();
-                blocks.map(|(index, html)| chat::open_block(message, self.first + index, &html)).collect()
+                let changes = text.current().into_iter();
+                changes
+                    .filter_map(|change| block(change, message, self.first))
+                    .map(|(_, html)| html)
+                    .collect()
             }
             PartContent::Thinking { text, .. } => vec![chat::thinking_block(message, self.first, text, true)],
         }
@@ -148,21 +151,28 @@ impl WrittenPart {
 
 fn block_event(change: BlockEvent, position: u64, first: usize) -> Option<Event> {
     let message = position.to_string();
-    Some(match change {
-        BlockEvent::Open { n, html } => {
-            let block = first + n;
-            Event::Open { message, block, html: chat::open_block(position, block, &html).into_string() }
-        }
-        BlockEvent::Settle { n, html } => {
-            let block = first + n;
-            Event::Settle { message, block, html: chat::settled_block(position, block, &html).into_string() }
-        }
-        BlockEvent::Grow { n, at, html } => {
-            Event::Grow { message, block: first + n, at, html: html.into_string() }
-        }
-        // A change of a later version, which this one has no event for.
-        _ => return None,
+    if let BlockEvent::Grow { n, at, to, html } = change {
+        return Some(Event::Grow { message, block: first + n, at, to, html: html.into_string() });
+    }
+    let is_settled = matches!(change, BlockEvent::Settle { .. });
+    let (block, html) = block(change, position, first)?;
+    let html = html.into_string();
+    Some(match is_settled {
+        true => Event::Settle { message, block, html },
+        false => Event::Open { message, block, html },
     })
+}
+
+/// Returns the number of a block in its message, and its element.
+fn block(change: BlockEvent, message: u64, first: usize) -> Option<(usize, Markup)> {
+    match change {
+        BlockEvent::Open { n, html, lines } => {
+            Some((first + n, chat::open_block(message, first + n, lines, &html)))
+        }
+        BlockEvent::Settle { n, html } => Some((first + n, chat::settled_block(message, first + n, &html))),
+        // Lines of a block are no block. There may be other changes in a later version.
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,6 @@ mod palette;
 mod tools;
 mod traffic;
 
-use serde_json::json;
-
 use super::chat;
 use super::events::stream;
 use super::failure::PageFailure;
@@ -27,7 +25,6 @@ pub(super) async fn respond(
     match request.path().as_slice() {
         ["-", "events"] => events(context, request),
         ["-", "palette"] => Ok(palette::respond(context, request)),
-        ["-", "pulse"] => Ok(Reply::json(json!({"events": []}))),
         ["-", "theme"] => theme(request),
         ["-", "csp"] => csp(request),
         ["-", "sign-out"] => {
