@@ -72,6 +72,11 @@ pub struct PendingCall {
 pub enum Decision {
     /// This call runs.
     Once,
+    /// This call runs with these arguments instead of the model's. Its result tells the model which arguments
+    /// were used. Arguments that do not match the schema of the tool
+    /// ([`Run::check_arguments`](crate::run::Run::check_arguments)) are not used: the call does not run, and
+    /// its result says why.
+    OnceWith { arguments: Map<String, Value> },
     /// This call runs without further approval, and so do all later calls of the same tool in this
     /// conversation.
     Always,

@@ -39,6 +39,7 @@ use crate::context_window::ContextWindow;
 use crate::outcome::{Ending, RunError, RunFailure, RunLimit, RunOutcome};
 use crate::settings::AgentSettings;
 use calls::{CallState, OpenCall};
+pub use calls::{InvalidArguments, edited_arguments, is_denied, is_outcome_unknown};
 pub(crate) use catalog::Catalog;
 pub(crate) use history::is_result;
 pub use history::{is_summary, normalize};
@@ -308,6 +309,19 @@ impl Run {
         let name = call.call.name.clone();
         match decision {
             Decision::Once => call.state = CallState::Ready,
+            Decision::OnceWith { arguments } => {
+                match self.catalog.tool(&name).map_or(Ok(()), |tool| calls::check_arguments(tool, &arguments))
+                {
+                    Ok(()) if call.call.arguments.as_ref() == Some(&arguments) => {
+                        call.state = CallState::Ready;
+                    }
+                    Ok(()) => {
+                        call.edit(arguments);
+                        call.state = CallState::Ready;
+                    }
+                    Err(invalid) => call.state = calls::invalid_edit(&name, &invalid),
+                }
+            }
             Decision::Always => {
                 for call in self.calls.iter_mut().filter(|call| call.call.name == name && call.is_waiting()) {
                     call.state = CallState::Ready;
@@ -331,7 +345,7 @@ impl Run {
             else {
                 continue;
             };
-            let result = calls::limit_nesting(result);
+            let result = calls::limit_nesting(call.note_edit(result));
             let result = calls::note_repeated_failure(&call.call, result, &mut self.turn.failures);
             call.state = CallState::Completed { result, is_reported: true };
         }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use toolwire_agent::AgentSettings;
 use toolwire_agent::approval::{ApprovalPolicy, Decision};
 use toolwire_agent::run::{Run, Step, normalize};
@@ -57,7 +57,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => any::<bool>().prop_map(Event::Say),
         6 => response,
         1 => any::<bool>().prop_map(Event::Wrote),
-        4 => (0..3u8, 0..3u8).prop_map(|(call, decision)| Event::Decide(call, decision)),
+        4 => (0..3u8, 0..4u8).prop_map(|(call, decision)| Event::Decide(call, decision)),
         5 => (1..4u8, any::<bool>()).prop_map(|(count, reverse)| Event::Return(count, reverse)),
         1 => Just(Event::ReturnAgain),
         1 => Just(Event::Cancel),
@@ -123,10 +123,14 @@ impl Simulation {
             Event::Wrote(blank) => self.run.model_wrote(if *blank { " " } else { "Well, " }),
             Event::Decide(call, decision) => {
                 let pending = self.run.pending_calls();
-                let decision =
-                    [Decision::Once, Decision::Always, Decision::No { because: Some("so".into()) }]
-                        [usize::from(*decision)]
-                    .clone();
+                let edited = Map::from_iter([("edited".to_owned(), Value::Bool(true))]);
+                let decision = [
+                    Decision::Once,
+                    Decision::Always,
+                    Decision::No { because: Some("so".into()) },
+                    Decision::OnceWith { arguments: edited },
+                ][usize::from(*decision)]
+                .clone();
                 if let Some(call) = pending.get(usize::from(*call)) {
                     self.run.decide(&call.id, decision);
                 }

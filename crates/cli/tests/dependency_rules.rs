@@ -31,6 +31,12 @@ fn validation_depends_only_on_the_contract_and_json_schema() {
 }
 
 #[test]
+fn markdown_depends_only_on_its_parser() {
+    assert_depends_only_on("markdown", &["pulldown-cmark"]);
+    assert_sources_free_of("markdown", &STD_IO);
+}
+
+#[test]
 fn dialects_do_no_io() {
     assert_free_of("dialect", &IO_CRATES);
     assert_free_of("dialect", &["toolwire"]);

@@ -1,5 +1,6 @@
 //! A stored conversation: its metadata and its entries.
 
+use core::cmp::Ordering;
 use core::fmt;
 use std::sync::Arc;
 
@@ -22,6 +23,18 @@ pub struct Conversation {
     /// The sum over all entries, including those copied by a fork.
     pub usage: Usage,
     pub parent: Option<Parent>,
+}
+
+impl Conversation {
+    /// Whether this is a fork of another conversation.
+    pub fn is_fork_of(&self, other: &ConversationId) -> bool {
+        self.parent.as_ref().is_some_and(|parent| parent.conversation == *other)
+    }
+
+    /// Orders conversations by their creation, the oldest first.
+    pub fn by_creation(one: &Conversation, other: &Conversation) -> Ordering {
+        (one.created, &one.id).cmp(&(other.created, &other.id))
+    }
 }
 
 /// The origin of a fork. The parent conversation may have been removed.

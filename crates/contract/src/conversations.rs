@@ -11,6 +11,10 @@ use crate::model::Usage;
 pub use crate::transcript::{InvalidTranscript, Transcript};
 use crate::{Message, Role};
 
+/// The number of conversations that [`Conversations::forks`] reads at a time, where a store does not have a
+/// better way to find them.
+const LIST_PAGE: usize = 100;
+
 /// A store of conversations. It is append-only and safe with concurrent writers.
 ///
 /// A *position* is a number of messages: position 0 is before the first message, position 3 is after the
@@ -46,6 +50,20 @@ pub trait Conversations: Send + Sync {
         after: u64,
     ) -> BoxFuture<'a, Result<Transcript, StoreError>>;
 
+    /// Like [`Conversations::load`], but with the first `limit` of these entries.
+    fn load_range<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Transcript, StoreError>> {
+        Box::pin(async move {
+            let mut transcript = self.load(conversation, after).await?;
+            transcript.entries.truncate(limit);
+            Ok(transcript)
+        })
+    }
+
     /// Lists conversations, the most recently changed first. A conversation that changes between two pages
     /// moves to the front and does not appear in later pages.
     fn list(
@@ -68,6 +86,27 @@ pub trait Conversations: Send + Sync {
         conversation: &'a ConversationId,
         at: u64,
     ) -> BoxFuture<'a, Result<Conversation, StoreError>>;
+
+    /// Returns the forks of a conversation, the oldest first, even if the conversation itself was removed.
+    fn forks<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+    ) -> BoxFuture<'a, Result<Vec<Conversation>, StoreError>> {
+        Box::pin(async move {
+            let mut forks = Vec::new();
+            let mut after = None;
+            loop {
+                let page = self.list(LIST_PAGE, after).await?;
+                forks.extend(page.conversations.into_iter().filter(|listed| listed.is_fork_of(conversation)));
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            forks.sort_by(Conversation::by_creation);
+            Ok(forks)
+        })
+    }
 
     /// Finds messages that contain every word of the query, or a longer word that starts with it. Case and
     /// accents are ignored.

@@ -75,7 +75,7 @@ pub(crate) struct Inner {
     pub(crate) admission: Admission,
     pub(crate) failed_keys: FailedKeys,
     /// The web page, if the gateway has one.
-    page: OnceLock<Arc<Page>>,
+    pub(crate) page: OnceLock<Arc<Page>>,
     /// Agents by model and selection of tools, so that their catalogs are computed once.
     agents: Mutex<BTreeMap<AgentKey, (Agent, usize)>>,
 }

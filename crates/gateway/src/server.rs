@@ -91,8 +91,13 @@ impl Gateway {
         drop(listener);
         closing.cancel();
         tasks.close();
+        let page = async {
+            if let Some(page) = self.0.page.get() {
+                page.close().await;
+            }
+        };
         // Connections that are still open after this are closed when the process ends.
-        let _ = tokio::time::timeout(limits.drain, tasks.wait()).await;
+        let _ = tokio::time::timeout(limits.drain, async { tokio::join!(tasks.wait(), page) }).await;
         Ok(())
     }
 

@@ -16,18 +16,49 @@ const fn binding(keys: &'static str, action: &'static str, text: &'static str) -
     Binding { keys, action, text }
 }
 
-const GROUPS: [(&str, &[Binding]); 2] = [
+const GROUPS: [(&str, &[Binding]); 4] = [
     (
         "Everywhere",
         &[
             binding("Ctrl+k", "open:palette", "Go to a view or a tool"),
             binding("?", "open:keys", "These keys"),
             binding("/", "focus:[data-search]", "Search in this view"),
+            binding("g c", "go:/", "Chat"),
+            binding("c", "go:/", "New chat"),
             binding("g t", "go:/tools", "Tools"),
             binding("g f", "go:/traffic", "Traffic"),
             binding("[", "prev:.item", "Previous in the list"),
             binding("]", "next:.item", "Next in the list"),
-            binding("Escape", "", "Close"),
+            binding("Escape", "click:#stop", "Close; in a chat, stop the response"),
+        ],
+    ),
+    (
+        "Composer",
+        &[
+            binding("Enter", "", "Send"),
+            binding("Shift+Enter", "", "New line"),
+            binding("ArrowUp", "", "In an empty field: edit the last message"),
+        ],
+    ),
+    (
+        "Chat",
+        &[
+            binding("j", "next:.message", "Next message"),
+            binding("k", "prev:.message", "Previous message"),
+            binding("o", "fold:.call", "Open or fold a call"),
+            binding("y", "", "Run the call once"),
+            binding("a", "", "Always run this tool in this chat"),
+            binding("n", "", "Do not run it"),
+            binding("Shift+n", "", "Do not run it, with a reason"),
+            binding(
+                "e",
+                "focus:.call-question :is(input, textarea, select):not([type=hidden])",
+                "Edit the arguments",
+            ),
+            binding("r", "", "Retry"),
+            binding(",", "", "Previous branch"),
+            binding(".", "", "Next branch"),
+            binding("End", "end", "Go to the end and follow"),
         ],
     ),
     ("Tools", &[binding("Ctrl+Enter", "", "Call the tool")]),

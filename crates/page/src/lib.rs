@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 pub mod assets;
+pub mod chat;
 pub mod form;
 mod icons;
 pub mod json_view;
 pub mod keys;
 pub mod link;
+pub mod markdown_html;
 pub mod notice;
 pub mod result;
 pub mod shell;

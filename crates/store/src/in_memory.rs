@@ -185,6 +185,22 @@ impl Conversations for InMemory {
         })
     }
 
+    fn load_range<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Transcript, StoreError>> {
+        Box::pin(async move {
+            let all = self.all();
+            let Transcript { conversation, entries } =
+                all.get(conversation).ok_or_else(|| unknown(conversation))?;
+            let after = usize::try_from(after).unwrap_or(usize::MAX);
+            let entries = entries.iter().skip(after).take(limit).cloned().collect();
+            Ok(Transcript { conversation: conversation.clone(), entries })
+        })
+    }
+
     fn list(
         &self,
         limit: usize,
@@ -227,6 +243,20 @@ impl Conversations for InMemory {
                 ..parent
             };
             self.put(Transcript { conversation: forked, entries })
+        })
+    }
+
+    fn forks<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+    ) -> BoxFuture<'a, Result<Vec<Conversation>, StoreError>> {
+        Box::pin(async move {
+            let all = self.all();
+            let conversations = all.values().map(|transcript| &transcript.conversation);
+            let mut forks: Vec<Conversation> =
+                conversations.filter(|listed| listed.is_fork_of(conversation)).cloned().collect();
+            forks.sort_by(Conversation::by_creation);
+            Ok(forks)
         })
     }
 

@@ -11,7 +11,8 @@
 //!
 //! The list of conversations is a separate key, in another slot of a cluster, and is written after the
 //! conversation. If a process dies in between, the conversation may be too far down in the list until its
-//! next message.
+//! next message. The forks of a conversation are written in the same way; a fork may be missing there after
+//! its process died.
 //!
 //! A search reads conversations, the newest first, until it has enough hits or has read
 //! [`RedisOptions::search_messages`];
@@ -142,6 +143,7 @@ impl Redis {
             _ => return Err(StoreError::Exists { conversation: conversation.id }),
         }
         self.update_list(&conversation.id, conversation.changed).await.map_err(after_writing)?;
+        self.add_to_forks(&conversation).await.map_err(after_writing)?;
         if self.options.time_to_live.is_some() {
             // The conversation exists, so an error here is ignored.
             let _ = self.remove_expired_from_list().await;
@@ -185,7 +187,66 @@ impl Redis {
 
     async fn load_after(&self, id: &ConversationId, after: u64) -> Result<Transcript, StoreError> {
         let (conversation, texts) = self.range(id, after, -1).await?;
-        format::read_transcript(conversation, &texts, after, &self.connection.place)
+        format::read_transcript(conversation, &texts, after, u64::MAX, &self.connection.place)
+    }
+
+    async fn load_at_most(
+        &self,
+        id: &ConversationId,
+        after: u64,
+        limit: u64,
+    ) -> Result<Transcript, StoreError> {
+        if limit == 0 {
+            let conversation = self.head(id).await?.ok_or_else(|| unknown(id))?;
+            return Ok(Transcript { conversation, entries: Vec::new() });
+        }
+        let last = i64::try_from(after.saturating_add(limit - 1)).unwrap_or(i64::MAX);
+        let (conversation, texts) = self.range(id, after, last).await?;
+        format::read_transcript(conversation, &texts, after, limit, &self.connection.place)
+    }
+
+    /// Adds a conversation to the forks of its parent. With a time to live, the set expires this long after
+    /// the last fork was made.
+    async fn add_to_forks(&self, fork: &Conversation) -> Result<(), StoreError> {
+        let Some(parent) = &fork.parent else { return Ok(()) };
+        let forks = self.keys(&parent.conversation).forks;
+        let mut command = cmd("SADD");
+        command.arg(&forks).arg(fork.id.as_str());
+        let _: () = self.connection.send(Access::Writes, Request::Command(command)).await?;
+        if self.options.time_to_live.is_some() {
+            let mut command = cmd("PEXPIRE");
+            command.arg(&forks).arg(self.time_to_live());
+            let _: () = self.connection.send(Access::Writes, Request::Command(command)).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_from_forks(
+        &self,
+        parent: &ConversationId,
+        fork: &ConversationId,
+    ) -> Result<(), StoreError> {
+        let mut command = cmd("SREM");
+        command.arg(self.keys(parent).forks).arg(fork.as_str());
+        self.connection.send(Access::Writes, Request::Command(command)).await
+    }
+
+    async fn forks_of(&self, id: &ConversationId) -> Result<Vec<Conversation>, StoreError> {
+        let mut command = cmd("SMEMBERS");
+        command.arg(self.keys(id).forks);
+        let ids: Vec<String> = self.connection.send(Access::Reads, Request::Command(command)).await?;
+        let ids = ids.into_iter().map(|id| self.id(id)).collect::<Result<Vec<_>, StoreError>>()?;
+        let heads = try_join_all(ids.iter().map(|id| self.head(id))).await?;
+        let mut forks = Vec::new();
+        for (fork, head) in ids.iter().zip(heads) {
+            match head {
+                Some(head) if head.is_fork_of(id) => forks.push(head),
+                // Removed or expired.
+                _ => self.remove_from_forks(id, fork).await?,
+            }
+        }
+        forks.sort_by(Conversation::by_creation);
+        Ok(forks)
     }
 
     /// Reads the next batch of the list: conversations with the time in the list, and the cursor for the next

@@ -122,7 +122,18 @@ impl Conversations for Sqlite {
         after: u64,
     ) -> BoxFuture<'a, Result<Transcript, StoreError>> {
         let id = conversation.clone();
-        Box::pin(self.read(move |connection| queries::load(connection, &id, after)))
+        Box::pin(self.read(move |connection| queries::load(connection, &id, after, u64::MAX)))
+    }
+
+    fn load_range<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Transcript, StoreError>> {
+        let id = conversation.clone();
+        let until = after.saturating_add(limit as u64);
+        Box::pin(self.read(move |connection| queries::load(connection, &id, after, until)))
     }
 
     fn list(
@@ -152,6 +163,14 @@ impl Conversations for Sqlite {
             let new_id = new_id(&self.place)?;
             self.write(move |connection| queries::fork(connection, id, at, new_id)).await
         })
+    }
+
+    fn forks<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+    ) -> BoxFuture<'a, Result<Vec<Conversation>, StoreError>> {
+        let id = conversation.clone();
+        Box::pin(self.read(move |connection| queries::forks(connection, &id)))
     }
 
     fn search<'a>(

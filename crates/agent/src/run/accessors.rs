@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use toolwire_contract::conversations::ConversationId;
 use toolwire_contract::model::Usage;
 use toolwire_contract::text::truncate;
 use toolwire_contract::{Block, Content, Message, Role, Tool, ToolCall, ToolResult};
 
-use super::{Catalog, Run, RunState, UnsavedMessage, history};
+use super::{Catalog, InvalidArguments, Run, RunState, UnsavedMessage, calls, history};
 use crate::approval::PendingCall;
 use crate::event::ContextUse;
 use crate::outcome::{Ending, RunOutcome};
@@ -110,6 +111,15 @@ impl Run {
     /// Returns the calls that need approval.
     pub fn pending_calls(&self) -> Vec<PendingCall> {
         self.calls.iter().filter_map(|call| call.pending(self.catalog.tool(&call.call.name))).collect()
+    }
+
+    /// Checks arguments for a call that needs approval, before they are used in
+    /// [`Decision::OnceWith`](crate::approval::Decision::OnceWith). Arguments of a tool that is not listed are
+    /// accepted.
+    pub fn check_arguments(&self, id: &str, arguments: &Map<String, Value>) -> Result<(), InvalidArguments> {
+        let call = self.calls.iter().find(|call| call.id == id);
+        let tool = call.and_then(|call| self.catalog.tool(&call.call.name));
+        tool.map_or(Ok(()), |tool| calls::check_arguments(tool, arguments))
     }
 
     /// Returns the calls of client tools that have no result yet, with their ids.

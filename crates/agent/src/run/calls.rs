@@ -3,19 +3,26 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use toolwire_contract::text::{MAX_NESTING_DEPTH, nesting_depth, object_nesting_depth};
 use toolwire_contract::{Block, Content, Tool, ToolCall, ToolResult};
+use toolwire_validation::{Validator, Violation};
 
 use crate::approval::{ApprovalPolicy, PendingCall, Verdict};
 
 /// After this many failures of the same call, its result asks the model not to repeat it.
 const MAX_SAME_FAILURES: u32 = 3;
 
-/// The `_meta` field and its value that mark a result whose call may or may not have taken effect, because
-/// it was interrupted: its process ended, or its client disconnected.
+/// The `_meta` field that says what became of a call without a result of its tool.
 const OUTCOME_KEY: &str = "toolwire/outcome";
+/// The call may or may not have taken effect, because it was interrupted: its process ended, or its client
+/// disconnected.
 const OUTCOME_UNKNOWN: &str = "unknown";
+/// The call was not made, because a user or a rule denied it.
+const OUTCOME_DENIED: &str = "denied";
+
+/// The `_meta` field with the arguments of a call that the user changed.
+const EDITED_ARGUMENTS_KEY: &str = "toolwire/editedArguments";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,6 +31,9 @@ pub(super) struct OpenCall {
     pub(super) call: ToolCall,
     /// Whether it may be made again if its outcome is unknown.
     pub(super) repeatable: bool,
+    /// Whether the user replaced the model's arguments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_edited: bool,
     pub(super) state: CallState,
     /// Whether its result is in an unsaved or a stored message.
     #[serde(rename = "isKept")]
@@ -76,6 +86,18 @@ impl OpenCall {
         Some(PendingCall::new(&self.id, &self.call, tool, why.clone()))
     }
 
+    /// Replaces the model's arguments with those of the user.
+    pub(super) fn edit(&mut self, arguments: Map<String, Value>) {
+        self.call.arguments = Some(arguments);
+        self.call.validation = None;
+        self.is_edited = true;
+    }
+
+    /// Adds the arguments that were used to the result, if they are not the model's.
+    pub(super) fn note_edit(&self, result: ToolResult) -> ToolResult {
+        if self.is_edited { note_edit(&self.call, result) } else { result }
+    }
+
     pub(super) fn into_result(self) -> Option<Block> {
         match self.state {
             CallState::Completed { result, .. } => Some(Block::Result { id: self.id, result }),
@@ -116,9 +138,16 @@ impl CallState {
         CallState::completed(outcome_unknown_result(name))
     }
 
+    /// Returns the state of a call that does not run because a user, or a rule, decided so.
+    fn denied(text: impl Into<String>) -> CallState {
+        let mut result = ToolResult::error(text);
+        result.extra.insert("_meta".to_owned(), json!({OUTCOME_KEY: OUTCOME_DENIED}));
+        CallState::completed(result)
+    }
+
     pub(super) fn denied_by_user(name: &str, reason: Option<&str>) -> CallState {
         let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
-        CallState::error(match reason {
+        CallState::denied(match reason {
             Some(reason) => format!("`{name}` was not run: the user denied it: {reason}"),
             None => format!(
                 "`{name}` was not run: the user denied it. Continue without it, or ask what the user wants instead"
@@ -127,7 +156,7 @@ impl CallState {
     }
 
     pub(super) fn not_approved(name: &str, why: &str) -> CallState {
-        CallState::error(format!(
+        CallState::denied(format!(
             "`{name}` was not run: {why}. Continue without it, and tell the user that it was not run"
         ))
     }
@@ -143,7 +172,7 @@ impl CallState {
             Verdict::Ask(_) if always_allowed.iter().any(|allowed| allowed == name) => CallState::Ready,
             Verdict::Ask(why) => CallState::Waiting { why },
             Verdict::Deny(reason) => {
-                CallState::error(format!("`{name}` was not run: {reason}. Continue without it"))
+                CallState::denied(format!("`{name}` was not run: {reason}. Continue without it"))
             }
         }
     }
@@ -159,10 +188,36 @@ pub(super) fn outcome_unknown_result(name: &str) -> ToolResult {
     result
 }
 
-/// Whether this result was created by [`outcome_unknown_result`].
-pub(super) fn is_outcome_unknown(result: &ToolResult) -> bool {
-    result.extra.get("_meta").and_then(|meta| meta.get(OUTCOME_KEY)).and_then(Value::as_str)
-        == Some(OUTCOME_UNKNOWN)
+/// Adds a note for the model, and the arguments themselves for programs.
+fn note_edit(call: &ToolCall, mut result: ToolResult) -> ToolResult {
+    let arguments = Value::Object(call.arguments.clone().unwrap_or_default());
+    let note = format!("The user changed the arguments of this call before it ran. It ran with: {arguments}");
+    result.content.get_or_insert_default().push(Content::text(note));
+    let meta = result.extra.entry("_meta").or_insert_with(|| json!({}));
+    if let Some(meta) = meta.as_object_mut() {
+        meta.insert(EDITED_ARGUMENTS_KEY.to_owned(), arguments);
+    }
+    result
+}
+
+/// Returns the arguments with which a call ran, if the user changed them
+/// ([`Decision::OnceWith`](crate::approval::Decision::OnceWith)).
+pub fn edited_arguments(result: &ToolResult) -> Option<&Map<String, Value>> {
+    result.extra.get("_meta")?.get(EDITED_ARGUMENTS_KEY)?.as_object()
+}
+
+/// Whether the call of this result was interrupted, so that it is unknown whether it took effect.
+pub fn is_outcome_unknown(result: &ToolResult) -> bool {
+    outcome(result) == Some(OUTCOME_UNKNOWN)
+}
+
+/// Whether the call of this result was not made, because a user or a rule denied it.
+pub fn is_denied(result: &ToolResult) -> bool {
+    outcome(result) == Some(OUTCOME_DENIED)
+}
+
+fn outcome(result: &ToolResult) -> Option<&str> {
+    result.extra.get("_meta")?.get(OUTCOME_KEY)?.as_str()
 }
 
 /// Limits the nesting of a result so that it can be stored. Content that is nested too deeply becomes text,
@@ -195,6 +250,33 @@ pub(super) fn limit_nesting(mut result: ToolResult) -> ToolResult {
         result.extra.clear();
     }
     result
+}
+
+/// Returns the state of a call whose arguments the user changed to invalid ones.
+pub(super) fn invalid_edit(name: &str, invalid: &InvalidArguments) -> CallState {
+    CallState::denied(format!(
+        "`{name}` was not run: the user changed its arguments, and they do not match its schema: {invalid}"
+    ))
+}
+
+/// Arguments that do not match the schema of their tool.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}", sentences(violations))]
+pub struct InvalidArguments {
+    pub violations: Vec<Violation>,
+}
+
+fn sentences(violations: &[Violation]) -> String {
+    violations.iter().map(Violation::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// Checks arguments against the schema of a tool. A schema that cannot be evaluated accepts everything: the
+/// toolbox decides about such a call.
+pub(super) fn check_arguments(tool: &Tool, arguments: &Map<String, Value>) -> Result<(), InvalidArguments> {
+    let Some(schema) = &tool.input_schema else { return Ok(()) };
+    let Ok(validator) = Validator::new(schema.clone()) else { return Ok(()) };
+    let violations = validator.violations(&Value::Object(arguments.clone())).unwrap_or_default();
+    if violations.is_empty() { Ok(()) } else { Err(InvalidArguments { violations }) }
 }
 
 /// Counts failures of the same call, and adds a note for the model if it repeats a failing call.

@@ -86,7 +86,7 @@ impl Run {
                 }
             }
         };
-        OpenCall { id, call, repeatable, state, is_recorded: false }
+        OpenCall { id, call, repeatable, is_edited: false, state, is_recorded: false }
     }
 
     /// Returns the error for the model if a response has more calls than allowed.
@@ -151,7 +151,7 @@ impl Run {
                 }
                 None => CallState::outcome_unknown(&call.name),
             };
-            self.calls.push(OpenCall { id, call, repeatable, state, is_recorded });
+            self.calls.push(OpenCall { id, call, repeatable, is_edited: false, state, is_recorded });
         }
     }
 }

@@ -7,8 +7,9 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use toolwire_agent::approval::{Approver, Decision, PendingCall};
-use toolwire_agent::run::Run;
+use toolwire_agent::run::{Run, edited_arguments, is_denied};
 use toolwire_agent::{Agent, Ending, Unattended};
+use toolwire_contract::{Content, Tool};
 use toolwire_testkit::ScriptedTurn;
 
 use crate::support::{PartialToolbox, builder, functions, model, results, tool};
@@ -50,6 +51,64 @@ async fn the_approver_decides_about_each_call() {
 #[tokio::test]
 async fn always_applies_to_the_other_calls_of_the_tool() {
     check(vec![Decision::Always], ["deleted", "deleted", "{}"], &["1"]).await;
+}
+
+/// Checks the result of a call of `echo` with these arguments instead of the model's.
+async fn check_edit(arguments: Value, expected: &str, expected_edit: Option<Value>) {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let functions = functions().with(
+        Tool { input_schema: Some(schema), ..tool("echo", json!({"destructiveHint": true})) },
+        |arguments| async move { json!(arguments).to_string() },
+    );
+    let turn = ScriptedTurn::calls([("1", "echo", json!({"n": 1}))]);
+    let model = model([turn, ScriptedTurn::text("Done.")]);
+    let agent = Agent::builder().model(model).tools(Arc::new(functions)).unattended(Unattended::Pause);
+    let agent = agent.build().unwrap();
+    let mut run = agent.run("Echo").await.run;
+    let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+    let is_valid = run.check_arguments("1", &arguments).is_ok();
+    assert_eq!(is_valid, expected_edit.is_some() || arguments["n"] == 1);
+    run.decide("1", Decision::OnceWith { arguments });
+    // The run may be saved between the decision and the call.
+    let run = Run::from_json(&run.to_json()).unwrap();
+    let finished = agent.drive(run).finish().await;
+    assert_eq!(finished.outcome.text, "Done.");
+    // The model's message stays as it was.
+    assert_eq!(
+        finished.run.messages()[1].calls().next().unwrap().1.arguments,
+        json!({"n": 1}).as_object().cloned(),
+    );
+    let Some((_, result)) = finished.run.messages()[2].results().next() else { panic!("no result") };
+    let texts: Vec<&str> = result
+        .blocks()
+        .iter()
+        .map(|block| match block {
+            Content::Text { text, .. } => text.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(texts.join("\n"), expected);
+    assert_eq!(edited_arguments(result).cloned().map(Value::Object), expected_edit);
+    assert_eq!(is_denied(result), !is_valid);
+}
+
+#[tokio::test]
+async fn a_call_runs_with_the_arguments_that_the_user_changed() {
+    let expected =
+        "{\"n\":2}\nThe user changed the arguments of this call before it ran. It ran with: {\"n\":2}";
+    check_edit(json!({"n": 2}), expected, Some(json!({"n": 2}))).await;
+}
+
+#[tokio::test]
+async fn arguments_that_the_user_left_as_they_were_are_not_mentioned() {
+    check_edit(json!({"n": 1}), "{\"n\":1}", None).await;
+}
+
+#[tokio::test]
+async fn a_call_with_invalid_changed_arguments_does_not_run() {
+    let expected = "`echo` was not run: the user changed its arguments, and they do not match its schema: at /n: \"two\" \
+                    is not an integer";
+    check_edit(json!({"n": "two"}), expected, None).await;
 }
 
 #[tokio::test]

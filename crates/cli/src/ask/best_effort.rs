@@ -83,6 +83,15 @@ impl Conversations for BestEffort {
         self.store.load(conversation, after)
     }
 
+    fn load_range<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Transcript, StoreError>> {
+        self.store.load_range(conversation, after, limit)
+    }
+
     fn list(
         &self,
         limit: usize,
@@ -105,6 +114,13 @@ impl Conversations for BestEffort {
         at: u64,
     ) -> BoxFuture<'a, Result<Conversation, StoreError>> {
         self.store.fork(conversation, at)
+    }
+
+    fn forks<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+    ) -> BoxFuture<'a, Result<Vec<Conversation>, StoreError>> {
+        self.store.forks(conversation)
     }
 
     fn search<'a>(

@@ -8,12 +8,13 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
+use toolwire_markdown::ends_in_code_fence;
 
 use super::command::COMMANDS;
 use super::history_keys::HistoryKeys;
 use super::mentions::complete_path;
 use crate::attachment::expand_home;
-use crate::display::markdown::{DIMMED, ends_in_code_fence};
+use crate::display::markdown::DIMMED;
 use crate::terminal_text::sanitize;
 
 /// The names that can be completed. They can change while the user types.

@@ -3,6 +3,7 @@
 mod memory_protection;
 mod models;
 mod request_servers;
+mod waiting_runs;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -15,6 +16,7 @@ use futures::future::Either;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use toolwire_contract::conversations::Conversations;
 use toolwire_gateway::{Gateway, GatewaySettings, Keys, OriginError, PageParts, StartError};
 use toolwire_hub::{AllowedHosts, PatternError, ServerConfig, Transport};
 use toolwire_llm::Demo;
@@ -29,6 +31,7 @@ use crate::storage;
 use crate::tools::print_problems;
 use models::ConfiguredModels;
 use request_servers::ServerPool;
+use waiting_runs::WaitingRuns;
 
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
 
@@ -116,7 +119,7 @@ async fn serve(
     let (store, store_error) = storage::open_or_in_memory(&settings.store).await;
     let gateway =
         Gateway::with_request_servers(Arc::new(models), hub.clone(), pool.clone(), gateway_settings)
-            .with_page(PageParts::new(store));
+            .with_page(page_parts(store));
     let admin_token = gateway.new_admin_token();
     let stop = CancellationToken::new();
     let served = gateway.serve(listener, stop.clone());
@@ -151,6 +154,14 @@ async fn serve(
     servers::close(&hub).await;
     served.map_err(|error| start_error(&error, local))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn page_parts(store: Arc<dyn Conversations>) -> PageParts {
+    let parts = PageParts::new(store);
+    match servers::data_folder() {
+        Some(folder) => parts.with_waiting_runs(Arc::new(WaitingRuns::new(folder.join("waiting-runs")))),
+        None => parts,
+    }
 }
 
 fn start_error(error: &StartError, address: SocketAddr) -> CommandError {

@@ -4,6 +4,7 @@
 //! views to the models, tools and conversations.
 
 mod assets;
+mod chat;
 mod events;
 mod failure;
 mod headers;
@@ -28,6 +29,8 @@ use crate::gateway::Inner;
 use crate::keys::Principal;
 use crate::response::HttpResponse;
 use crate::traffic::Traffic;
+use chat::Chats;
+pub use chat::RunStorage;
 use events::Events;
 use failure::PageFailure;
 use reply::Reply;
@@ -41,18 +44,26 @@ use views::{CachedIndex, CallHistory};
 pub struct PageParts {
     /// The stored conversations. The page displays them and adds to them.
     pub conversations: Arc<dyn Conversations>,
+    /// Stores runs that wait for a decision. Without it, they do not survive the process.
+    pub waiting_runs: Option<Arc<dyn RunStorage>>,
 }
 
 impl PageParts {
     pub fn new(conversations: Arc<dyn Conversations>) -> PageParts {
-        PageParts { conversations }
+        PageParts { conversations, waiting_runs: None }
+    }
+
+    /// Sets the storage of runs that wait for a decision.
+    #[must_use]
+    pub fn with_waiting_runs(self, storage: Arc<dyn RunStorage>) -> PageParts {
+        PageParts { waiting_runs: Some(storage), ..self }
     }
 }
 
 /// The state of the page.
 pub(crate) struct Page {
-    #[expect(dead_code, reason = "the chat view displays the conversations")]
     parts: PageParts,
+    chats: Chats,
     sessions: Sessions,
     events: Arc<Events>,
     index: CachedIndex,
@@ -83,6 +94,7 @@ struct Content<'a> {
 impl Page {
     pub(crate) fn new(parts: PageParts) -> Page {
         Page {
+            chats: Chats::new(parts.waiting_runs.clone()),
             parts,
             sessions: Sessions::default(),
             events: Arc::default(),
@@ -91,6 +103,11 @@ impl Page {
             traffic: Arc::default(),
             is_publishing: AtomicBool::new(false),
         }
+    }
+
+    /// Stops the responses of the chat view, and waits until what they wrote is stored.
+    pub(crate) async fn close(&self) {
+        self.chats.close().await;
     }
 
     /// Returns a token that makes its first user an administrator.

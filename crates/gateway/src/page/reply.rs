@@ -45,6 +45,11 @@ impl Reply {
         Reply::from(ReplyBody::Html(document.into_string().into()))
     }
 
+    /// Returns a part of a page, which the module inserts.
+    pub(super) fn fragment(html: Markup) -> Reply {
+        Reply::html(html)
+    }
+
     pub(super) fn json(value: Value) -> Reply {
         Reply::from(ReplyBody::Json(value))
     }

@@ -59,14 +59,21 @@ impl TestGateway {
     }
 
     pub(crate) async fn on(listener: TcpListener, settings: GatewaySettings) -> TestGateway {
-        TestGateway::create(listener, settings, None, false).await.0
+        TestGateway::create(listener, settings, None, None).await.0
     }
 
     /// Starts a gateway with the web page. Also returns a token for an administrator.
     pub(crate) async fn with_page(settings: GatewaySettings) -> (TestGateway, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (gateway, token) = TestGateway::create(listener, settings, None, true).await;
+        let parts = PageParts::new(Arc::new(InMemory::new()));
+        let (gateway, token) = TestGateway::create(listener, settings, None, Some(parts)).await;
         (gateway, token.unwrap())
+    }
+
+    /// Starts a gateway with these parts of the web page.
+    pub(crate) async fn with_page_parts(settings: GatewaySettings, parts: PageParts) -> TestGateway {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        TestGateway::create(listener, settings, None, Some(parts)).await.0
     }
 
     /// Starts a gateway that connects to servers that requests name by URL.
@@ -75,14 +82,14 @@ impl TestGateway {
         servers: Arc<dyn RequestServers>,
     ) -> TestGateway {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        TestGateway::create(listener, settings, Some(servers), false).await.0
+        TestGateway::create(listener, settings, Some(servers), None).await.0
     }
 
     async fn create(
         listener: TcpListener,
         settings: GatewaySettings,
         servers: Option<Arc<dyn RequestServers>>,
-        has_page: bool,
+        page: Option<PageParts>,
     ) -> (TestGateway, Option<String>) {
         let address = listener.local_addr().unwrap();
         let limits = ModelLimits { tools: Some(64), ..ModelLimits::default() };
@@ -101,9 +108,9 @@ impl TestGateway {
             Some(servers) => Gateway::with_request_servers(models, tools, servers, settings),
             None => Gateway::new(models, tools, settings),
         };
-        let gateway = match has_page {
-            true => gateway.with_page(PageParts::new(Arc::new(InMemory::new()))),
-            false => gateway,
+        let gateway = match page {
+            Some(parts) => gateway.with_page(parts),
+            None => gateway,
         };
         let token = gateway.new_admin_token();
         let stop = CancellationToken::new();

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `PREFIX:{ID}:head` | hash | `format`, `title`, `model`, `created`, `changed`, `messages`, the sums of usage, `parent` and `at`, `recent`: the last 32 writes, to detect repeated ones |
 //! | `PREFIX:{ID}:entries` | list | one string per message: its time, `:`, and the JSON of message, model and usage |
+//! | `PREFIX:{ID}:forks` | set | ids of the forks of the conversation |
 //! | `PREFIX:list` | sorted set | ids by the time of the last change |
 //!
 //! The braces are a hash tag: both keys of a conversation are in one slot of a cluster, so one script can use
@@ -27,11 +28,13 @@ pub(super) const FORMAT: u64 = 1;
 pub(super) struct Keys {
     pub(super) head: String,
     pub(super) entries: String,
+    pub(super) forks: String,
 }
 
 impl Keys {
     pub(super) fn new(prefix: &str, id: &ConversationId) -> Keys {
-        Keys { head: format!("{prefix}:{{{id}}}:head"), entries: format!("{prefix}:{{{id}}}:entries") }
+        let key = |part: &str| format!("{prefix}:{{{id}}}:{part}");
+        Keys { head: key("head"), entries: key("entries"), forks: key("forks") }
     }
 }
 
@@ -143,14 +146,15 @@ pub(super) fn read_head(
     Ok(Some(Conversation { id, title, model, created, changed, messages, usage, parent }))
 }
 
-/// Combines a head and its entries. Entries can be missing if the server evicts keys.
+/// Combines a head and at most `limit` of its entries. Entries can be missing if the server evicts keys.
 pub(super) fn read_transcript(
     conversation: Conversation,
     texts: &[String],
     after: u64,
+    limit: u64,
     place: &str,
 ) -> Result<Transcript, StoreError> {
-    let expected = conversation.messages.saturating_sub(after);
+    let expected = conversation.messages.saturating_sub(after).min(limit);
     if texts.len() as u64 != expected {
         let problem = format!(
             "wrong number of messages in conversation `{}` after position {after}: expected {expected}, found {}",

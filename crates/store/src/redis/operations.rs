@@ -104,6 +104,15 @@ impl Conversations for Redis {
         Box::pin(self.load_after(conversation, after))
     }
 
+    fn load_range<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Transcript, StoreError>> {
+        Box::pin(self.load_at_most(conversation, after, limit as u64))
+    }
+
     fn list(
         &self,
         limit: usize,
@@ -171,6 +180,13 @@ impl Conversations for Redis {
         })
     }
 
+    fn forks<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+    ) -> BoxFuture<'a, Result<Vec<Conversation>, StoreError>> {
+        Box::pin(self.forks_of(conversation))
+    }
+
     fn search<'a>(
         &'a self,
         query: &'a str,
@@ -207,6 +223,11 @@ impl Conversations for Redis {
 
     fn remove<'a>(&'a self, conversation: &'a ConversationId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
+            if let Some(Parent { conversation: parent, .. }) =
+                self.head(conversation).await?.and_then(|head| head.parent)
+            {
+                self.remove_from_forks(&parent, conversation).await?;
+            }
             let keys = self.keys(conversation);
             let mut command = cmd("DEL");
             command.arg(keys.head).arg(keys.entries);

@@ -15,7 +15,7 @@ use super::index;
 /// Identifies our files in the SQLite header: "TWcv".
 const APPLICATION_ID: i64 = 0x5457_6376;
 /// The format version that this code writes.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 pub(super) fn open_to_write(path: &Path, options: &SqliteOptions) -> Result<Connection, SqliteFailure> {
     if path.is_dir() {
@@ -160,6 +160,9 @@ fn migrate(connection: &mut Connection) -> Result<(), SqliteFailure> {
     }
     if version < 3 {
         transaction.execute_batch(include_str!("version-3.sql"))?;
+    }
+    if version < 4 {
+        transaction.execute_batch(include_str!("version-4.sql"))?;
     }
     transaction.pragma_update(None, "user_version", VERSION as i64)?;
     transaction.commit()?;

@@ -83,11 +83,12 @@ pub(super) fn load(
     connection: &mut Connection,
     id: &ConversationId,
     after: u64,
+    until: u64,
 ) -> Result<Transcript, SqliteFailure> {
     // One transaction, so that both reads see the same state.
     let transaction = connection.transaction()?;
     let (number, conversation) = find(&transaction, id)?;
-    let entries = entries(&transaction, number, after, u64::MAX)?;
+    let entries = entries(&transaction, number, after, until)?;
     Ok(Transcript { conversation, entries })
 }
 
@@ -156,6 +157,21 @@ pub(super) fn fork(
     insert_all(&transaction, &transcript)?;
     transaction.commit()?;
     Ok(transcript.conversation)
+}
+
+pub(super) fn forks(
+    connection: &mut Connection,
+    id: &ConversationId,
+) -> Result<Vec<Conversation>, SqliteFailure> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM conversation WHERE parent = ?1 ORDER BY created, id"
+    ))?;
+    let mut rows = statement.query([id.as_str()])?;
+    let mut forks = Vec::new();
+    while let Some(row) = rows.next()? {
+        forks.push(read_conversation(row)?.1);
+    }
+    Ok(forks)
 }
 
 pub(super) fn search(

@@ -1,7 +1,7 @@
 //! Forks start with the messages of their parent and are independent of it.
 
 use toolwire_contract::Message;
-use toolwire_contract::conversations::{NewEntry, Parent, StoreError};
+use toolwire_contract::conversations::{ConversationId, NewEntry, Parent, StoreError};
 use toolwire_contract::model::Usage;
 
 use crate::backends::Backend;
@@ -55,4 +55,30 @@ pub(crate) async fn a_fork_past_the_end_is_rejected(backend: &Backend) {
     let error = store.fork(&parent, 2).await.unwrap_err();
     assert_eq!(error, StoreError::UnknownPosition { conversation: parent, position: 2, messages: 1 });
     assert_eq!(store.list(10, None).await.unwrap().conversations.len(), 1);
+}
+
+pub(crate) async fn the_forks_of_a_conversation_are_listed(backend: &Backend) {
+    let store = backend.open().await;
+    let parent = begin_with(&*store, "Tides", &["a", "b"]).await;
+    let other = begin_with(&*store, "Other", &["a"]).await;
+    assert_eq!(store.forks(&parent).await.unwrap(), []);
+    let first = store.fork(&parent, 1).await.unwrap();
+    let second = store.fork(&parent, 2).await.unwrap();
+    let of_other = store.fork(&other, 1).await.unwrap();
+    let of_first = store.fork(&first.id, 1).await.unwrap();
+    store.rename(&second.id, Some("Second".to_owned())).await.unwrap();
+    store.append(&first.id, vec![Message::user("c").into()], None).await.unwrap();
+    let current = async |id: &ConversationId| backend.open().await.get(id).await.unwrap();
+    let expected = [current(&first.id).await, current(&second.id).await];
+    assert_eq!(store.forks(&parent).await.unwrap(), expected);
+    assert_eq!(store.forks(&other).await.unwrap(), [of_other]);
+    assert_eq!(store.forks(&first.id).await.unwrap(), [of_first]);
+
+    // Also those that are restored from an export, and those whose parent does not exist any more.
+    let text = store.export(&second.id).await.unwrap();
+    store.remove(&second.id).await.unwrap();
+    assert_eq!(store.forks(&parent).await.unwrap(), expected[..1]);
+    store.import(&text).await.unwrap();
+    store.remove(&parent).await.unwrap();
+    assert_eq!(store.forks(&parent).await.unwrap(), expected);
 }

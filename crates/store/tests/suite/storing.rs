@@ -88,6 +88,31 @@ pub(crate) async fn load_returns_the_entries_after_a_position(backend: &Backend)
     }
 }
 
+pub(crate) async fn a_range_has_at_most_as_many_entries_as_requested(backend: &Backend) {
+    let store = backend.open().await;
+    let id = begin_with(&*store, "", &["a", "b", "c", "d"]).await;
+    let complete = store.load(&id, 0).await.unwrap();
+    let ranges = [
+        (0, 2, 0..2),
+        (1, 2, 1..3),
+        (2, 9, 2..4),
+        (4, 1, 4..4),
+        (9, 1, 4..4),
+        (u64::MAX, usize::MAX, 4..4),
+        (0, 0, 0..0),
+        (0, usize::MAX, 0..4),
+    ];
+    for (after, limit, expected) in ranges {
+        let transcript = store.load_range(&id, after, limit).await.unwrap();
+        assert_eq!(transcript.conversation, complete.conversation);
+        assert_eq!(transcript.entries, complete.entries[expected], "{limit} after {after}");
+    }
+    store.remove(&id).await.unwrap();
+    for limit in [0, 2] {
+        assert_eq!(store.load_range(&id, 0, limit).await.unwrap_err().code(), "unknown_conversation");
+    }
+}
+
 pub(crate) async fn several_messages_are_appended_together(backend: &Backend) {
     let store = backend.open().await;
     let id = begin_with(&*store, "", &["a"]).await;

@@ -3,10 +3,9 @@
 use std::ops::Range;
 
 use anstyle::{AnsiColor, Style};
-use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
+use toolwire_markdown::event::{CodeBlockKind, Event, HeadingLevel, Tag, TagEnd};
+use toolwire_markdown::{Highlighter, TokenKind, parse};
 
-use super::blocks::{hide_link_definitions, options, restore_brackets};
-use super::highlight::{Highlighter, Kind};
 use super::table::Table;
 use crate::display::line::{Line, Margin, Span, hard_wrap, max_columns, wrap};
 
@@ -17,9 +16,7 @@ const RULE_COLUMNS: usize = 40;
 /// Lays out the part of a block after `frozen`.
 pub(super) fn lines(text: &str, frozen: usize, columns: usize) -> Vec<Line> {
     let mut layout = Layout { frozen, columns, ..Layout::default() };
-    for (event, range) in Parser::new_ext(&hide_link_definitions(text), options()).into_offset_iter() {
-        layout.handle(event, range);
-    }
+    parse(text, |event, range| layout.handle(event, range));
     layout.flush();
     let mut end = 0;
     for line in &mut layout.lines {
@@ -136,12 +133,12 @@ impl Layout {
             Tag::Strong => self.styles.push(Style::new().bold()),
             Tag::Strikethrough => self.styles.push(Style::new().strikethrough()),
             Tag::Link { dest_url, .. } => {
-                self.links.push((restore_brackets(&dest_url).into_owned(), self.spans.len()));
+                self.links.push((dest_url.into_string(), self.spans.len()));
                 self.styles.push(Style::new().underline());
             }
             Tag::Image { dest_url, .. } => {
                 self.text("[image: ", DIMMED, range.start..range.start + 1);
-                self.links.push((restore_brackets(&dest_url).into_owned(), self.spans.len()));
+                self.links.push((dest_url.into_string(), self.spans.len()));
                 self.styles.push(Style::new());
             }
             _ => {}
@@ -246,7 +243,7 @@ impl Layout {
 
     fn text(&mut self, text: &str, style: Style, range: Range<usize>) {
         let style = self.styles.iter().fold(style, |all, style| merge_styles(all, *style));
-        if let Some(span) = Span::new(&restore_brackets(text), style, range).after(self.frozen) {
+        if let Some(span) = Span::new(text, style, range).after(self.frozen) {
             self.spans.push(span);
         }
     }
@@ -266,20 +263,23 @@ impl Layout {
                 continue;
             }
             self.is_row_open = !row.ends_with('\n');
-            let content = restore_brackets(row.trim_end_matches(['\n', '\r']));
+            let content = row.trim_end_matches(['\n', '\r']);
             // The lines above, even if they are frozen, determine the tokens of the lines below.
-            let tokens = match &mut self.highlighter {
-                Some(highlighter) => highlighter.line(&content),
-                None => vec![(0..content.len(), Kind::Code)],
+            let tokens: Vec<(Range<usize>, Style)> = match &mut self.highlighter {
+                Some(highlighter) => {
+                    let tokens = highlighter.line(content).into_iter();
+                    tokens.map(|(token, kind)| (token, token_style(kind))).collect()
+                }
+                None => vec![(0..content.len(), CODE)],
             };
             if range.end <= self.frozen {
                 continue;
             }
             let spans: Vec<Span> = tokens
                 .into_iter()
-                .map(|(token, kind)| {
+                .map(|(token, style)| {
                     let source = range.start + token.start..range.start + token.end;
-                    Span::new(&content[token], kind.style(), source)
+                    Span::new(&content[token], style, source)
                 })
                 .filter_map(|span| span.after(self.frozen))
                 .collect();
@@ -377,6 +377,21 @@ fn heading_style(level: HeadingLevel) -> Style {
         HeadingLevel::H2 => Style::new().bold(),
         _ => Style::new().bold().italic(),
     }
+}
+
+/// Returns the style of a token of code, in the colours of the terminal's theme.
+fn token_style(kind: TokenKind) -> Style {
+    let colour = match kind {
+        TokenKind::Comment => return DIMMED,
+        TokenKind::Header => return Style::new().bold(),
+        TokenKind::String | TokenKind::Added => AnsiColor::Green,
+        TokenKind::Constant => AnsiColor::Yellow,
+        TokenKind::Keyword => AnsiColor::Magenta,
+        TokenKind::Type | TokenKind::Key => AnsiColor::Cyan,
+        TokenKind::Removed => AnsiColor::Red,
+        _ => return Style::new(),
+    };
+    colour.on_default()
 }
 
 /// Merges two styles. The colour of the inner one has priority.

@@ -4,20 +4,17 @@
 //! followed by another one is *settled* and rendered once. This depends only on the text and not on how it
 //! was split into pieces. Lines that have left the part of the screen that can be redrawn are *frozen*.
 
-mod blocks;
-mod highlight;
 mod layout;
 mod table;
 #[cfg(test)]
 mod tests;
-mod unfinished;
 
 use std::ops::Range;
 
 use anstyle::Style;
+use toolwire_markdown::{blocks, complete, settled_blocks};
 
 pub(crate) use layout::DIMMED;
-pub(crate) use unfinished::ends_in_code_fence;
 
 use crate::display::line::{Line, Margin, Span, wrap};
 
@@ -63,7 +60,7 @@ impl Markdown {
     pub(crate) fn lines(&mut self, columns: usize) -> RenderedLines {
         let settled = self.settle(columns);
         let open = match self.format {
-            TextFormat::Markdown => self.render_rest(&unfinished::complete(&self.source), columns),
+            TextFormat::Markdown => self.render_rest(&complete(&self.source), columns),
             TextFormat::Plain(_) => self.render_rest(&self.source, columns),
         };
         RenderedLines { settled, open }
@@ -79,7 +76,7 @@ impl Markdown {
     /// Renders the text that is not settled.
     fn render_rest(&self, text: &str, columns: usize) -> Vec<Line> {
         match self.format {
-            TextFormat::Markdown => self.lay_out(text, &blocks::ranges(text), columns),
+            TextFormat::Markdown => self.lay_out(text, &blocks(text), columns),
             TextFormat::Plain(style) => plain_lines(text.trim_end_matches('\n'), self.frozen, style, columns),
         }
     }
@@ -94,7 +91,7 @@ impl Markdown {
     fn settle(&mut self, columns: usize) -> Vec<Line> {
         let (lines, done) = match self.format {
             TextFormat::Markdown => {
-                let closed = blocks::closed_ranges(&self.source);
+                let closed = settled_blocks(&self.source);
                 let done = closed.last().map_or(0, |range| range.end);
                 (self.lay_out(&self.source, &closed, columns), done)
             }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anstyle::Style;
-use pulldown_cmark::Alignment;
+use toolwire_markdown::event::Alignment;
 
 use super::layout::DIMMED;
 use crate::display::line::{Line, Margin, Span, max_columns, wrap};

@@ -13,8 +13,8 @@ pub(in crate::page) enum Event {
     Open { message: String, block: usize, html: String },
     /// A block of a message that does not change any more.
     Settle { message: String, block: usize, html: String },
-    /// Text at the end of a block, which had this length before.
-    Grow { message: String, block: usize, at: usize, html: String },
+    /// Lines at the end of a block, which had `at` lines before and has `to` lines then.
+    Grow { message: String, block: usize, at: usize, to: usize, html: String },
     /// Removes an element.
     Drop { id: String },
     /// The element must be loaded again.
@@ -61,8 +61,8 @@ impl Event {
             Event::Open { message, block, html } | Event::Settle { message, block, html } => {
                 json!({"m": message, "n": block, "html": html})
             }
-            Event::Grow { message, block, at, html } => {
-                json!({"m": message, "n": block, "at": at, "html": html})
+            Event::Grow { message, block, at, to, html } => {
+                json!({"m": message, "n": block, "at": at, "to": to, "html": html})
             }
             Event::Drop { id } => json!({"id": id}),
             Event::Reset { id } => json!({"in": id}),

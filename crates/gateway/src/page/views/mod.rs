@@ -4,8 +4,7 @@ mod palette;
 mod tools;
 mod traffic;
 
-use serde_json::json;
-
+use super::chat;
 use super::events::stream;
 use super::failure::PageFailure;
 use super::reply::Reply;
@@ -26,7 +25,6 @@ pub(super) async fn respond(
     match request.path().as_slice() {
         ["-", "events"] => events(context, request),
         ["-", "palette"] => Ok(palette::respond(context, request)),
-        ["-", "pulse"] => Ok(Reply::json(json!({"events": []}))),
         ["-", "theme"] => theme(request),
         ["-", "csp"] => csp(request),
         ["-", "sign-out"] => {
@@ -35,7 +33,9 @@ pub(super) async fn respond(
         }
         ["traffic", ..] => traffic::respond(context, request),
         ["tools", ..] | ["-", "tools", ..] => tools::respond(context, request).await,
-        [] => Ok(Reply::redirect("/tools")),
+        [] | ["chat", ..] | ["-", "chat" | "attachments" | "media" | "pulse", ..] => {
+            chat::respond(context, request).await
+        }
         _ => Err(PageFailure::not_found(format!("there is no page `{}`", request.head.uri.path()))),
     }
 }

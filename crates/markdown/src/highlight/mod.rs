@@ -10,50 +10,32 @@ mod tests;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use anstyle::{AnsiColor, Style};
-
-use super::layout::{CODE, DIMMED};
 use languages::{Delimiter, Feature, LANGUAGES, Language};
 
 /// The meaning of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+#[non_exhaustive]
+pub enum TokenKind {
     Plain,
-    /// Code in an unknown language.
-    Code,
     Comment,
     String,
+    /// A number, or a name with a fixed value.
     Constant,
     Keyword,
     Type,
     /// A key of an object, an attribute or a variable.
     Key,
+    /// An added line of a difference.
     Added,
+    /// A removed line of a difference.
     Removed,
+    /// A header of a difference.
     Header,
-}
-
-impl Kind {
-    /// Returns the style, in the colours of the terminal's theme.
-    pub(super) fn style(self) -> Style {
-        let colour = match self {
-            Kind::Plain => return Style::new(),
-            Kind::Code => return CODE,
-            Kind::Comment => return DIMMED,
-            Kind::Header => return Style::new().bold(),
-            Kind::String | Kind::Added => AnsiColor::Green,
-            Kind::Constant => AnsiColor::Yellow,
-            Kind::Keyword => AnsiColor::Magenta,
-            Kind::Type | Kind::Key => AnsiColor::Cyan,
-            Kind::Removed => AnsiColor::Red,
-        };
-        colour.on_default()
-    }
 }
 
 /// Finds the tokens of a code block, line by line.
 #[derive(Debug)]
-pub(super) struct Highlighter {
+pub struct Highlighter {
     language: &'static Language,
     /// The comment or string that is open.
     open: Option<Open>,
@@ -105,7 +87,7 @@ impl Open {
 impl Highlighter {
     /// Returns a highlighter for the info string of a fence, such as `rust,ignore`, or `None` if the language
     /// is not known.
-    pub(super) fn new(info: &str) -> Option<Highlighter> {
+    pub fn new(info: &str) -> Option<Highlighter> {
         let name = info.trim_start_matches(['{', '.', ' ']);
         let name = name.split([' ', '\t', ',', '{', '}', ':']).next()?.to_lowercase();
         let language = LANGUAGES.iter().find(|language| has_word(language.names, &name))?;
@@ -113,7 +95,7 @@ impl Highlighter {
     }
 
     /// Returns the tokens of the next line.
-    pub(super) fn line(&mut self, line: &str) -> Vec<(Range<usize>, Kind)> {
+    pub fn line(&mut self, line: &str) -> Vec<(Range<usize>, TokenKind)> {
         if self.has(Feature::Diff) {
             return vec![(0..line.len(), diff_kind(line))];
         }
@@ -121,9 +103,9 @@ impl Highlighter {
             if line.trim().trim_end_matches([';', ',', ')']) == word {
                 self.heredoc = None;
             }
-            return vec![(0..line.len(), Kind::String)];
+            return vec![(0..line.len(), TokenKind::String)];
         }
-        let mut tokens: Vec<(Range<usize>, Kind)> = Vec::new();
+        let mut tokens: Vec<(Range<usize>, TokenKind)> = Vec::new();
         let mut position = 0;
         while position < line.len() {
             let (length, kind) = self.token(line, position);
@@ -139,7 +121,7 @@ impl Highlighter {
     }
 
     /// Returns the length, which is not zero, and the kind of the token at the position.
-    fn token(&mut self, line: &str, position: usize) -> (usize, Kind) {
+    fn token(&mut self, line: &str, position: usize) -> (usize, TokenKind) {
         let rest = &line[position..];
         let Some(mut open) = self.open.take() else {
             return if self.has(Feature::Markup) { self.markup(rest) } else { self.code(line, position) };
@@ -159,14 +141,15 @@ impl Highlighter {
     }
 
     /// Opens a comment or string whose start mark has this length.
-    fn start(&mut self, mut open: Open, start: usize, rest: &str) -> (usize, Kind) {
+    fn start(&mut self, mut open: Open, start: usize, rest: &str) -> (usize, TokenKind) {
         let mut kind = open.delimiter.kind;
         let length = match open.end(&rest[start..]) {
             Some(length) => {
                 let after = rest[start + length..].trim_start_matches(' ');
-                if kind == Kind::String && self.language.key_mark.is_some_and(|mark| after.starts_with(mark))
+                if kind == TokenKind::String
+                    && self.language.key_mark.is_some_and(|mark| after.starts_with(mark))
                 {
-                    kind = Kind::Key;
+                    kind = TokenKind::Key;
                 }
                 start + length
             }
@@ -182,7 +165,7 @@ impl Highlighter {
         self.language.delimiters.iter().find(|delimiter| rest.starts_with(delimiter.open)).copied()
     }
 
-    fn code(&mut self, line: &str, position: usize) -> (usize, Kind) {
+    fn code(&mut self, line: &str, position: usize) -> (usize, TokenKind) {
         let rest = &line[position..];
         let before = line[..position].chars().next_back();
         let is_after_space = before.is_none_or(char::is_whitespace);
@@ -190,9 +173,9 @@ impl Highlighter {
         let delimiter = self.delimiter(rest).filter(|_| !is_in_word);
         // A mark of one character such as `#` has other meanings inside a word.
         let is_comment = |mark: &&str| rest.starts_with(*mark) && (mark.len() > 1 || is_after_space);
-        let is_block_comment = delimiter.is_some_and(|delimiter| delimiter.kind == Kind::Comment);
+        let is_block_comment = delimiter.is_some_and(|delimiter| delimiter.kind == TokenKind::Comment);
         if !is_block_comment && self.language.comments.iter().any(is_comment) {
-            return (rest.len(), Kind::Comment);
+            return (rest.len(), TokenKind::Comment);
         }
         if self.has(Feature::RustLiterals)
             && let Some(token) = self.rust_literal(rest)
@@ -202,7 +185,7 @@ impl Highlighter {
         // `<<<` of a shell is followed by a string.
         if let Some(word) = heredoc_word(self.language.heredoc, rest).filter(|_| before != Some('<')) {
             self.heredoc = Some(word.to_owned());
-            return (self.language.heredoc.len(), Kind::Plain);
+            return (self.language.heredoc.len(), TokenKind::Plain);
         }
         if let Some(delimiter) = delimiter {
             return self.start(Open::new(delimiter), delimiter.open.len(), rest);
@@ -214,17 +197,17 @@ impl Highlighter {
             {
                 let is_other = |character: char| !character.is_alphanumeric() && character != '_';
                 match sigil {
-                    '$' => (1 + rest[1..].find(is_other).unwrap_or(rest.len() - 1), Kind::Key),
-                    _ => (1 + self.name_length(&rest[1..]), Kind::Keyword),
+                    '$' => (1 + rest[1..].find(is_other).unwrap_or(rest.len() - 1), TokenKind::Key),
+                    _ => (1 + self.name_length(&rest[1..]), TokenKind::Keyword),
                 }
             }
-            (Some('\\'), next) => (1 + next.map_or(0, char::len_utf8), Kind::Plain),
-            (Some(first), _) if first.is_ascii_digit() => (number_length(rest), Kind::Constant),
+            (Some('\\'), next) => (1 + next.map_or(0, char::len_utf8), TokenKind::Plain),
+            (Some(first), _) if first.is_ascii_digit() => (number_length(rest), TokenKind::Constant),
             (Some(first), _) if self.is_in_name(first) && first != '-' => {
                 let length = self.name_length(rest);
                 (length, self.name_kind(&rest[..length], &rest[length..]))
             }
-            (first, _) => (first.map_or(1, char::len_utf8), Kind::Plain),
+            (first, _) => (first.map_or(1, char::len_utf8), TokenKind::Plain),
         }
     }
 
@@ -236,7 +219,7 @@ impl Highlighter {
         text.find(|character| !self.is_in_name(character)).unwrap_or(text.len())
     }
 
-    fn name_kind(&self, name: &str, after: &str) -> Kind {
+    fn name_kind(&self, name: &str, after: &str) -> TokenKind {
         let language = self.language;
         let lowercase;
         let word = if self.has(Feature::IgnoresCase) {
@@ -246,18 +229,18 @@ impl Highlighter {
             name
         };
         if self.is_key(after) {
-            Kind::Key
+            TokenKind::Key
         } else if has_word(language.keywords, word) {
-            Kind::Keyword
+            TokenKind::Keyword
         } else if has_word(language.constants, word) {
-            Kind::Constant
+            TokenKind::Constant
         } else if has_word(language.types, word) {
-            Kind::Type
+            TokenKind::Type
         } else if self.has(Feature::CapitalizedTypes) && name.starts_with(char::is_uppercase) {
             let is_constant = name.len() > 1 && !name.contains(char::is_lowercase);
-            if is_constant { Kind::Constant } else { Kind::Type }
+            if is_constant { TokenKind::Constant } else { TokenKind::Type }
         } else {
-            Kind::Plain
+            TokenKind::Plain
         }
     }
 
@@ -270,15 +253,15 @@ impl Highlighter {
     }
 
     /// Finds a raw string, a character or a lifetime.
-    fn rust_literal(&mut self, rest: &str) -> Option<(usize, Kind)> {
+    fn rust_literal(&mut self, rest: &str) -> Option<(usize, TokenKind)> {
         if let Some(text) = rest.strip_prefix('\'') {
             let first = text.chars().next()?;
             let is_character = first == '\\' || text[first.len_utf8()..].starts_with('\'');
             return Some(if is_character {
                 let mut open = Open::new(languages::SINGLE);
-                (1 + open.end(text).unwrap_or(text.len()), Kind::String)
+                (1 + open.end(text).unwrap_or(text.len()), TokenKind::String)
             } else {
-                (1 + self.name_length(text), Kind::Type)
+                (1 + self.name_length(text), TokenKind::Type)
             });
         }
         let raw = rest.strip_prefix(['b', 'c']).unwrap_or(rest).strip_prefix('r')?;
@@ -289,7 +272,7 @@ impl Highlighter {
         Some(self.start(open, rest.len() - text.len(), rest))
     }
 
-    fn markup(&mut self, rest: &str) -> (usize, Kind) {
+    fn markup(&mut self, rest: &str) -> (usize, TokenKind) {
         if !self.is_in_tag {
             let comment = languages::MARKUP_COMMENT;
             if rest.starts_with(comment.open) {
@@ -302,7 +285,7 @@ impl Highlighter {
                 true => rest[1..].find(ends_name).map(|end| end + 1),
                 false => rest.char_indices().skip(1).find(|(_, next)| *next == '<').map(|(end, _)| end),
             };
-            let kind = if self.is_in_tag { Kind::Keyword } else { Kind::Plain };
+            let kind = if self.is_in_tag { TokenKind::Keyword } else { TokenKind::Plain };
             return (end.unwrap_or(rest.len()), kind);
         }
         if let Some(delimiter) = self.delimiter(rest) {
@@ -311,11 +294,11 @@ impl Highlighter {
         match rest.chars().next() {
             Some('>') => {
                 self.is_in_tag = false;
-                (1, Kind::Keyword)
+                (1, TokenKind::Keyword)
             }
-            Some('/' | '?') => (1, Kind::Keyword),
-            Some(first) if self.is_in_name(first) => (self.name_length(rest), Kind::Key),
-            first => (first.map_or(1, char::len_utf8), Kind::Plain),
+            Some('/' | '?') => (1, TokenKind::Keyword),
+            Some(first) if self.is_in_name(first) => (self.name_length(rest), TokenKind::Key),
+            first => (first.map_or(1, char::len_utf8), TokenKind::Plain),
         }
     }
 }
@@ -325,14 +308,14 @@ fn has_word(list: &str, word: &str) -> bool {
     !word.is_empty() && list.split(' ').any(|known| known == word)
 }
 
-fn diff_kind(line: &str) -> Kind {
+fn diff_kind(line: &str) -> TokenKind {
     let is_header = ["+++", "---", "diff ", "index "].iter().any(|start| line.starts_with(start));
     match line.chars().next() {
-        _ if is_header => Kind::Header,
-        Some('+') => Kind::Added,
-        Some('-') => Kind::Removed,
-        Some('@') => Kind::Type,
-        _ => Kind::Plain,
+        _ if is_header => TokenKind::Header,
+        Some('+') => TokenKind::Added,
+        Some('-') => TokenKind::Removed,
+        Some('@') => TokenKind::Type,
+        _ => TokenKind::Plain,
     }
 }
 

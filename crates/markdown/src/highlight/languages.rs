@@ -1,6 +1,6 @@
 //! The table of languages.
 
-use super::Kind;
+use super::TokenKind;
 
 /// A property of some languages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Feature {
 pub(super) struct Delimiter {
     pub(super) open: &'static str,
     pub(super) close: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
     /// Whether a backslash escapes the next character.
     pub(super) escapes: bool,
     pub(super) is_multiline: bool,
@@ -52,11 +52,11 @@ pub(super) struct Language {
 }
 
 const fn string(open: &'static str, close: &'static str, escapes: bool, is_multiline: bool) -> Delimiter {
-    Delimiter { open, close, kind: Kind::String, escapes, is_multiline, nests: false }
+    Delimiter { open, close, kind: TokenKind::String, escapes, is_multiline, nests: false }
 }
 
 const fn comment(open: &'static str, close: &'static str, nests: bool) -> Delimiter {
-    Delimiter { open, close, kind: Kind::Comment, escapes: false, is_multiline: true, nests }
+    Delimiter { open, close, kind: TokenKind::Comment, escapes: false, is_multiline: true, nests }
 }
 
 const DOUBLE: Delimiter = string("\"", "\"", true, false);

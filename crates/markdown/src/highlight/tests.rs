@@ -3,25 +3,25 @@ use proptest::prelude::*;
 use super::*;
 
 /// Returns the tokens that have colours, each as its kind and text.
-fn tokens(language: &str, code: &str) -> Vec<(Kind, String)> {
+fn tokens(language: &str, code: &str) -> Vec<(TokenKind, String)> {
     let mut highlighter = Highlighter::new(language).expect("a known language");
     let mut tokens = Vec::new();
     for line in code.lines() {
         let found = highlighter.line(line);
         tokens.extend(found.into_iter().map(|(range, kind)| (kind, line[range].to_owned())));
     }
-    tokens.retain(|(kind, _)| *kind != Kind::Plain);
+    tokens.retain(|(kind, _)| *kind != TokenKind::Plain);
     tokens
 }
 
 #[track_caller]
-fn check(language: &str, code: &str, expected: &[(Kind, &str)]) {
+fn check(language: &str, code: &str, expected: &[(TokenKind, &str)]) {
     let tokens = tokens(language, code);
-    let tokens: Vec<(Kind, &str)> = tokens.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
+    let tokens: Vec<(TokenKind, &str)> = tokens.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
     assert_eq!(tokens, expected);
 }
 
-use Kind::{Added, Comment, Constant, Header, Key, Keyword, Removed, String as Text, Type};
+use TokenKind::{Added, Comment, Constant, Header, Key, Keyword, Removed, String as Text, Type};
 
 #[test]
 fn rust_has_raw_strings_lifetimes_and_nested_comments() {

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 /// Closes the open markers of `text` and removes an incomplete one at its end.
-pub(super) fn complete(text: &str) -> Cow<'_, str> {
+pub fn complete(text: &str) -> Cow<'_, str> {
     let line_start = text.rfind('\n').map_or(0, |newline| newline + 1);
     let last_line = &text[line_start..];
     if ends_in_code_fence(text) {
@@ -58,7 +58,7 @@ fn is_only_marker(line: &str) -> bool {
 }
 
 /// Whether the text ends inside fenced code.
-pub(crate) fn ends_in_code_fence(text: &str) -> bool {
+pub fn ends_in_code_fence(text: &str) -> bool {
     let mut open: Option<(u8, usize)> = None;
     for line in text.split_inclusive('\n') {
         let is_complete = line.ends_with('\n');

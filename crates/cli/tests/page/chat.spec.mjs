@@ -1,0 +1,410 @@
+// The chat view: streaming, calls, approvals, branches, files, long conversations, and hostile texts everywhere.
+import path from 'node:path';
+import { Gateway } from './support/gateway.mjs';
+import { HOSTILE } from './support/hostile.mjs';
+import { Gate, Provider, resultsOf } from './support/provider.mjs';
+import { Proxy } from './support/proxy.mjs';
+import { expect, test as base } from './support/test.mjs';
+
+/** A gateway with a model that the test scripts, and the server with results of every kind. */
+const test = base.extend({
+  provider: [async ({}, use) => {
+    const provider = await Provider.start();
+    await use(provider);
+    await provider.stop();
+  }, { scope: 'worker' }],
+  gateway: [async ({ provider }, use) => {
+    const tools = path.join(import.meta.dirname, 'support/tools.mjs');
+    const config = { mcpServers: { files: { command: process.execPath, args: [tools] } }, toolwire: provider.config };
+    const gateway = await Gateway.start({ config });
+    await use(gateway);
+    await gateway.stop();
+  }, { scope: 'worker' }],
+});
+
+const send = async (page, text) => {
+  await page.locator('#composer textarea').fill(text);
+  await page.locator('#composer textarea').press('Enter');
+};
+const start = async (page, text) => {
+  await page.goto('/');
+  await send(page, text);
+  await page.waitForURL('**/chat/**');
+};
+const last = (page) => page.locator('.message.model').last();
+const idle = (page) => expect(page.getByRole('button', { name: 'Send' })).toBeVisible();
+const card = (page, name) => page.locator('.call', { has: page.locator('.call-name', { hasText: name }) }).last();
+/** Calls tools in the first step, and says `done` in the second. */
+const calling = (...calls) => (request) => (resultsOf(request).length ? ['done'] : calls.map(([name, args = {}]) => ({ call: [name, args] })));
+
+test('the composer is ready at the start', async ({ page }) => {
+  await page.goto('/');
+  await expect(page.locator('#composer textarea')).toBeFocused();
+  await expect(page.getByRole('heading', { level: 1 })).toHaveText('New chat');
+});
+
+test('a response is displayed while it is written, as the stored text', async ({ page, provider }) => {
+  const gate = new Gate();
+  const pieces = ['# Title\n\nSome **bold', ' text** and `code`.\n\n- one\n- two\n\n```js\nconst a = 1;\n', 'let b = "x";\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nThe end.'];
+  provider.answer = () => [pieces[0], gate.after(pieces[1]), pieces[2]];
+  await start(page, 'write');
+  await expect(last(page).locator('h1, h2, h3').first()).toHaveText('Title');
+  await expect(last(page).locator('strong')).toHaveText('bold');
+  await page.evaluate(() => {
+    globalThis.changed = 0;
+    const heading = document.querySelector('.message.model h1').closest('.block');
+    new MutationObserver(() => { globalThis.changed += 1; }).observe(heading, { subtree: true, childList: true, characterData: true });
+  });
+  gate.open();
+  await expect(last(page)).toContainText('The end.');
+  await idle(page);
+  expect(await page.evaluate(() => globalThis.changed), 'a settled block never changes').toBe(0);
+  await expect(last(page).locator('pre code')).toHaveText('const a = 1;\nlet b = "x";\n');
+  await expect(last(page).locator('td').first()).toHaveText('1');
+  const raw = await page.evaluate((url) => fetch(url).then((reply) => reply.text()), await last(page).locator('[data-copy-from]').getAttribute('data-copy-from'));
+  expect(raw).toBe(pieces.join(''));
+  // The same without the events.
+  const streamed = await last(page).locator('.body').innerText();
+  await page.reload();
+  expect(await last(page).locator('.body').innerText()).toBe(streamed);
+});
+
+test('a fence and a list that arrive character by character end as one block each', async ({ page, provider }) => {
+  const text = '1. one\n   - nested **x**\n2. two\n\n```py\nif a:\n    b()\n```\n\n[a](https://example.com) end';
+  provider.answer = () => [...text];
+  await start(page, 'slowly');
+  await idle(page);
+  await expect(last(page).locator('.block')).toHaveCount(3);
+  await expect(last(page).locator('pre code')).toHaveText('if a:\n    b()\n');
+  await expect(last(page).getByRole('link', { name: 'a', exact: true })).toHaveAttribute('href', 'https://example.com');
+});
+
+test('thinking is folded', async ({ page, provider }) => {
+  const gate = new Gate();
+  provider.answer = () => [{ thinking: 'Let me see.' }, gate.after('The answer.')];
+  await start(page, 'think');
+  await expect(last(page).locator('.thinking')).toContainText('Let me see.');
+  await expect(last(page).locator('.thinking')).not.toHaveAttribute('open');
+  gate.open();
+  await idle(page);
+  await last(page).locator('.thinking summary').click();
+  await expect(last(page).locator('.thinking pre')).toBeVisible();
+});
+
+test('results of every kind are displayed', async ({ page, provider }) => {
+  provider.answer = calling(['table'], ['media'], ['resources'], ['json_text'], ['broken']);
+  await start(page, 'everything');
+  await idle(page);
+  await expect(card(page, 'table').locator('th[scope=col]')).toHaveText(['city', 'degrees']);
+  const image = card(page, 'media').locator('img');
+  await expect(image).toHaveCount(1);
+  await expect.poll(() => image.evaluate((element) => element.naturalWidth)).toBe(1);
+  await expect(card(page, 'media').locator('audio')).toHaveCount(1);
+  await expect(card(page, 'media')).toContainText('image/svg+xml');
+  await expect(card(page, 'resources').getByRole('link', { name: 'a page' })).toHaveAttribute('href', 'https://example.com/a');
+  await expect(card(page, 'resources').getByRole('link', { name: 'not a link' })).toHaveCount(0);
+  await expect(card(page, 'resources')).toContainText('some notes');
+  await expect(card(page, 'broken')).toHaveAttribute('data-state', 'failed');
+  await expect(card(page, 'broken')).toContainText('the disk is full');
+  await expect(last(page)).toContainText('done');
+});
+
+test('a running call shows its progress', async ({ page, provider }) => {
+  provider.answer = calling(['slow']);
+  await start(page, 'slow');
+  const slow = card(page, 'slow');
+  await expect(slow.locator('progress')).toHaveAttribute('value', '63');
+  await expect(slow).toContainText('reading page 5 of 8');
+  await expect(slow.locator('[data-since]')).toBeVisible();
+  // Another conversation releases it; both run on the server.
+  const other = await page.context().newPage();
+  provider.answer = (request) => (JSON.stringify(request.messages).includes('release it') ? calling(['release'])(request) : ['done']);
+  await start(other, 'release it');
+  await idle(page);
+  await expect(slow).toHaveAttribute('data-state', 'done');
+  await other.close();
+});
+
+for (const [name, decide, state, result] of [
+  ['a click', (question) => question.getByRole('button', { name: /^Run once/ }).click(), 'done', 'deleted'],
+  ['the key y', (question, page) => pressWhenSeen(question, page, 'y'), 'done', 'deleted'],
+  ['the key a', (question, page) => pressWhenSeen(question, page, 'a'), 'done', 'deleted'],
+  ['the key n', (question, page) => pressWhenSeen(question, page, 'n'), 'denied', 'denied'],
+]) {
+  test(`a call is decided by ${name}`, async ({ page, provider }) => {
+    provider.answer = calling(['delete_file', { path: '/a' }]);
+    await start(page, 'delete');
+    const deletion = card(page, 'delete_file');
+    await expect(deletion).toHaveAttribute('data-state', 'waiting');
+    await expect(page).toHaveTitle('? delete_file');
+    await decide(deletion.locator('.call-question'), page);
+    await expect(deletion).toHaveAttribute('data-state', state);
+    await expect(deletion).toContainText(result);
+    await idle(page);
+    await expect(page).not.toHaveTitle(/^\?/);
+  });
+}
+
+/** Presses a key until it counts: a question must have been in view for a moment. */
+async function pressWhenSeen(question, page, key) {
+  await page.locator('#main').focus();
+  await expect(async () => {
+    if (await question.count()) await page.keyboard.press(key);
+    await expect(question).toHaveCount(0, { timeout: 500 });
+  }).toPass();
+}
+
+test('always applies to later calls of the tool in this chat', async ({ page, provider }) => {
+  provider.answer = calling(['delete_file', { path: '/a' }]);
+  await start(page, 'delete');
+  await card(page, 'delete_file').getByRole('button', { name: /^Always/ }).click();
+  await idle(page);
+  await send(page, 'again');
+  await expect(page.locator('.call[data-state=done]')).toHaveCount(2);
+});
+
+test('a reason reaches the model', async ({ page, provider }) => {
+  provider.answer = calling(['delete_file', { path: '/a' }]);
+  await start(page, 'delete');
+  const question = card(page, 'delete_file').locator('.call-question');
+  await question.locator('summary', { hasText: 'why' }).click();
+  await question.locator('[name=because]').fill('wrong folder');
+  await question.getByRole('button', { name: 'Do not run, for this reason' }).click();
+  await idle(page);
+  expect(JSON.stringify(provider.requests.at(-1).messages)).toContain('wrong folder');
+});
+
+test('changed arguments are checked, run, and told to the model', async ({ page, provider }) => {
+  provider.answer = calling(['delete_file', { path: '/a' }]);
+  await start(page, 'delete');
+  const question = card(page, 'delete_file').locator('.call-question');
+  const field = question.locator('[data-pointer="/path"]').locator('input, textarea').last();
+  await field.fill('/b');
+  await expect(question.getByRole('button', { name: /^Run with your changes/ })).toBeVisible();
+  await question.getByRole('button', { name: /^Run with your changes/ }).click();
+  await idle(page);
+  await expect(card(page, 'delete_file')).toContainText('ran with your arguments');
+  await expect(card(page, 'delete_file')).toContainText('deleted {"path":"/b"}');
+  expect(JSON.stringify(provider.requests.at(-1).messages)).toContain('It ran with');
+});
+
+test('a key that is typed in the composer decides nothing', async ({ page, provider }) => {
+  provider.answer = calling(['delete_file', { path: '/a' }]);
+  await start(page, 'delete');
+  await expect(card(page, 'delete_file')).toHaveAttribute('data-state', 'waiting');
+  await page.locator('#composer textarea').focus();
+  await page.keyboard.type('yay');
+  await page.keyboard.press('Escape');
+  await expect(page.locator('.call[data-state=waiting], .ending p')).not.toHaveCount(0);
+  expect(provider.requests.at(-1).messages.some(({ role }) => role === 'tool')).toBe(false);
+});
+
+test('of two pages, the first decision counts', async ({ page, provider }) => {
+  provider.answer = calling(['delete_file', { path: '/a' }]);
+  await start(page, 'delete');
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await card(other, 'delete_file').locator('[data-key=n]').click();
+  await expect(card(page, 'delete_file')).toHaveAttribute('data-state', 'denied');
+  await expect(page.locator('.call-question')).toHaveCount(0);
+  await other.close();
+});
+
+test('a decision can be made after a restart of the gateway', async ({ page, provider, gateway, traps }) => {
+  traps.allow(/./); // The connection is lost on purpose.
+  provider.answer = calling(['delete_file', { path: '/a' }]);
+  const own = await Gateway.start({ config: gateway.options.config });
+  await page.goto(own.url);
+  await send(page, 'delete');
+  await page.waitForURL('**/chat/**');
+  await expect(card(page, 'delete_file')).toHaveAttribute('data-state', 'waiting');
+  const next = await own.restart();
+  await page.reload();
+  await card(page, 'delete_file').getByRole('button', { name: /^Run once/ }).click();
+  await expect(card(page, 'delete_file')).toHaveAttribute('data-state', 'done');
+  await next.stop();
+});
+
+test('stop keeps what came, and retry makes a branch', async ({ page, provider }) => {
+  const gate = new Gate();
+  provider.answer = () => ['The first words', gate.after(' and the rest')];
+  await start(page, 'long');
+  await expect(last(page)).toContainText('The first words');
+  await page.keyboard.press('Escape');
+  await idle(page);
+  await expect(page.locator('#ending')).toContainText('stopped');
+  await expect(last(page)).toContainText('The first words');
+  gate.open();
+  const before = page.url();
+  provider.answer = () => ['Another answer'];
+  await page.locator('#ending').getByRole('button', { name: /Retry/ }).click();
+  await expect.poll(() => page.url()).not.toBe(before);
+  await idle(page);
+  await expect(last(page)).toContainText('Another answer');
+  await expect(last(page).locator('.branches')).toContainText('2/2');
+  await last(page).getByRole('link', { name: 'previous branch' }).click();
+  await expect(last(page)).toContainText('The first words');
+});
+
+test('the first message can be edited', async ({ page, provider }) => {
+  provider.answer = (request) => [`echo ${request.messages.at(-1).content}`];
+  await start(page, 'one');
+  await idle(page);
+  await page.locator('.message.you [data-edit]').click();
+  await expect(page.locator('#composer textarea')).toHaveValue('one');
+  const before = page.url().split(/[?#]/)[0];
+  await send(page, 'two');
+  await expect.poll(() => page.url().split(/[?#]/)[0]).not.toBe(before);
+  await idle(page);
+  await expect(page.locator('.message')).toHaveCount(2);
+  await expect(last(page)).toContainText('echo two');
+  await expect(page.locator('.message.you .branches')).toContainText('2/2');
+});
+
+test('a failed response says why, and is retried in place', async ({ page, provider }) => {
+  provider.answer = () => [{ status: 400, message: 'the quota is used up' }];
+  await start(page, 'fail');
+  await expect(page.locator('#ending .error')).toContainText('the quota is used up');
+  provider.answer = () => ['better'];
+  await page.locator('#ending').getByRole('button', { name: /Retry/ }).click();
+  await expect(last(page)).toContainText('better');
+  await idle(page);
+  await expect(page.locator('.message')).toHaveCount(2);
+  await expect(page.locator('#ending')).toBeEmpty();
+});
+
+test('chats are renamed, searched, exported and deleted', async ({ page, provider }) => {
+  provider.answer = () => ['a rare wombat'];
+  await start(page, 'animals');
+  await idle(page);
+  await page.getByRole('button', { name: 'More' }).click();
+  await page.locator('#chat-menu [name=title]').fill('About animals');
+  await page.getByRole('button', { name: 'Rename' }).click();
+  await expect(page.getByRole('heading', { level: 1 })).toHaveText('About animals');
+  await expect(page.locator('#chat-list [aria-current=page]')).toContainText('About animals');
+  const markdown = await page.evaluate((url) => fetch(url).then((reply) => reply.text()), `${page.url().split('#')[0]}.md`);
+  expect(markdown).toContain('# About animals\n\n## You\n\nanimals');
+  await page.locator('[data-search]').fill('wombat');
+  await page.locator('#chat-list .hit', { hasText: 'wombat' }).first().click();
+  await page.waitForURL('**/chat/*#m2');
+  await page.getByRole('button', { name: 'More' }).click();
+  await page.locator('#chat-delete summary').click();
+  await page.getByRole('button', { name: 'Delete this chat forever' }).click();
+  await page.waitForURL((url) => url.pathname === '/');
+  await expect(page.locator('#chat-list', { hasText: 'About animals' })).toHaveCount(0);
+});
+
+test('files are attached by choice and by paste, with any name', async ({ page, provider }) => {
+  provider.answer = () => ['seen'];
+  await page.goto('/');
+  const name = '"><img src=x onerror=alert(1)>.txt';
+  await page.locator('input[data-attach]').setInputFiles({ name, mimeType: 'image/png', buffer: Buffer.from('only <b>text</b>') });
+  await expect(page.locator('#attachments .chip')).toContainText(name);
+  await expect(page.locator('#attachments .chip')).toContainText('text');
+  await page.locator('#composer textarea').evaluate((field) => {
+    const data = new DataTransfer();
+    data.items.add(new File(['pasted'], 'pasted.txt', { type: 'text/plain' }));
+    field.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  await expect(page.locator('#attachments .chip')).toHaveCount(2);
+  await page.locator('#attachments .chip').last().getByRole('button').click();
+  await expect(page.locator('#attachments .chip')).toHaveCount(1);
+  await send(page, 'read it');
+  await page.waitForURL('**/chat/**');
+  await idle(page);
+  await expect(page.locator('.message.you')).toContainText(name);
+  expect(JSON.stringify(provider.requests.at(-1).messages)).toContain('only <b>text</b>');
+});
+
+test('the model is chosen in the middle of a chat', async ({ page, provider }) => {
+  provider.answer = () => ['scripted answers'];
+  await start(page, 'one');
+  await idle(page);
+  await page.locator('#composer [name=model]').evaluate((select) => select.add(new Option('demo', 'demo', true, true)));
+  await send(page, 'what can you do?');
+  await expect(page.locator('.message.model')).toHaveCount(2);
+  await idle(page);
+  await expect(last(page)).toHaveAttribute('aria-label', 'demo');
+});
+
+test('a lost connection loses nothing, and typed text stays', async ({ page, provider, gateway, traps }) => {
+  traps.allow(/./); // The connection is lost on purpose.
+  const proxy = await Proxy.start(gateway.url);
+  const gates = [new Gate(), new Gate()];
+  provider.answer = () => ['one\n\n', gates[0].after('two\n\n'), gates[1].after('three')];
+  await page.goto(proxy.url);
+  await send(page, 'count');
+  await page.waitForURL('**/chat/**');
+  await expect(last(page)).toContainText('one');
+  await page.locator('#composer textarea').fill('half a thought');
+  await proxy.cut();
+  gates[0].open();
+  await expect(last(page)).toContainText('two');
+  await proxy.cut();
+  gates[1].open();
+  await expect(last(page)).toContainText('three');
+  await expect(last(page).locator('.block')).toHaveText(['one', 'two', 'three']);
+  await expect(page.locator('#composer textarea')).toHaveValue('half a thought');
+  await proxy.stop();
+});
+
+test('right-to-left and wide texts, and an input method, work', async ({ page, provider }) => {
+  provider.answer = () => ['مرحبا بالعالم\n\n日本語のテキスト 👩‍🔬'];
+  await page.goto('/');
+  const composer = page.locator('#composer textarea');
+  await composer.fill('こんにちは');
+  await composer.dispatchEvent('keydown', { key: 'Enter', isComposing: true, keyCode: 229 });
+  await expect(page).toHaveURL(/\/$/);
+  await composer.press('Enter');
+  await page.waitForURL('**/chat/**');
+  await idle(page);
+  await expect(last(page)).toContainText('👩‍🔬');
+  const word = 'w'.repeat(10_000);
+  provider.answer = () => [word];
+  await send(page, 'long');
+  await expect(last(page)).toContainText(word);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+});
+
+test('hostile texts are displayed and do nothing', async ({ page, provider }) => {
+  provider.answer = (request) => (resultsOf(request).length ? [HOSTILE.join('\n\n')] : [{ thinking: HOSTILE.join(' ') }, HOSTILE[0], { call: ['hostile', Object.fromEntries(HOSTILE.map((text) => [text, text]))] }]);
+  await start(page, HOSTILE.join('\n\n'));
+  await idle(page);
+  await expect(last(page)).toContainText('<img src=x onerror=alert(1)>');
+  await expect(card(page, 'hostile')).toHaveAttribute('data-state', 'done');
+  for (const summary of await page.locator('.message summary').all()) await summary.click();
+  await expect(page.locator('.message :is(script, iframe, object, embed, base, form:not([action^="/-/"]), meta, link, style, template)')).toHaveCount(0);
+  await expect(page.locator('.message img')).toHaveCount(0);
+  const links = await page.locator('.message a').evaluateAll((all) => all.map((link) => link.getAttribute('href')));
+  expect(links.filter((href) => !/^(https:\/\/example\.com|\/(tools|chat|-)\/)/.test(href))).toEqual([]);
+  await page.getByRole('button', { name: 'More' }).click();
+  await page.locator('#chat-menu [name=title]').fill(HOSTILE.slice(0, 5).join(' '));
+  await page.getByRole('button', { name: 'Rename' }).click();
+  await expect(page.getByRole('heading', { level: 1 })).toContainText('<script>');
+  await page.reload();
+  await expect(page.getByRole('heading', { level: 1 })).toContainText('<script>');
+  await page.goto(`/?q=${encodeURIComponent(HOSTILE[0])}`);
+  await expect(page.locator('#chat-list .hit').first()).toContainText('<script>');
+});
+
+test.describe('without JavaScript', () => {
+  test.use({ javaScriptEnabled: false });
+
+  test('one can ask and decide', async ({ page, provider }) => {
+    provider.answer = calling(['delete_file', { path: '/a' }]);
+    await page.goto('/');
+    await page.locator('#composer textarea').fill('delete');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.waitForURL('**/chat/**');
+    await expect(async () => {
+      await page.reload();
+      await expect(card(page, 'delete_file')).toHaveAttribute('data-state', 'waiting', { timeout: 1 });
+    }).toPass();
+    await card(page, 'delete_file').getByRole('button', { name: /^Run once/ }).click();
+    await expect(async () => {
+      await page.reload();
+      await expect(page.getByRole('button', { name: 'Send' })).toBeVisible({ timeout: 1 });
+    }).toPass();
+    await expect(card(page, 'delete_file')).toContainText('deleted');
+  });
+});

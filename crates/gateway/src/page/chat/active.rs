@@ -1,0 +1,308 @@
+//! The conversations that this process works on.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use toolwire_agent::run::Run;
+use toolwire_agent::{Agent, Unattended};
+use toolwire_contract::Message;
+use toolwire_contract::conversations::{Conversation, ConversationId, StoreError};
+
+use super::super::failure::PageFailure;
+use super::super::{Context, Page};
+use super::engine::{Decided, Engine};
+use super::live::Live;
+use super::saved::{RunStorage, SavedRuns};
+use super::uploads::Uploads;
+use crate::gateway::Inner;
+
+/// The number of decisions that wait for a run. Each call accepts one.
+const MAX_DECISIONS: usize = 256;
+
+/// Above it, what is known about ended responses is forgotten. The messages are in the store.
+const MAX_ENDED: usize = 256;
+
+/// The state of the chat view.
+pub(in crate::page) struct Chats {
+    active: Mutex<HashMap<ConversationId, Arc<Active>>>,
+    /// Agents by model, so that their catalogs are computed once.
+    agents: Mutex<HashMap<String, Agent>>,
+    pub(super) uploads: Uploads,
+    saved: Arc<SavedRuns>,
+    tasks: TaskTracker,
+    closing: CancellationToken,
+}
+
+/// A conversation that this process works on, or has worked on.
+pub(super) struct Active {
+    live: Mutex<Live>,
+    control: Mutex<Control>,
+}
+
+/// How requests reach a run.
+struct Control {
+    stop: CancellationToken,
+    decisions: Option<mpsc::Sender<Decided>>,
+}
+
+impl Active {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops the response. Does nothing if there is none.
+    pub(super) fn stop(&self) {
+        self.control().stop.cancel();
+    }
+
+    /// Passes a decision to the run. Returns whether there is one.
+    pub(super) fn decide(&self, decided: Decided) -> bool {
+        let control = self.control();
+        control.decisions.as_ref().is_some_and(|decisions| decisions.try_send(decided).is_ok())
+    }
+}
+
+impl Chats {
+    /// Creates the state. Runs that wait for decisions are saved in the storage, if there is one.
+    pub(in crate::page) fn new(storage: Option<Arc<dyn RunStorage>>) -> Chats {
+        Chats {
+            active: Mutex::default(),
+            agents: Mutex::default(),
+            uploads: Uploads::default(),
+            saved: Arc::new(SavedRuns::new(storage)),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        }
+    }
+
+    /// Stops all responses and waits until what they wrote is stored. Runs that wait for decisions stay saved.
+    pub(in crate::page) async fn close(&self) {
+        self.closing.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    fn map(&self) -> MutexGuard<'_, HashMap<ConversationId, Arc<Active>>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what this process knows about a conversation.
+    pub(super) fn find(&self, id: &ConversationId) -> Option<Arc<Active>> {
+        self.map().get(id).cloned()
+    }
+
+    /// Whether calls of a conversation wait for decisions, also if their run was saved by another process.
+    pub(super) fn is_saved(&self, id: &ConversationId) -> bool {
+        self.saved.contains(id)
+    }
+
+    /// Forgets a conversation.
+    pub(super) async fn forget(&self, id: &ConversationId) {
+        let active = self.map().remove(id);
+        if let Some(active) = active {
+            active.stop();
+        }
+        self.saved.remove(id).await;
+    }
+
+    fn agent(&self, inner: &Inner, page: &Page, model: &str) -> Result<Agent, PageFailure> {
+        if let Some(agent) = self.agents.lock().unwrap_or_else(PoisonError::into_inner).get(model) {
+            return Ok(agent.clone());
+        }
+        let served = inner.find_model(model)?;
+        let agent = Agent::builder()
+            .settings(inner.settings.agent.clone())
+            .model(served.model)
+            .tools(inner.tools.clone())
+            .conversations(page.parts.conversations.clone())
+            .unattended(Unattended::Pause);
+        let agent = agent.build().map_err(|error| PageFailure::invalid(error.to_string()))?;
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        if agents.len() >= 64 {
+            agents.clear();
+        }
+        agents.insert(model.to_owned(), agent.clone());
+        Ok(agent)
+    }
+
+    /// Returns the state of a conversation, which is created if this process has not worked on it.
+    fn enter(&self, context: &Context<'_>, conversation: &Conversation) -> Arc<Active> {
+        let mut map = self.map();
+        if map.len() >= MAX_ENDED {
+            map.retain(|_, active| active.lock().is_busy());
+        }
+        let new = || {
+            let live = Live::new(
+                conversation.id.to_string(),
+                conversation.title.clone(),
+                context.page.events.clone(),
+                context.inner.tools.clone(),
+                context.inner.settings.agent.approvals.clone(),
+            );
+            let control = Control { stop: CancellationToken::new(), decisions: None };
+            Arc::new(Active { live: Mutex::new(live), control: Mutex::new(control) })
+        };
+        map.entry(conversation.id.clone()).or_insert_with(new).clone()
+    }
+
+    /// Starts a response: to a new message, or to the messages that are stored already. `draw` draws the new
+    /// message, and the events that display it are returned.
+    pub(super) async fn start(
+        &self,
+        context: &Context<'_>,
+        conversation: &Conversation,
+        model: &str,
+        message: Option<Message>,
+    ) -> Result<Started, PageFailure> {
+        let agent = self.agent(context.inner, context.page, model)?;
+        let active = self.enter(context, conversation);
+        let always = active.lock().always().to_vec();
+        if active.lock().is_busy() || self.is_saved(&conversation.id) {
+            return Err(PageFailure::new(
+                http::StatusCode::CONFLICT,
+                "Not possible now",
+                "a response is in progress in this chat",
+            )
+            .with_hint("wait for its end, or stop it"));
+        }
+        // The tools of servers that are starting are offered too, if they start soon.
+        let starting: Vec<String> = context
+            .inner
+            .tools
+            .missing_servers()
+            .into_iter()
+            .filter(|server| server.is_starting)
+            .map(|server| server.server)
+            .collect();
+        if !starting.is_empty() {
+            let longest = context.inner.settings.limits.server_start_timeout;
+            // After that, the run starts without them.
+            let _ = tokio::time::timeout(longest, context.inner.tools.started(&starting)).await;
+        }
+        let mut run = agent.load(&conversation.id).await.map_err(store_failure)?;
+        for tool in &always {
+            run.allow_always(tool.clone());
+        }
+        let has_message = message.is_some();
+        if let Some(message) = message {
+            run.say_message(message);
+        }
+        // The message is stored before the response begins, so that it is never lost.
+        agent.persist(&mut run).await.map_err(store_failure)?;
+        let position = run.stored_in().map_or(0, |(_, position)| position);
+        {
+            let mut live = active.lock();
+            if live.is_busy() {
+                return Err(PageFailure::new(
+                    http::StatusCode::CONFLICT,
+                    "Not possible now",
+                    "another response was started at the same time",
+                ));
+            }
+            live.start(agent.model().name().to_owned(), position, &always);
+        }
+        Ok(Started { agent, active, run, position, has_message, id: conversation.id.clone() })
+    }
+
+    /// Starts the task that drives a run.
+    pub(super) fn spawn(&self, started: Started, is_waiting: bool) {
+        let Started { agent, active, run, id, .. } = started;
+        let (sender, decisions) = mpsc::channel(MAX_DECISIONS);
+        let stop = CancellationToken::new();
+        *active.control() = Control { stop: stop.clone(), decisions: Some(sender) };
+        let engine = Engine {
+            id,
+            agent,
+            active,
+            saved: self.saved.clone(),
+            decisions,
+            stop,
+            closing: self.closing.clone(),
+            early: Vec::new(),
+        };
+        self.tasks.spawn(engine.run(run, is_waiting));
+    }
+
+    /// Continues a run that was saved while it waited for decisions, if there is one.
+    pub(super) async fn restore(
+        &self,
+        context: &Context<'_>,
+        conversation: &Conversation,
+    ) -> Result<Option<Arc<Active>>, PageFailure> {
+        if let Some(active) = self.find(&conversation.id).filter(|active| active.lock().is_busy()) {
+            return Ok(Some(active));
+        }
+        let Some(mut run) = self.saved.load(&conversation.id).await else {
+            return Ok(self.find(&conversation.id));
+        };
+        let is_current = run.stored_in().is_some_and(|(_, position)| position == conversation.messages);
+        if !is_current {
+            // Another program has continued the conversation.
+            self.saved.remove(&conversation.id).await;
+            return Ok(self.find(&conversation.id));
+        }
+        let model = conversation.model.clone().unwrap_or_default();
+        let model = if model.is_empty() { default_model(context.inner) } else { model };
+        let agent = self.agent(context.inner, context.page, &model)?;
+        run.set_tools(agent.tools().tools(), agent.model().limits());
+        let active = self.enter(context, conversation);
+        let entries =
+            context.page.parts.conversations.load(&conversation.id, 0).await.map_err(store_failure)?;
+        let last = entries.entries.iter().rfind(|entry| entry.message.calls().next().is_some());
+        {
+            let mut live = active.lock();
+            if live.is_busy() {
+                drop(live);
+                return Ok(Some(active));
+            }
+            live.start(model, conversation.messages, run.always_allowed());
+            if let Some(entry) = last {
+                let calls: Vec<_> =
+                    entry.message.calls().map(|(id, call)| (id.to_owned(), call.clone())).collect();
+                live.restore(entry.sequence, &calls, &run.pending_calls());
+            }
+        }
+        let position = conversation.messages;
+        let id = conversation.id.clone();
+        self.spawn(Started { agent, active: active.clone(), run, position, has_message: false, id }, true);
+        Ok(Some(active))
+    }
+}
+
+/// A run that is ready to be driven.
+pub(super) struct Started {
+    agent: Agent,
+    pub(super) active: Arc<Active>,
+    run: Run,
+    /// The number of stored messages.
+    pub(super) position: u64,
+    pub(super) has_message: bool,
+    id: ConversationId,
+}
+
+/// Returns the model of a conversation that names none.
+pub(super) fn default_model(inner: &Inner) -> String {
+    inner.models.names().into_iter().next().unwrap_or_default()
+}
+
+pub(super) fn store_failure(error: StoreError) -> PageFailure {
+    let status = match &error {
+        StoreError::UnknownConversation { .. } | StoreError::UnknownPosition { .. } => {
+            http::StatusCode::NOT_FOUND
+        }
+        StoreError::Conflict { .. } => http::StatusCode::CONFLICT,
+        _ => http::StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    let failure = PageFailure::new(status, "Conversation", error.to_string());
+    match error.hint() {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}

@@ -1,0 +1,256 @@
+//! The calls of a response in progress.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Map, Value};
+use toolwire_agent::approval::{ApprovalPolicy, PendingCall, Verdict};
+use toolwire_agent::run::{edited_arguments, is_denied, is_outcome_unknown};
+use toolwire_contract::toolbox::{Progress, Toolbox};
+use toolwire_contract::{ToolCall, ToolResult};
+use toolwire_page::Markup;
+use toolwire_page::chat::{self, Call, CallState, Question};
+
+use crate::page::events::Event;
+
+/// The position of a call: of its message, and its own in the message.
+pub(super) type CallKey = (u64, usize);
+
+/// The calls of a response.
+pub(super) struct Calls {
+    conversation: String,
+    tools: Arc<dyn Toolbox>,
+    policy: ApprovalPolicy,
+    /// The tools that always run in this conversation.
+    always: Vec<String>,
+    calls: BTreeMap<CallKey, LiveCall>,
+}
+
+struct LiveCall {
+    id: String,
+    name: String,
+    arguments: Map<String, Value>,
+    state: LiveState,
+}
+
+enum LiveState {
+    /// It starts when others have ended.
+    Queued,
+    Waiting {
+        why: String,
+    },
+    /// A person has decided; the run has not used the decision yet.
+    Decided,
+    Running {
+        since: SystemTime,
+        progress: Option<Progress>,
+        is_sent: bool,
+    },
+    Ended {
+        result: ToolResult,
+        elapsed: Option<Duration>,
+    },
+}
+
+impl LiveCall {
+    fn is_waiting(&self) -> bool {
+        matches!(self.state, LiveState::Waiting { .. })
+    }
+}
+
+impl Calls {
+    pub(super) fn new(conversation: String, tools: Arc<dyn Toolbox>, policy: ApprovalPolicy) -> Calls {
+        Calls { conversation, tools, policy, always: Vec::new(), calls: BTreeMap::new() }
+    }
+
+    pub(super) fn always(&self) -> &[String] {
+        &self.always
+    }
+
+    /// Removes all calls, for a new response.
+    pub(super) fn clear(&mut self, always: &[String]) {
+        self.calls.clear();
+        self.always = always.to_vec();
+    }
+
+    /// Adds the calls of a message. Those that the policy does not allow wait for a decision from now on; the run
+    /// asks for it when the others have ended.
+    pub(super) fn add<'c>(&mut self, message: u64, calls: impl Iterator<Item = (&'c str, &'c ToolCall)>) {
+        let tools = self.tools.tools();
+        for (position, (id, call)) in calls.enumerate() {
+            let tool = tools.iter().find(|tool| tool.name == call.name);
+            let state = match self.policy.verdict(&call.name, tool) {
+                Verdict::Ask(why) if !self.always.contains(&call.name) => LiveState::Waiting { why },
+                _ => LiveState::Queued,
+            };
+            let arguments = call.arguments.clone().unwrap_or_default();
+            let call = LiveCall { id: id.to_owned(), name: call.name.clone(), arguments, state };
+            self.calls.insert((message, position), call);
+        }
+    }
+
+    /// Sets which calls wait, after a run was restored.
+    pub(super) fn restore(&mut self, pending: &[PendingCall]) {
+        for call in self.calls.values_mut() {
+            call.state = match pending.iter().find(|pending| pending.id == call.id) {
+                Some(pending) => LiveState::Waiting { why: pending.why.clone() },
+                None => LiveState::Queued,
+            };
+        }
+    }
+
+    /// Notes the calls that the run waits for, and returns those that did not wait before.
+    pub(super) fn wait(&mut self, pending: &[PendingCall]) -> Vec<CallKey> {
+        let last = self.calls.last_key_value().map(|((message, _), _)| *message);
+        let mut changed = Vec::new();
+        for (key, call) in &mut self.calls {
+            let Some(pending) = pending.iter().find(|pending| pending.id == call.id) else { continue };
+            // A decision that came early is used now.
+            if Some(key.0) == last && matches!(call.state, LiveState::Queued) {
+                call.state = LiveState::Waiting { why: pending.why.clone() };
+                changed.push(*key);
+            }
+        }
+        changed
+    }
+
+    /// Returns the id and the name of a call that waits for a decision, and its arguments.
+    pub(super) fn waiting(&self, key: CallKey) -> Option<(&str, &str, &Map<String, Value>)> {
+        let call = self.calls.get(&key).filter(|call| call.is_waiting())?;
+        Some((call.id.as_str(), call.name.as_str(), &call.arguments))
+    }
+
+    /// Returns the name of the first call that waits for a decision.
+    pub(super) fn first_waiting(&self) -> Option<&str> {
+        self.calls.values().find(|call| call.is_waiting()).map(|call| call.name.as_str())
+    }
+
+    /// Notes a decision about a call, and about the others of a tool that always runs from now on. Returns the
+    /// calls that do not wait any more.
+    pub(super) fn decided(&mut self, key: CallKey, always: Option<&str>) -> Vec<CallKey> {
+        let mut changed = Vec::new();
+        for (other, call) in &mut self.calls {
+            if call.is_waiting() && (*other == key || always == Some(call.name.as_str())) {
+                call.state = LiveState::Decided;
+                changed.push(*other);
+            }
+        }
+        self.always.extend(always.map(str::to_owned));
+        changed
+    }
+
+    pub(super) fn started(&mut self, id: &str) -> Option<CallKey> {
+        self.change(id, LiveState::Running { since: SystemTime::now(), progress: None, is_sent: true })
+    }
+
+    pub(super) fn ended(
+        &mut self,
+        id: &str,
+        result: &ToolResult,
+        elapsed: Option<Duration>,
+    ) -> Option<CallKey> {
+        self.change(id, LiveState::Ended { result: result.clone(), elapsed })
+    }
+
+    /// Changes the state of the last call with an id. Providers may use an id again.
+    fn change(&mut self, id: &str, state: LiveState) -> Option<CallKey> {
+        let (key, call) = self.calls.iter_mut().rev().find(|(_, call)| call.id == id)?;
+        call.state = state;
+        Some(*key)
+    }
+
+    pub(super) fn progress(&mut self, id: &str, reported: &Progress) {
+        let call = self.calls.values_mut().rev().find(|call| call.id == id);
+        if let Some(LiveState::Running { progress, is_sent, .. }) = call.map(|call| &mut call.state) {
+            (*progress, *is_sent) = (Some(reported.clone()), false);
+        }
+    }
+
+    /// Adds the events of progress that was reported since the last call.
+    pub(super) fn flush(&mut self, events: &mut Vec<Event>) {
+        for ((message, position), call) in &mut self.calls {
+            if let LiveState::Running { progress: Some(progress), is_sent, .. } = &mut call.state
+                && !std::mem::replace(is_sent, true)
+            {
+                let id = format!("call-{message}-{position}-progress");
+                events.push(Event::put(id, chat::call_progress(*message, *position, Some(&shown(progress)))));
+            }
+        }
+    }
+
+    /// Returns the cards of the calls of a message.
+    pub(super) fn cards(&self, message: u64) -> Vec<Markup> {
+        let calls = self.calls.range((message, 0)..=(message, usize::MAX));
+        calls.filter_map(|(key, _)| self.card(*key)).collect()
+    }
+
+    /// Returns the card of a call of this response.
+    pub(super) fn card(&self, key: CallKey) -> Option<Markup> {
+        let call = self.calls.get(&key)?;
+        let tools = self.tools.tools();
+        let schema = tools.iter().find(|tool| tool.name == call.name);
+        let why = match &call.state {
+            LiveState::Waiting { why } => why.as_str(),
+            _ => "",
+        };
+        let question = Question {
+            conversation: &self.conversation,
+            message: key.0,
+            position: key.1,
+            name: &call.name,
+            why,
+            arguments: &call.arguments,
+            schema: schema.and_then(|tool| tool.input_schema.as_ref()),
+        };
+        let state = match &call.state {
+            LiveState::Queued | LiveState::Decided => CallState::Queued,
+            LiveState::Waiting { .. } => CallState::Waiting(&question),
+            LiveState::Running { since, progress, .. } => {
+                CallState::Running { since: *since, progress: progress.as_ref().map(shown) }
+            }
+            LiveState::Ended { result, elapsed } => ended(result, *elapsed),
+        };
+        Some(self.draw(key, &call.name, &call.arguments, state))
+    }
+
+    /// Returns the card of a call that the model is writing.
+    pub(super) fn announced(&self, key: CallKey, name: &str) -> Markup {
+        self.draw(key, name, &Map::new(), CallState::Written)
+    }
+
+    fn draw(
+        &self,
+        (message, position): CallKey,
+        name: &str,
+        arguments: &Map<String, Value>,
+        state: CallState<'_>,
+    ) -> Markup {
+        let server = self.tools.server_of(name).map(|server| server.name);
+        let conversation = &self.conversation;
+        chat::call_card(&Call {
+            conversation,
+            message,
+            position,
+            name,
+            server: server.as_deref(),
+            arguments,
+            state,
+        })
+    }
+}
+
+/// Returns the state of a call with a result.
+pub(super) fn ended(result: &ToolResult, elapsed: Option<Duration>) -> CallState<'_> {
+    if is_denied(result) {
+        CallState::Denied { result }
+    } else if is_outcome_unknown(result) {
+        CallState::Unknown { result: Some(result) }
+    } else {
+        CallState::Done { result, elapsed, edited: edited_arguments(result) }
+    }
+}
+
+fn shown(progress: &Progress) -> chat::Progress<'_> {
+    chat::Progress { done: progress.done, total: progress.total, message: progress.message.as_deref() }
+}

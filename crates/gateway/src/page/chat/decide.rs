@@ -1,0 +1,130 @@
+//! Decisions about calls.
+
+use http::StatusCode;
+use serde_json::{Map, Value};
+use toolwire_agent::approval::Decision;
+use toolwire_contract::Tool;
+use toolwire_contract::conversations::ConversationId;
+use toolwire_page::form::{Fields, Filling, Shape};
+use toolwire_validation::Validator;
+
+use super::super::Context;
+use super::super::failure::PageFailure;
+use super::super::reply::Reply;
+use super::super::request::PageRequest;
+use super::active::store_failure;
+use super::engine::Decided;
+use super::input::Input;
+use super::send::done;
+
+/// Applies a decision. The first one about a call counts.
+pub(super) async fn decide(
+    context: &Context<'_>,
+    request: &PageRequest,
+    id: &ConversationId,
+) -> Result<Reply, PageFailure> {
+    request.require_post()?;
+    let input = Input::read(request)?;
+    let call = input.field("call").and_then(|call| {
+        let (message, position) = call.split_once('-')?;
+        Some((message.parse::<u64>().ok()?, position.parse::<usize>().ok()?))
+    });
+    let key = call.ok_or_else(|| PageFailure::invalid("the form names no call"))?;
+    let conversation = context.page.parts.conversations.get(id).await.map_err(store_failure)?;
+    let active = context.page.chats.restore(context, &conversation).await?.ok_or_else(already)?;
+    // The lock is held until the decision is noted, so that a second one finds it.
+    let mut live = active.lock();
+    let (call_id, name, arguments) = live.waiting_call(key).ok_or_else(already)?;
+    let (call_id, name) = (call_id.to_owned(), name.to_owned());
+    let because =
+        input.field("because").map(str::trim).filter(|reason| !reason.is_empty()).map(str::to_owned);
+    let decision = match input.field("decision") {
+        Some("no") => Decision::No { because },
+        Some("always" | "once") => {
+            let tools = context.inner.tools.tools();
+            let tool = tools.iter().find(|tool| tool.name == name);
+            let chosen = chosen_arguments(&input, tool, arguments)?;
+            let is_always = input.field("decision") == Some("always");
+            match chosen {
+                Some(arguments) if !is_always => Decision::OnceWith { arguments },
+                Some(_) => {
+                    return Err(PageFailure::invalid("changed arguments are for one call")
+                        .with_hint("use `Run with your changes`, or undo the changes"));
+                }
+                None if is_always => Decision::Always,
+                None => Decision::Once,
+            }
+        }
+        _ => return Err(PageFailure::invalid("the decision is not `once`, `always` or `no`")),
+    };
+    let always = (decision == Decision::Always).then_some(name.as_str());
+    if !active.decide(Decided { call: call_id, decision: decision.clone() }) {
+        return Err(already());
+    }
+    live.decided(key, always);
+    drop(live);
+    done(request, id)
+}
+
+fn already() -> PageFailure {
+    PageFailure::new(StatusCode::CONFLICT, "Already decided", "this call was decided already")
+        .with_hint("reload the page to see the decision")
+}
+
+/// Returns the arguments of the form, if they are not those of the model.
+fn chosen_arguments(
+    input: &Input,
+    tool: Option<&Tool>,
+    arguments: &Map<String, Value>,
+) -> Result<Option<Map<String, Value>>, PageFailure> {
+    let schema = tool.and_then(|tool| tool.input_schema.as_ref());
+    let value = match (schema, input.field("arguments")) {
+        (_, Some(text)) => serde_json::from_str(text).map_err(|error| {
+            PageFailure::invalid(format!("the arguments are not valid JSON: {error}")).with_field("arguments")
+        })?,
+        // A form without any field of the arguments, such as that of a key.
+        (Some(schema), None) if has_fields(input) => {
+            let shape = Shape::of(schema);
+            let filling = Filling::read(&shape, &Fields::new(input.fields().iter().cloned()));
+            filling.value(&shape).map_err(|problems| {
+                let problem = problems.into_iter().next();
+                let (pointer, message) =
+                    problem.map_or_else(Default::default, |problem| (problem.pointer, problem.message));
+                PageFailure::invalid(format!("{}{message}", place(&pointer))).with_field(pointer)
+            })?
+        }
+        _ => return Ok(None),
+    };
+    let Value::Object(chosen) = value else {
+        return Err(PageFailure::invalid("the arguments must be a JSON object").with_field("arguments"));
+    };
+    if chosen == *arguments {
+        return Ok(None);
+    }
+    if let Some(violation) = schema.and_then(|schema| violation(schema, &chosen)) {
+        let (pointer, message) = violation;
+        return Err(PageFailure::invalid(format!("{}{message}", place(&pointer))).with_field(pointer));
+    }
+    Ok(Some(chosen))
+}
+
+/// Whether a form has fields of arguments. Their names are a letter and a JSON pointer.
+fn has_fields(input: &Input) -> bool {
+    input.fields().iter().any(|(name, _)| {
+        let mut letters = name.chars();
+        let is_letter = letters.next().is_some_and(|letter| "svjno".contains(letter));
+        is_letter && letters.next().is_none_or(|second| second == '/')
+    })
+}
+
+fn place(pointer: &str) -> String {
+    if pointer.is_empty() { String::new() } else { format!("`{pointer}`: ") }
+}
+
+/// Returns the first violation of a schema: the pointer and the message.
+fn violation(schema: &Value, arguments: &Map<String, Value>) -> Option<(String, String)> {
+    // A schema that cannot be evaluated accepts everything here; the toolbox decides.
+    let validator = Validator::new(schema.clone()).ok()?;
+    let violations = validator.violations(&Value::Object(arguments.clone())).ok()?;
+    violations.first().map(|violation| (violation.pointer.clone(), violation.message()))
+}

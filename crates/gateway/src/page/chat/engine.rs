@@ -1,0 +1,149 @@
+//! Runs of the page. A run belongs to its conversation and not to a browser: it goes on when all pages are closed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use toolwire_agent::approval::Decision;
+use toolwire_agent::run::Run;
+use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun};
+use toolwire_contract::conversations::ConversationId;
+
+use super::active::Active;
+use super::live::End;
+use super::saved::SavedRuns;
+
+/// Changes of this time are published together: a screen shows no more.
+const FRAME: Duration = Duration::from_millis(16);
+
+/// A decision of a person about a call.
+pub(super) struct Decided {
+    pub(super) call: String,
+    pub(super) decision: Decision,
+}
+
+/// A run, and everything that it needs.
+pub(super) struct Engine {
+    pub(super) id: ConversationId,
+    pub(super) agent: Agent,
+    pub(super) active: Arc<Active>,
+    pub(super) saved: Arc<SavedRuns>,
+    pub(super) decisions: mpsc::Receiver<Decided>,
+    /// Cancelled when a person stops the response.
+    pub(super) stop: CancellationToken,
+    /// Cancelled when the gateway ends.
+    pub(super) closing: CancellationToken,
+    /// Decisions that came while other calls were running.
+    pub(super) early: Vec<Decided>,
+}
+
+/// Why the engine stopped waiting for decisions.
+enum Wait {
+    Decided,
+    Stopped,
+    Closing,
+}
+
+impl Engine {
+    /// Drives a run to its end. A run that was saved while it waited continues with `is_waiting`.
+    pub(super) async fn run(mut self, mut run: Run, mut is_waiting: bool) {
+        loop {
+            if is_waiting {
+                match self.wait(&mut run).await {
+                    Wait::Decided => {}
+                    Wait::Stopped => run.cancel(),
+                    // The run is saved, and continues with the next start.
+                    Wait::Closing => return,
+                }
+                self.saved.remove(&self.id).await;
+            }
+            let FinishedRun { outcome, run: finished } = self.drive(run).await;
+            run = finished;
+            let end = match outcome.ending {
+                Ending::NeedsApproval(pending) => {
+                    self.saved.save(&self.id, &run).await;
+                    self.active.lock().wait(&pending);
+                    is_waiting = true;
+                    continue;
+                }
+                Ending::Finished => None,
+                Ending::Cancelled => Some(End::Stopped),
+                Ending::Stopped(limit) => Some(End::Limited(limit.to_string())),
+                Ending::Failed(failure) => Some(End::Failed { message: failure.message, hint: failure.hint }),
+                _ => Some(End::Failed {
+                    message: "the run ended for an unknown reason".to_owned(),
+                    hint: None,
+                }),
+            };
+            let mut live = self.active.lock();
+            let retry = end.is_some().then(|| live.position());
+            live.end(end, retry);
+            return;
+        }
+    }
+
+    /// Waits for decisions and applies them.
+    async fn wait(&mut self, run: &mut Run) -> Wait {
+        loop {
+            let mut is_decided = false;
+            while let Ok(decided) = self.decisions.try_recv() {
+                self.early.push(decided);
+            }
+            for Decided { call, decision } in self.early.drain(..) {
+                run.decide(&call, decision);
+                is_decided = true;
+            }
+            if is_decided {
+                return Wait::Decided;
+            }
+            tokio::select! {
+                biased;
+                () = self.closing.cancelled() => return Wait::Closing,
+                () = self.stop.cancelled() => return Wait::Stopped,
+                decided = self.decisions.recv() => match decided {
+                    Some(decided) => self.early.push(decided),
+                    None => return Wait::Stopped,
+                },
+            }
+        }
+    }
+
+    /// Drives a run until it ends or needs a decision, and publishes its events.
+    async fn drive(&mut self, run: Run) -> FinishedRun {
+        let mut stream = self.agent.drive(run);
+        let cancellation = stream.cancellation_token();
+        let mut flush_at: Option<Instant> = None;
+        loop {
+            let flush = async move {
+                match flush_at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = flush => {
+                    let is_stale = self.active.lock().flush();
+                    flush_at = is_stale.then(|| Instant::now() + FRAME);
+                }
+                () = self.stop.cancelled(), if !cancellation.is_cancelled() => cancellation.cancel(),
+                () = self.closing.cancelled(), if !cancellation.is_cancelled() => cancellation.cancel(),
+                Some(decided) = self.decisions.recv() => self.early.push(decided),
+                event = stream.next() => match event {
+                    Some(AgentEvent::Done(finished)) => {
+                        self.active.lock().flush();
+                        return *finished;
+                    }
+                    Some(event) => {
+                        self.active.lock().apply(&event);
+                        flush_at.get_or_insert_with(|| Instant::now() + FRAME);
+                    }
+                    None => unreachable!("the last event is `Done`, which returns"),
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! A response in progress: what it consists of so far, and how open pages learn about it.
+//!
+//! The state changes and the events of a change are published under one lock, so that a page that is drawn from
+//! the state and then reads the later events misses nothing.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::{Map, Value};
+use toolwire_agent::AgentEvent;
+use toolwire_agent::approval::{ApprovalPolicy, PendingCall};
+use toolwire_contract::toolbox::Toolbox;
+use toolwire_contract::{Message, Role, ToolCall};
+use toolwire_page::Markup;
+use toolwire_page::chat::{self, Activity, Ending, LiveMessage};
+use toolwire_page::text::{count, shortened};
+
+use super::calls::{CallKey, Calls};
+use super::input;
+use super::writing::Writing;
+use crate::page::events::{Event, Events};
+
+/// What is known about a conversation beyond its stored messages.
+pub(super) struct Live {
+    id: String,
+    events: Arc<Events>,
+    title: Option<String>,
+    model: String,
+    /// The number of stored messages, as far as this response knows.
+    position: u64,
+    phase: Phase,
+    writing: Option<Writing>,
+    calls: Calls,
+}
+
+/// What happens in a conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Phase {
+    Running,
+    /// Calls wait for decisions.
+    Waiting,
+    /// The last response has ended.
+    Ended(Option<End>),
+}
+
+/// How a response ended, if not with a complete message.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum End {
+    Stopped,
+    Limited(String),
+    Failed { message: String, hint: Option<String> },
+}
+
+impl Live {
+    pub(super) fn new(
+        id: String,
+        title: Option<String>,
+        events: Arc<Events>,
+        tools: Arc<dyn Toolbox>,
+        policy: ApprovalPolicy,
+    ) -> Live {
+        let calls = Calls::new(id.clone(), tools, policy);
+        let phase = Phase::Ended(None);
+        Live { id, events, title, model: String::new(), position: 0, phase, writing: None, calls }
+    }
+
+    pub(super) fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Returns the tools that always run in this conversation.
+    pub(super) fn always(&self) -> &[String] {
+        self.calls.always()
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        !matches!(self.phase, Phase::Ended(_))
+    }
+
+    pub(super) fn activity(&self) -> Activity {
+        match self.phase {
+            Phase::Ended(_) => Activity::None,
+            _ if self.calls.first_waiting().is_some() => Activity::Waiting,
+            Phase::Running | Phase::Waiting => Activity::Running,
+        }
+    }
+
+    pub(super) fn set_title(&mut self, title: Option<String>) {
+        self.title = title;
+    }
+
+    /// Starts a response after a number of stored messages.
+    pub(super) fn start(&mut self, model: String, position: u64, always: &[String]) {
+        self.model = model;
+        self.position = position;
+        self.phase = Phase::Running;
+        self.calls.clear(always);
+        self.writing = None;
+        let buttons = chat::composer_buttons(Some(&self.id), true);
+        self.publish([Event::put("composer-buttons", buttons), Event::put("ending", self.ending(None))]);
+        self.publish_activity();
+    }
+
+    /// Ends the response.
+    pub(super) fn end(&mut self, end: Option<End>, retry: Option<u64>) {
+        self.writing = None;
+        self.phase = Phase::Ended(end);
+        let buttons = chat::composer_buttons(Some(&self.id), false);
+        self.publish([Event::put("ending", self.ending(retry)), Event::put("composer-buttons", buttons)]);
+        self.publish_activity();
+    }
+
+    /// Returns the line after the last message.
+    pub(super) fn ending(&self, retry: Option<u64>) -> Markup {
+        let ending = match &self.phase {
+            Phase::Ended(Some(end)) => Some(match end {
+                End::Stopped => Ending::Stopped,
+                End::Limited(limit) => Ending::Limited(limit),
+                End::Failed { message, hint } => Ending::Failed { message, hint: hint.as_deref() },
+            }),
+            _ => None,
+        };
+        chat::ending(&self.id, retry, ending.as_ref())
+    }
+
+    /// Continues with calls that wait for decisions.
+    pub(super) fn wait(&mut self, pending: &[PendingCall]) {
+        for key in self.calls.wait(pending) {
+            self.publish_call(key);
+        }
+        if self.calls.first_waiting().is_some() {
+            self.phase = Phase::Waiting;
+        }
+        self.publish_activity();
+        self.say_what_waits();
+    }
+
+    /// Restores the calls of a response that was saved while it waited.
+    pub(super) fn restore(&mut self, message: u64, calls: &[(String, ToolCall)], pending: &[PendingCall]) {
+        self.calls.add(message, calls.iter().map(|(id, call)| (id.as_str(), call)));
+        self.calls.restore(pending);
+        self.phase = Phase::Waiting;
+    }
+
+    /// Returns the id and the name of a call that waits for a decision, and its arguments.
+    pub(super) fn waiting_call(&self, key: CallKey) -> Option<(&str, &str, &Map<String, Value>)> {
+        self.calls.waiting(key).filter(|_| self.is_busy())
+    }
+
+    /// Notes a decision about a call. The call does not wait any more, so a second decision has no effect.
+    pub(super) fn decided(&mut self, key: CallKey, always: Option<&str>) {
+        for key in self.calls.decided(key, always) {
+            self.publish_call(key);
+        }
+        if self.calls.first_waiting().is_none() {
+            self.phase = Phase::Running;
+        }
+        self.publish_activity();
+        self.say_what_waits();
+    }
+
+    /// Publishes a stored message of the user.
+    pub(super) fn add_user_message(&mut self, html: Markup) -> Vec<Event> {
+        let mut events = self.window_event(self.position);
+        let (id, window) = (format!("m{}", self.position), chat::window_id(self.position));
+        let message = Event::append(id, window, html);
+        events.push(message.clone());
+        self.publish(events);
+        // Without the section: the stream may already have filled it.
+        vec![message]
+    }
+
+    /// Applies an event of the run.
+    pub(super) fn apply(&mut self, event: &AgentEvent) {
+        match event {
+            AgentEvent::StepStarted { .. } => self.start_message(),
+            AgentEvent::Text(text) | AgentEvent::Refusal(text) => {
+                self.write(|writing, message| writing.write(message, text));
+            }
+            AgentEvent::TextPart => self.write(|writing, message| writing.finish_part(message)),
+            AgentEvent::Thinking(text) => self.write(|writing, message| writing.think(message, text)),
+            AgentEvent::CallAnnounced { name, .. } => self.announce(name),
+            AgentEvent::MessageAdded(message) => self.add_message(message),
+            AgentEvent::CallStarted { id, .. } => {
+                if let Some(key) = self.calls.started(id) {
+                    self.publish_call(key);
+                }
+            }
+            AgentEvent::CallProgress { id, progress } => self.calls.progress(id, progress),
+            AgentEvent::CallFinished { id, result, elapsed, .. } => {
+                if let Some(key) = self.calls.ended(id, result, *elapsed) {
+                    self.publish_call(key);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Publishes what the model wrote since the last call, and the progress of calls. Returns whether a part was
+    /// postponed to the next call.
+    pub(super) fn flush(&mut self) -> bool {
+        let message = self.position + 1;
+        let mut events = Vec::new();
+        let is_stale = self.writing.as_mut().is_some_and(|writing| writing.flush(message, &mut events));
+        self.calls.flush(&mut events);
+        self.publish(events);
+        is_stale
+    }
+
+    fn start_message(&mut self) {
+        self.writing = Some(Writing::new());
+        let position = self.position + 1;
+        let mut events = self.window_event(position);
+        if let Some(html) = self.live_message() {
+            events.push(Event::append(format!("m{position}"), chat::window_id(position), html));
+        }
+        self.publish(events);
+    }
+
+    /// Changes the message that is being written, and publishes the events of the change.
+    fn write(&mut self, change: impl FnOnce(&mut Writing, u64) -> Vec<Event>) {
+        let message = self.position + 1;
+        let Some(writing) = &mut self.writing else { return };
+        let mut events = Vec::new();
+        if writing.waits_since.take().is_some() {
+            events.push(Event::Drop { id: format!("m{message}-waits") });
+        }
+        events.extend(change(writing, message));
+        self.publish(events);
+    }
+
+    fn announce(&mut self, name: &str) {
+        let mut position = 0;
+        self.write(|writing, _| {
+            position = writing.announced.len();
+            writing.announced.push(name.to_owned());
+            Vec::new()
+        });
+        let message = self.position + 1;
+        let event = match position {
+            // The first one brings the list of calls.
+            0 => self.live_message().map(|html| Event::put(format!("m{message}"), html)),
+            _ => {
+                let card = self.calls.announced((message, position), name);
+                Some(Event::append(format!("call-{message}-{position}"), format!("m{message}-calls"), card))
+            }
+        };
+        self.publish(event);
+    }
+
+    fn add_message(&mut self, message: &Arc<Message>) {
+        self.position += 1;
+        if message.role != Role::Assistant {
+            return;
+        }
+        self.writing = None;
+        let position = self.position;
+        self.calls.add(position, message.calls());
+        let cards = self.calls.cards(position);
+        let html = chat::message(&chat::Message {
+            conversation: &self.id,
+            position,
+            message,
+            time: Some(SystemTime::now()),
+            model: Some(&self.model),
+            calls: &cards,
+            branches: None,
+            is_summary: false,
+        });
+        let mut events = self.window_event(position);
+        events.push(Event::append(format!("m{position}"), chat::window_id(position), html));
+        events.push(Event::Say { text: spoken(message, cards.len()), is_urgent: false });
+        self.publish(events);
+        if self.calls.first_waiting().is_some() {
+            self.publish_activity();
+            self.say_what_waits();
+        }
+    }
+
+    fn publish_call(&self, key: CallKey) {
+        if let Some(card) = self.calls.card(key) {
+            self.publish([Event::put(format!("call-{}-{}", key.0, key.1), card)]);
+        }
+    }
+
+    /// Returns the card of a call of this response.
+    pub(super) fn card(&self, key: CallKey) -> Option<Markup> {
+        self.calls.card(key)
+    }
+
+    /// Returns the message that the model is writing.
+    pub(super) fn live_message(&self) -> Option<Markup> {
+        let writing = self.writing.as_ref()?;
+        let position = self.position + 1;
+        let announced = writing.announced.iter().enumerate();
+        let cards: Vec<Markup> =
+            announced.map(|(index, name)| self.calls.announced((position, index), name)).collect();
+        Some(chat::live_message(&LiveMessage {
+            position,
+            model: &self.model,
+            parts: writing.draw(position),
+            calls: &cards,
+            waits_since: writing.waits_since,
+        }))
+    }
+
+    /// Returns the event that adds the section of a message, if the message is its first.
+    fn window_event(&self, position: u64) -> Vec<Event> {
+        let is_first = position % chat::WINDOW == 1;
+        let window = chat::window_id(position);
+        is_first
+            .then(|| Event::append(window, "messages", chat::empty_window(position)))
+            .into_iter()
+            .collect()
+    }
+
+    /// Publishes what the list of conversations, the title and the icon display.
+    fn publish_activity(&self) {
+        let glyph = chat::list_activity(&self.id, self.activity());
+        self.events.publish("chat", &[Event::put(format!("chat-{}-activity", self.id), glyph)]);
+        self.publish([self.title_event()]);
+    }
+
+    /// Returns the title and the icon of a page with this conversation.
+    pub(super) fn title_event(&self) -> Event {
+        match self.calls.first_waiting().filter(|_| self.is_busy()) {
+            Some(name) => Event::Title { text: format!("? {name}"), has_dot: true },
+            None => {
+                let title = self.title.as_deref().unwrap_or("untitled");
+                Event::Title { text: format!("{title} · Toolwire"), has_dot: false }
+            }
+        }
+    }
+
+    fn say_what_waits(&self) {
+        if let Some(name) = self.calls.first_waiting() {
+            let text = format!("{name} waits for your decision");
+            self.publish([Event::Say { text, is_urgent: true }]);
+        }
+    }
+
+    fn publish(&self, events: impl IntoIterator<Item = Event>) {
+        let events: Vec<Event> = events.into_iter().collect();
+        self.events.publish(&format!("chat.{}", self.id), &events);
+    }
+}
+
+/// Returns what a screen reader says about a message: the number of its calls, or its start.
+fn spoken(message: &Message, calls: usize) -> String {
+    if calls > 0 {
+        return count(calls, "call");
+    }
+    let text = input::text_of(message);
+    let sentence = text.split_inclusive(['.', '!', '?', '\n', '。']).next().unwrap_or_default();
+    format!("{} · {}", shortened(sentence, 200), count(text.split_whitespace().count(), "word"))
+}

@@ -1,0 +1,10 @@
+//! What the tests of the modules share.
+
+use std::sync::Arc;
+
+use toolwire_contract::conversations::Conversations;
+
+/// Returns an empty store.
+pub(in crate::page) fn store() -> Arc<dyn Conversations> {
+    Arc::new(toolwire_store::InMemory::new())
+}

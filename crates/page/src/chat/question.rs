@@ -1,0 +1,104 @@
+//! Calls that need a decision.
+
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+
+use crate::form::{self, Filling, Problem, Shape};
+use crate::text::Outside;
+
+/// A call that waits for a decision.
+pub struct Question<'a> {
+    pub conversation: &'a str,
+    /// The position of the message with the call, and the position of the call in it.
+    pub message: u64,
+    pub position: usize,
+    pub name: &'a str,
+    /// Why a decision is needed, as a clause.
+    pub why: &'a str,
+    pub arguments: &'a Map<String, Value>,
+    /// The schema of the tool's arguments, if the tool is known.
+    pub schema: Option<&'a Value>,
+}
+
+/// Returns the form of a decision. The arguments can be changed.
+pub fn form(question: &Question<'_>) -> Markup {
+    let Question { conversation, message, position, name, .. } = question;
+    let id = format!("call-{message}-{position}");
+    html! {
+        form.call-question id={ (id) "-question" } method="post" action=(super::action(conversation, "decide")) data-live {
+            // The first button of a form is its default: Enter in a field must not run the call.
+            button type="submit" disabled hidden {}
+            input type="hidden" name="call" value={ (message) "-" (position) };
+            p.muted { (Outside(question.why)) }
+            (arguments(question, &id))
+            div.error role="alert" hidden {}
+            div.actions {
+                button.button.primary name="decision" value="once" data-key="y" data-guard {
+                    span data-changed="Run with your changes" { "Run once" } " " kbd { "y" }
+                }
+                button.button name="decision" value="always" data-key="a" data-guard {
+                    span { "Always " bdi { (Outside(name)) } " in this chat" } " " kbd { "a" }
+                }
+                button.button name="decision" value="no" data-key="n" data-guard { span { "Do not run" } " " kbd { "n" } }
+                details id={ (id) "-reason" } {
+                    summary data-key="Shift+n" { "why " kbd { "N" } }
+                    div.row {
+                        input name="because" aria-label="Why it must not run" placeholder="A reason, for the model" autocomplete="off";
+                        button.button name="decision" value="no" { "Do not run, for this reason" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the fields of the arguments: a form of the tool's schema, or the JSON of an unknown tool.
+fn arguments(question: &Question<'_>, id: &str) -> Markup {
+    let value = Value::Object(question.arguments.clone());
+    let none: [Problem; 0] = [];
+    html! {
+        div.arguments {
+            @match question.schema {
+                Some(schema) => {
+                    @let shape = Shape::of(schema);
+                    (form::draw(&shape, &Filling::new(&shape, Some(&value)), &none, id))
+                }
+                None => {
+                    label.field {
+                        span { "Arguments, as JSON" }
+                        textarea.mono name="arguments" rows="4" spellcheck="false" {
+                            // Browsers remove the first line break.
+                            "\n" (serde_json::to_string_pretty(&value).unwrap_or_default())
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_of_an_unknown_tool_are_json() {
+        let Value::Object(arguments) = json!({"path": "</textarea><script>"}) else { panic!("an object") };
+        let question = Question {
+            conversation: "c",
+            message: 4,
+            position: 1,
+            name: "delete",
+            why: "it may change data",
+            arguments: &arguments,
+            schema: None,
+        };
+        let html = form(&question).into_string();
+        assert!(html.contains("&lt;/textarea&gt;&lt;script&gt;") && !html.contains("<script>"), "{html}");
+        assert!(html.contains("value=\"4-1\"") && html.contains("action=\"/-/chat/c/decide\""), "{html}");
+        let first = html.find("<button").expect("a button");
+        assert!(html[first..].starts_with("<button type=\"submit\" disabled hidden>"), "{html}");
+    }
+}
