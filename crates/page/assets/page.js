@@ -1,4 +1,4 @@
-// The page's one module. The server owns the state and sends HTML; behaviour is bound to attributes, not to views.
+// The page's module. The server owns the state and sends HTML; behaviour is bound to attributes, not to views.
 
 const policy = globalThis.trustedTypes?.createPolicy('toolwire', { createHTML: (html) => html }) ?? { createHTML: (html) => html };
 const { body } = document;
@@ -58,7 +58,6 @@ function keep(storage, key, value) {
 
 // Applying events
 
-const versions = new Map(); // id → newest version that was put
 const deferred = new Map(); // id → change of a part that is in use
 const touched = new Set(); // ids of `details` that a person opened or closed
 
@@ -69,7 +68,7 @@ function isInUse(element) {
 	return !selection.isCollapsed && selection.containsNode(element, true);
 }
 
-/** Makes the changes of parts that are no longer in use, or those around one part. */
+/** Makes the changes of parts no longer in use, or those around one part. */
 function applyDeferred(part) {
 	for (const [id, action] of [...deferred]) {
 		const element = byId(id);
@@ -79,7 +78,7 @@ function applyDeferred(part) {
 	}
 }
 
-/** Changes an element now, or when it is no longer in use. The latest change counts. */
+/** Changes an element when it is not in use. The latest change counts. */
 function change(id, force, action) {
 	const element = byId(id);
 	deferred.delete(id);
@@ -130,9 +129,7 @@ function placeBlock({ m, n, html }, force) {
 }
 
 const appliers = {
-	put({ id, in: into, before, html, v }, force) {
-		if (v < versions.get(id)) return;
-		if (v !== undefined) versions.set(id, v);
+	put({ id, in: into, before, html }, force) {
 		const parent = byId(into);
 		if (!byId(id) && (!parent || parent.dataset.emptied)) return;
 		place(id, html, force, (content) => parent.insertBefore(content, byId(before)));
@@ -145,29 +142,28 @@ const appliers = {
 		const block = byId(`m${m}-${n}`);
 		const length = Number(block?.dataset.length ?? 0);
 		if (!block || at < length) return; // repeated
-		if (at > length) return stream.restart(''); // a part is missing
+		if (at > length) return stream.restart('0-0'); // a part is missing
 		const content = fragment(html);
 		block.dataset.length = to ?? at + content.textContent.length;
 		find('tbody,code', block)?.append(content);
 	},
 	drop: ({ id }, force) => change(id, force, () => byId(id)?.remove()),
-	async reset({ in: id, html }, force) {
-		versions.clear();
-		let content = html;
-		if (html === undefined) {
-			const page = new DOMParser().parseFromString(policy.createHTML(await get(location.href)), 'text/html');
-			content = find(`#${CSS.escape(id)}`, page)?.innerHTML;
-			if (page.body.dataset.event) stream.last = page.body.dataset.event;
-		}
+	/** Everything in an element is replaced; a part in use later. */
+	async reset({ in: id, html }) {
+		const page = new DOMParser().parseFromString(policy.createHTML(html ?? await get(location.href).catch(() => '')), 'text/html');
 		const element = byId(id);
-		if (!element || content === undefined) return;
-		for (const each of deferred.keys()) if (element.contains(byId(each))) deferred.delete(each);
-		change(id, force, () => {
-			const inner = fragment(content);
-			carryOver(element, inner);
-			element.replaceChildren(inner);
-			enhance(element);
-		});
+		const next = html === undefined ? page.getElementById(id) : page.body;
+		if (!element || !next) return;
+		carryOver(element, next);
+		const nodes = [...next.childNodes].map((node) => document.importNode(node, true));
+		const kept = [...element.children].find((child) => child.id && isInUse(child));
+		const at = kept ? nodes.findIndex((node) => node.id === kept.id) : -1;
+		if (at < 0) return element.replaceChildren(...nodes), enhance(element);
+		for (const child of [...element.childNodes]) if (child !== kept) child.remove();
+		kept.before(...nodes.slice(0, at));
+		kept.after(...nodes.slice(at + 1));
+		deferred.set(kept.id, () => (carryOver(kept, nodes[at]), kept.replaceWith(nodes[at]), enhance(nodes[at])));
+		enhance(element);
 	},
 	say: ({ text, urgent }) => say(text, urgent),
 	title({ text, dot }) {
@@ -226,11 +222,7 @@ const stream = {
 	},
 	receive({ type, data, lastEventId }) {
 		this.heard();
-		if (lastEventId) {
-			// Another process counts its versions anew.
-			if (lastEventId.split('-')[0] !== this.last.split('-')[0]) versions.clear();
-			this.last = lastEventId;
-		}
+		this.last = lastEventId || this.last;
 		this.queue.push({ ...JSON.parse(data || '{}'), type });
 		this.frame ||= requestAnimationFrame(() => this.flush());
 	},
@@ -303,7 +295,7 @@ async function send(url, options, form) {
 	let reply;
 	try {
 		const response = await fetch(url, { ...options, headers: { accept: 'application/json' } });
-		reply = await response.json().catch(() => ({ error: { message: `the gateway answered ${response.status}`, hint: 'reload the page' } }));
+		reply = await response.json().catch(() => (response.ok ? {} : { error: { message: `the gateway answered ${response.status}`, hint: 'reload the page' } }));
 	} catch (error) {
 		if (error.name === 'AbortError') return null;
 		const isQueued = form?.id === 'composer';
@@ -351,7 +343,7 @@ async function submit(form, submitter) {
 
 listen('submit', (event) => {
 	const form = event.target;
-	if (!('live' in form.dataset || 'themeForm' in form.dataset) || form.method !== 'post') return;
+	if (!('live' in form.dataset) || form.method !== 'post') return;
 	event.preventDefault();
 	submit(form, event.submitter);
 });
@@ -378,8 +370,11 @@ listen('input', ({ target }) => {
 	else if (field) setState(field);
 	if (!form) return;
 	if (form.dataset.live === 'input' || form.dataset.check) ask(form);
-	if ('themeForm' in form.dataset) document.documentElement.dataset.theme = target.value;
-	if ('themeForm' in form.dataset || 'submits' in target.dataset) form.requestSubmit();
+	if ('submits' in target.dataset) form.requestSubmit();
+	if ('themeForm' in form.dataset) {
+		document.documentElement.dataset.theme = target.value;
+		fetch(form.action, { method: 'POST', body: dataOf(form), headers: { accept: 'application/json' } });
+	}
 	if (target === composer()) keepDraft();
 	for (const label of all('[data-changed]', form)) {
 		label.dataset.same ??= label.textContent;
@@ -466,7 +461,7 @@ async function copy(button) {
 	let result = 'copied';
 	try {
 		if (!navigator.clipboard) copyWithoutApi(await text, button);
-		// A promise keeps the permission of the click while the text is fetched.
+		// A promise keeps the permission of the click.
 		else await navigator.clipboard.write([new ClipboardItem({ 'text/plain': Promise.resolve(text).then((value) => new Blob([value], { type: 'text/plain' })) })]);
 	} catch {
 		result = 'not copied';
@@ -738,15 +733,16 @@ async function goToHash() {
 
 // Scrolling: the end is followed only by readers who are there
 
-const messages = byId('messages');
+const messages = () => byId('messages');
 let following = false;
 let lastTop = scrollY;
 
 /** The pixels of the messages below the view or behind the composer. */
 function below() {
-	if (!messages?.lastElementChild) return 0;
+	const last = messages()?.lastElementChild;
+	if (!last) return 0;
 	const box = byId('composer');
-	return boxOf(messages.lastElementChild).bottom - (box?.checkVisibility() ? boxOf(box).top : innerHeight - 60);
+	return boxOf(last).bottom - (box?.checkVisibility() ? boxOf(box).top : innerHeight - 60);
 }
 
 function followEnd() {
@@ -763,7 +759,7 @@ function toEnd() {
 
 listen('scroll', () => {
 	if (scrollY < lastTop - 1) following = false;
-	else if (messages && below() <= 48) following = true;
+	else if (below() <= 48) following = true;
 	lastTop = scrollY;
 	updateJump();
 }, window);
@@ -781,8 +777,8 @@ function updateJump() {
 function showQuestion(inserted) {
 	const question = all('#messages .message.you').at(-1);
 	if (!inserted.some((element) => element.contains(question))) return;
-	const top = boxOf(question).top - boxOf(messages).top;
-	messages.style.minHeight = `${Math.ceil(top + innerHeight - 70 - (byId('composer')?.offsetHeight ?? 0))}px`;
+	const top = boxOf(question).top - boxOf(messages()).top;
+	messages().style.minHeight = `${Math.ceil(top + innerHeight - 70 - (byId('composer')?.offsetHeight ?? 0))}px`;
 	question.scrollIntoView();
 	lastTop = scrollY;
 	following = true;
@@ -811,7 +807,7 @@ function enhance(root) {
 }
 
 enhance(document);
-if (messages) find('main').append(jump);
+if (messages()) body.append(jump);
 if (composer()) composer().value ||= keep('sessionStorage', draft) ?? '';
 if (byId('letter-keys')) byId('letter-keys').checked = keep('localStorage', 'letter-keys') !== 'off';
 listen('hashchange', goToHash, window);

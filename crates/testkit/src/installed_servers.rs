@@ -32,11 +32,7 @@ impl InstalledServers {
     ///
     /// When they are not installed: a test that needs them must not pass without them.
     pub fn find() -> InstalledServers {
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let root = match std::env::var_os("TOOLWIRE_TEST_SERVERS") {
-            Some(folder) => workspace.join(folder),
-            None => workspace.join("target/servers"),
-        };
+        let root = root();
         assert_complete(&root);
         InstalledServers { root: root.canonicalize().expect("the folder exists") }
     }
@@ -99,6 +95,24 @@ impl InstalledServers {
         folder
     }
 
+    /// The folder with the npm packages for the tests of the page. `scripts/servers --page` installs them alone.
+    ///
+    /// # Panics
+    ///
+    /// When they are not installed.
+    pub fn page_packages() -> PathBuf {
+        let folder = root().join("page");
+        let is_complete = folder.join("npm.stamp").exists();
+        assert!(is_complete, "{} is not complete: run `scripts/servers --page` first", folder.display());
+        folder.canonicalize().expect("the folder exists")
+    }
+
+    /// A Node.js for these packages: the installed one, or else that of the search path.
+    pub fn node_of_page_packages() -> PathBuf {
+        let node = root().join("node");
+        if node.exists() { node.canonicalize().expect("the file exists") } else { PathBuf::from("node") }
+    }
+
     /// `server-everything` on stdio.
     pub fn everything(&self) -> ServerCommand {
         self.script("@modelcontextprotocol/server-everything", &["stdio"])
@@ -146,6 +160,14 @@ impl InstalledServers {
     fn program(&self, name: &str, args: &[&str]) -> ServerCommand {
         let command = self.root.join("venv/bin").join(name).display().to_string();
         ServerCommand { command, args: args.iter().map(|arg| (*arg).to_owned()).collect() }
+    }
+}
+
+fn root() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match std::env::var_os("TOOLWIRE_TEST_SERVERS") {
+        Some(folder) => workspace.join(folder),
+        None => workspace.join("target/servers"),
     }
 }
 

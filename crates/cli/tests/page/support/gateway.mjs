@@ -1,0 +1,84 @@
+// A gateway: the program `toolwire serve` on a free port, with its own folder for data.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import readline from 'node:readline';
+
+const API_KEYS = /_API_KEY$|^TOOLWIRE_|^OPENAI_BASE_URL$/;
+
+export class Gateway {
+  /** The lines that the program printed. */
+  lines = [];
+  #child;
+
+  /**
+   * Starts a gateway and waits until it is ready. Without a `config`, it is the demo.
+   *
+   * `config`: the content of `mcp.json`; `args`: more arguments of `serve`; `env`: more variables;
+   * `port`: a fixed port, as after a restart; `folder`: the folder of a gateway that was stopped, to use its data.
+   */
+  static async start(options = {}) {
+    const gateway = new Gateway();
+    gateway.options = options;
+    gateway.folder = options.folder ?? (await mkdtemp(path.join(tmpdir(), 'toolwire-page-')));
+    if (options.config) await writeFile(path.join(gateway.folder, 'mcp.json'), JSON.stringify(options.config, null, 2));
+    const variables = Object.entries(process.env).filter(([name]) => !API_KEYS.test(name));
+    gateway.#child = spawn(process.env.PAGE_TEST_TOOLWIRE, ['serve', '--listen', `127.0.0.1:${options.port ?? 0}`, ...(options.args ?? [])], {
+      cwd: gateway.folder,
+      env: {
+        ...Object.fromEntries(variables),
+        NO_COLOR: '1',
+        HOME: gateway.folder,
+        XDG_DATA_HOME: path.join(gateway.folder, 'data'),
+        XDG_CONFIG_HOME: path.join(gateway.folder, 'config'),
+        ...options.env,
+      },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    process.on('exit', () => gateway.#child.kill('SIGKILL'));
+    await gateway.#ready();
+    return gateway;
+  }
+
+  async #ready() {
+    const lines = readline.createInterface({ input: this.#child.stderr });
+    await new Promise((resolve, reject) => {
+      lines.on('line', (line) => {
+        this.lines.push(line);
+        if (line.startsWith('ready')) resolve();
+      });
+      lines.on('close', () => reject(new Error(`the gateway ended:\n${this.lines.join('\n')}`)));
+      this.#child.on('error', reject);
+    });
+    this.url = this.lines.find((line) => line.startsWith('listening on ')).slice('listening on '.length).trim();
+    this.port = Number(new URL(this.url).port);
+  }
+
+  /** The link with the one-time token of an administrator. */
+  get adminLink() {
+    const link = this.lines.map((line) => /http:\S+#token=\S+/.exec(line)?.[0]).find(Boolean);
+    if (!link) throw new Error(`the gateway printed no link to sign in:\n${this.lines.join('\n')}`);
+    return link;
+  }
+
+  /** Ends the process. `kill`: without a chance to end its connections. */
+  async end({ kill = false } = {}) {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = once(this.#child, 'exit');
+    this.#child.kill(kill ? 'SIGKILL' : 'SIGTERM');
+    await ended;
+  }
+
+  /** Ends the process and starts it again: the same port, the same data. */
+  async restart(options = {}) {
+    await this.end(options);
+    return Gateway.start({ ...this.options, folder: this.folder, port: this.port });
+  }
+
+  async stop() {
+    await this.end();
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}
