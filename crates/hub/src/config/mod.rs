@@ -147,6 +147,24 @@ impl Config {
     }
 }
 
+impl Transport {
+    /// Returns `stdio`, or the type of a remote server, such as `http`.
+    pub fn kind(&self) -> String {
+        match self {
+            Transport::Stdio { .. } => "stdio".to_owned(),
+            Transport::Http { kind, .. } => kind.to_string(),
+        }
+    }
+
+    /// Returns the program or the URL, without what may be secret: arguments, password and query.
+    pub fn address(&self) -> String {
+        match self {
+            Transport::Stdio { command, .. } => command.clone(),
+            Transport::Http { url, .. } => redact_url(url),
+        }
+    }
+}
+
 impl ServerConfig {
     /// Creates a server configuration with default values.
     pub fn new(name: ServerName, transport: Transport) -> ServerConfig {
