@@ -130,6 +130,17 @@ impl Config {
         edit::insert_servers(text, file, servers)
     }
 
+    /// Changes keys of one server in the text of `file`, or adds the server; a key without a value is removed.
+    /// Comments and the rest of the text stay unchanged.
+    pub fn change_server(
+        text: &str,
+        file: &Path,
+        name: &str,
+        changes: &[(String, Option<Value>)],
+    ) -> Result<String, ConfigError> {
+        edit::change_server(text, file, name, changes)
+    }
+
     /// Returns the paths to search for the configuration, in order; the first that exists is used.
     ///
     /// `flag` is the value of `--config`, `variable` the value of `$TOOLWIRE_CONFIG`, and `user_folder` the
