@@ -21,7 +21,7 @@ use crate::output;
 use crate::settings;
 use crate::source::describe_io_error;
 use crate::terminal_text::sanitize;
-use crate::tools::unavailable_reason;
+use crate::servers::unavailable_reason;
 
 /// The maximum time of a check, with the installation of a package.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
