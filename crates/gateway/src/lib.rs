@@ -47,7 +47,7 @@ pub use catalog::{ModelCatalog, ServedModel, UnknownModel, Upstream};
 pub use gateway::Gateway;
 pub use keys::Keys;
 pub use origin::OriginError;
-pub use page::PageParts;
+pub use page::{PageParts, PageServers, ServerChangeError, ServerChangeErrorKind};
 pub use request_servers::{RequestServer, RequestServerError, RequestServers};
 pub use routes::RouteInfo;
 pub use server::StartError;

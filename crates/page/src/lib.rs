@@ -8,6 +8,7 @@ pub mod keys;
 pub mod link;
 pub mod notice;
 pub mod result;
+pub mod servers;
 pub mod shell;
 pub mod sign_in;
 pub mod text;

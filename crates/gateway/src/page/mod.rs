@@ -9,6 +9,7 @@ mod failure;
 mod headers;
 mod reply;
 mod request;
+mod servers;
 mod sessions;
 mod sign_in;
 mod views;
@@ -32,6 +33,8 @@ use events::Events;
 use failure::PageFailure;
 use reply::Reply;
 use request::PageRequest;
+pub use servers::{PageServers, ServerChangeError, ServerChangeErrorKind};
+use servers::ServersFeed;
 use sessions::Sessions;
 use views::{CachedIndex, CallHistory};
 
@@ -41,11 +44,19 @@ use views::{CachedIndex, CallHistory};
 pub struct PageParts {
     /// The stored conversations. The page displays them and adds to them.
     pub conversations: Arc<dyn Conversations>,
+    /// The servers that the page displays and changes.
+    pub servers: Option<Arc<dyn PageServers>>,
 }
 
 impl PageParts {
     pub fn new(conversations: Arc<dyn Conversations>) -> PageParts {
-        PageParts { conversations }
+        PageParts { conversations, servers: None }
+    }
+
+    /// Adds the view of the servers.
+    #[must_use]
+    pub fn with_servers(self, servers: Arc<dyn PageServers>) -> PageParts {
+        PageParts { servers: Some(servers), ..self }
     }
 }
 
@@ -55,6 +66,7 @@ pub(crate) struct Page {
     parts: PageParts,
     sessions: Sessions,
     events: Arc<Events>,
+    servers: ServersFeed,
     index: CachedIndex,
     calls: CallHistory,
     pub(crate) traffic: Arc<Traffic>,
@@ -85,7 +97,7 @@ impl Page {
         Page {
             parts,
             sessions: Sessions::default(),
-            events: Arc::default(),
+            events: Arc::default(), servers: ServersFeed::default(),
             index: CachedIndex::default(),
             calls: CallHistory::default(),
             traffic: Arc::default(),

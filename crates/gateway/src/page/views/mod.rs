@@ -7,7 +7,7 @@ use super::events::stream;
 use super::failure::PageFailure;
 use super::reply::Reply;
 use super::request::{PageRequest, THEME_COOKIE};
-use super::{Context, sign_in};
+use super::{Context, servers, sign_in};
 use crate::response::ResponseBody;
 pub(super) use tools::{CachedIndex, CallHistory};
 
@@ -29,6 +29,8 @@ pub(super) async fn respond(
             Ok(sign_in::sign_out(context.page, request, cookie))
         }
         ["traffic", ..] => traffic::respond(context, request),
+        ["servers", path @ ..] => servers::view(context, request, path),
+        ["-", "servers", path @ ..] => servers::change(context, request, path).await,
         ["tools", ..] | ["-", "tools", ..] => tools::respond(context, request).await,
         [] => Ok(Reply::redirect("/tools")),
         _ => Err(PageFailure::not_found(format!("there is no page `{}`", request.head.uri.path()))),
