@@ -62,7 +62,6 @@ impl PageParts {
 
 /// The state of the page.
 pub(crate) struct Page {
-    #[expect(dead_code, reason = "the chat view displays the conversations")]
     parts: PageParts,
     sessions: Sessions,
     events: Arc<Events>,
@@ -200,7 +199,6 @@ impl Context<'_> {
         Reply::html(shell.document())
     }
 
-    #[expect(dead_code, reason = "the servers view changes servers")]
     /// Returns an error unless the visitor is an administrator.
     fn require_admin(&self) -> Result<(), PageFailure> {
         match self.visitor.role {
