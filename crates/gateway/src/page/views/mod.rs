@@ -53,6 +53,7 @@ fn events(context: &Context<'_>, request: &PageRequest) -> Result<Reply, PageFai
         let Some((view, _)) = topic.split_once('.').or(Some((topic, ""))) else { continue };
         match view {
             "chat" => context.require_conversations()?,
+            "servers" if topic == servers::ADMIN_TOPIC => context.require_admin()?,
             "servers" => {}
             "traffic" => traffic::subscribe(context)?,
             _ => return Err(PageFailure::invalid(format!("unknown topic `{topic}`"))),
