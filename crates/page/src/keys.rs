@@ -16,7 +16,7 @@ const fn binding(keys: &'static str, action: &'static str, text: &'static str) -
     Binding { keys, action, text }
 }
 
-const GROUPS: [(&str, &[Binding]); 2] = [
+const GROUPS: [(&str, &[Binding]); 3] = [
     (
         "Everywhere",
         &[
@@ -31,6 +31,7 @@ const GROUPS: [(&str, &[Binding]); 2] = [
         ],
     ),
     ("Tools", &[binding("Ctrl+Enter", "", "Call the tool")]),
+    ("Servers", &[binding("a", "", "Add a server")]),
 ];
 
 /// Returns the dialog that lists the keys.
