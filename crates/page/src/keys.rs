@@ -23,6 +23,7 @@ const GROUPS: [(&str, &[Binding]); 3] = [
             binding("Ctrl+k", "open:palette", "Go to a view or a tool"),
             binding("?", "open:keys", "These keys"),
             binding("/", "focus:[data-search]", "Search in this view"),
+            binding("g s", "go:/servers", "Servers"),
             binding("g t", "go:/tools", "Tools"),
             binding("g f", "go:/traffic", "Traffic"),
             binding("[", "prev:.item", "Previous in the list"),
