@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolwire_agent::{Agent, AgentBuilder};
 use toolwire_contract::model::Model;
-use toolwire_hub::{Hub, ResultBudget};
+use toolwire_hub::{Hub, HubOptions, ResultBudget};
 use toolwire_llm::{Demo, EndpointError, Models};
 use toolwire_store::CachedEmbedder;
 
@@ -84,7 +84,12 @@ pub(crate) fn agent(model: Arc<dyn Model>, settings: &Settings) -> Result<AgentB
 
 /// Starts a hub for a model: long results are truncated, and the model can read the rest.
 pub(crate) fn hub(loaded: &LoadedConfig) -> Hub {
-    Hub::start(&loaded.config, loaded.options().with_result_budget(Some(ResultBudget::default())))
+    hub_with(loaded, loaded.options())
+}
+
+/// Does the same as [`hub`] with other options.
+pub(crate) fn hub_with(loaded: &LoadedConfig, options: HubOptions) -> Hub {
+    Hub::start(&loaded.config, options.with_result_budget(Some(ResultBudget::default())))
 }
 
 fn to_command_error(error: EndpointError) -> CommandError {

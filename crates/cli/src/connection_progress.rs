@@ -99,7 +99,7 @@ impl Drop for ConnectionProgress {
     }
 }
 
-fn start_message(start: StartProgress) -> String {
+pub(crate) fn start_message(start: StartProgress) -> String {
     match start {
         StartProgress::Waiting => "waiting for other servers to start".to_owned(),
         StartProgress::Extended(SlowStart::Installing) => {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anstyle::Style;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use toolwire_hub::pins::{Drift, DriftKind, PinPolicy};
+use toolwire_hub::pins::{DefinitionChange, Drift, DriftKind, PinPolicy};
 use toolwire_hub::{Hub, ServerStatus};
 
 use crate::check::terminal_columns;
@@ -34,12 +34,13 @@ pub(crate) struct PinsArgs {
 
 #[derive(Subcommand)]
 enum PinsCommand {
-    /// List the tools whose definition changed, with their current description
+    /// List the tools whose definition changed, with the accepted and the current words
     List {
         /// Only the tools of this server
         #[arg(long, value_name = "S")]
         server: Option<String>,
-        /// Print JSON: `[{"server","tool","changed":[…],"blocked","definition"}]`
+        /// Print JSON: `[{"server","tool","changed":[…],"blocked","definition","difference"}]`. `difference` is
+        /// `[{"part","pointer","before"?,"after"?}]`, or `null` if the accepted text is unknown
         #[arg(long)]
         json: bool,
     },
@@ -76,6 +77,7 @@ fn list(hub: &Hub, status: &[ServerStatus], as_json: bool) -> Result<(), Command
             let mut change = to_value(drift);
             change["server"] = server.name.as_str().into();
             change["definition"] = hub.definition(&server.name, &drift.tool).map(Value::from).into();
+            change["difference"] = difference_to_value(hub.difference(&server.name, &drift.tool).as_deref());
             change
         });
         return output::print_untrusted(&to_json(&changes.collect::<Vec<_>>(), false));
@@ -85,10 +87,13 @@ fn list(hub: &Hub, status: &[ServerStatus], as_json: bool) -> Result<(), Command
         let (name, tool) = (sanitize(&server.name), sanitize(&drift.tool));
         let blocked = if drift.is_blocked { "; blocked" } else { "" };
         let _ = writeln!(text, "{NAME}{name} {tool}{NAME:#}  {}{blocked}", drift.kind);
-        let definition = hub.definition(&server.name, &drift.tool);
-        let description = definition.and_then(|tool| tool.description).unwrap_or_default();
-        for line in description.lines().flat_map(|line| wrapped(&sanitize(line), terminal_columns() - 4)) {
-            let _ = writeln!(text, "    {line}");
+        match hub.difference(&server.name, &drift.tool) {
+            Some(changes) => changes.iter().for_each(|change| write_change(&mut text, change)),
+            None => {
+                let definition = hub.definition(&server.name, &drift.tool);
+                let description = definition.and_then(|tool| tool.description).unwrap_or_default();
+                write_indented(&mut text, "    ", &description);
+            }
         }
     }
     if text.is_empty() {
@@ -97,6 +102,42 @@ fn list(hub: &Hub, status: &[ServerStatus], as_json: bool) -> Result<(), Command
     output::print_styled(&text)?;
     print_pins_problem(hub);
     Ok(())
+}
+
+/// Writes the place of a change, the accepted value and the current value.
+fn write_change(text: &mut String, change: &DefinitionChange) {
+    let pointer = sanitize(&change.pointer);
+    let separator = if pointer.is_empty() { "" } else { " " };
+    let _ = writeln!(text, "    {}{separator}{pointer}", change.part.name());
+    for (sign, value) in [("    - ", &change.before), ("    + ", &change.after)] {
+        match value {
+            None => {}
+            Some(Value::String(value)) => write_indented(text, sign, value),
+            Some(value) => write_indented(text, sign, &to_json(value, false)),
+        }
+    }
+}
+
+/// Writes the lines of an untrusted text behind a sign, wrapped at the width of the terminal.
+fn write_indented(text: &mut String, sign: &str, value: &str) {
+    let width = terminal_columns() - sign.len();
+    for line in value.lines().flat_map(|line| wrapped(&sanitize(line), width)) {
+        let _ = writeln!(text, "{sign}{line}");
+    }
+}
+
+/// Returns the places of a changed definition as JSON; `null` if they are unknown.
+fn difference_to_value(changes: Option<&[DefinitionChange]>) -> Value {
+    let to_value = |change: &DefinitionChange| {
+        let mut value = json!({"part": change.part.key(), "pointer": change.pointer});
+        for (key, side) in [("before", &change.before), ("after", &change.after)] {
+            if let Some(side) = side {
+                value[key] = side.clone();
+            }
+        }
+        value
+    };
+    changes.map(|changes| changes.iter().map(to_value).collect::<Vec<_>>()).into()
 }
 
 fn accept(hub: &Hub, status: &[ServerStatus], tools: &[String]) -> Result<(), CommandError> {

@@ -49,7 +49,7 @@ pub use catalog::{ModelCatalog, ServedModel, UnknownModel, Upstream};
 pub use gateway::Gateway;
 pub use keys::Keys;
 pub use origin::OriginError;
-pub use page::{PageParts, RunStorage};
+pub use page::{PageParts, PageServers, RunStorage, ServerChangeError, ServerChangeErrorKind};
 pub use request_servers::{RequestServer, RequestServerError, RequestServers};
 pub use routes::RouteInfo;
 pub use server::StartError;

@@ -97,10 +97,15 @@ async fn call_with_retries(
             max_total: max_total.saturating_sub(start.elapsed()),
             progress: options.progress.clone(),
         };
+        let called_at = Instant::now();
         let error = match session.call(&route.tool, arguments, session_call).await {
-            Ok(result) => return read_result(route, result),
+            Ok(result) => {
+                server.call_times.record_answer(called_at.elapsed());
+                return read_result(route, result);
+            }
             Err(error) => error,
         };
+        server.call_times.record_failure();
         let mut stderr = Vec::new();
         if error.ends_session() {
             server.session_failed(&session);

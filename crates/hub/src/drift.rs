@@ -13,7 +13,7 @@ use toolwire_contract::Tool;
 
 use crate::catalog::Catalog;
 use crate::config::{ServerConfig, ServerName};
-use crate::pins::{Drift, DriftKind, PinPolicy, Pins, ServerId};
+use crate::pins::{DefinitionChange, Drift, DriftKind, PinPolicy, Pins, ServerId};
 use crate::sync::lock;
 
 /// The time to collect new definitions before they are saved together: servers connect at about the same
@@ -22,7 +22,7 @@ const SAVE_DELAY: Duration = Duration::from_millis(50);
 
 /// The pins of the hub's servers, and the differences of their current tools.
 pub(crate) struct DriftMonitor {
-    ids: HashMap<ServerName, ServerId>,
+    ids: Mutex<HashMap<ServerName, ServerId>>,
     pub(crate) policy: PinPolicy,
     state: Mutex<DriftState>,
     /// Notified when there may be something to save.
@@ -46,13 +46,23 @@ impl DriftMonitor {
         policy: PinPolicy,
     ) -> DriftMonitor {
         let pins = folder.map(|folder| Pins::open(folder.join("pins.json")));
+        let ids = servers.map(|server| (server.name.clone(), ServerId::of(server))).collect();
         DriftMonitor {
-            ids: servers.map(|server| (server.name.clone(), ServerId::of(server))).collect(),
+            ids: Mutex::new(ids),
             policy,
             state: Mutex::new(DriftState { pins, checked: HashMap::new() }),
             changed: Notify::new(),
             saving: Mutex::default(),
         }
+    }
+
+    /// Adds a server, or replaces it by another one with the same name.
+    pub(crate) fn add_server(&self, server: &ServerConfig) {
+        lock(&self.ids).insert(server.name.clone(), ServerId::of(server));
+    }
+
+    fn id(&self, server: &ServerName) -> Option<ServerId> {
+        lock(&self.ids).get(server).cloned()
     }
 
     /// Returns the reason why the pins cannot be read.
@@ -63,8 +73,8 @@ impl DriftMonitor {
     /// Returns the pinned tools of a server; `None` if the server has never been seen.
     pub(crate) fn known_tools(&self, server: &ServerName) -> Option<Vec<String>> {
         let state = self.state();
-        let (pins, id) = (state.pins.as_ref()?, self.ids.get(server)?);
-        pins.has_server(id).then(|| pins.tools(id).map(str::to_owned).collect())
+        let (pins, id) = (state.pins.as_ref()?, self.id(server)?);
+        pins.has_server(&id).then(|| pins.tools(&id).map(str::to_owned).collect())
     }
 
     /// Returns the tools of a list that are not blocked.
@@ -84,22 +94,24 @@ impl DriftMonitor {
         catalog: &Arc<Catalog>,
         tool: &str,
     ) -> Option<DriftKind> {
-        if self.policy != PinPolicy::Block {
-            return None;
+        let blocked = |drift: &&Drift| drift.is_blocked && drift.tool == tool;
+        if let Some((last, drifts)) = self.state().checked.get(server)
+            && last.as_ptr() == Arc::as_ptr(catalog)
+        {
+            return drifts.iter().find(blocked).map(|drift| drift.kind.clone());
         }
-        let blocked = |drift: &Drift| drift.is_blocked && drift.tool == tool;
         // The list may be newer or older than the tools that the hub offers.
-        self.check(server, catalog).into_iter().find(blocked).map(|drift| drift.kind)
+        self.check(server, catalog).iter().find(blocked).map(|drift| drift.kind.clone())
     }
 
     /// Remembers a server that failed or took too long before its tools were ever listed, as one without
     /// tools. Otherwise it would be started for the calls of all other tools.
     pub(crate) fn add_without_tools(&self, server: &ServerName) {
         let mut state = self.state();
-        if let (Some(pins), Some(id)) = (&mut state.pins, self.ids.get(server))
-            && !pins.has_server(id)
+        if let (Some(pins), Some(id)) = (&mut state.pins, self.id(server))
+            && !pins.has_server(&id)
         {
-            pins.add_new(id, &[]);
+            pins.add_new(&id, &[]);
             self.changed.notify_one();
         }
     }
@@ -109,7 +121,7 @@ impl DriftMonitor {
     fn check(&self, server: &ServerName, catalog: &Arc<Catalog>) -> Vec<Drift> {
         let mut state = self.state();
         let DriftState { pins: Some(pins), checked } = &mut *state else { return Vec::new() };
-        let Some(id) = self.ids.get(server) else { return Vec::new() };
+        let Some(id) = &self.id(server) else { return Vec::new() };
         if let Some((last, drifts)) = checked.get(server)
             && last.as_ptr() == Arc::as_ptr(catalog)
         {
@@ -145,7 +157,7 @@ impl DriftMonitor {
         // All tools of a new server are new, which is not worth reporting.
         let mut drifts = if pins.has_server(server) { pins.compare(server, tools) } else { Vec::new() };
         for drift in &mut drifts {
-            drift.is_blocked = blocks && matches!(drift.kind, DriftKind::Changed(_));
+            drift.is_blocked |= blocks && matches!(drift.kind, DriftKind::Changed(_));
         }
         drifts
     }
@@ -173,9 +185,32 @@ impl DriftMonitor {
         }
     }
 
+    /// Blocks a tool while its definition differs from its pin. Returns whether the tool has a pin.
+    pub(crate) fn keep_off(&self, server: &ServerName, tool: &str) -> io::Result<bool> {
+        let _saving = lock(&self.saving);
+        let mut state = self.state();
+        let DriftState { pins: Some(pins), checked } = &mut *state else { return Ok(false) };
+        let Some(id) = &self.id(server) else { return Ok(false) };
+        if !pins.keep_off(id, tool) {
+            return Ok(false);
+        }
+        if let Some((catalog, drifts)) = checked.get_mut(server)
+            && let Some(catalog) = catalog.upgrade()
+        {
+            *drifts = self.compare(pins, id, &catalog.tools);
+        }
+        pins.save()?;
+        Ok(true)
+    }
+
     /// Returns the differences of a server's current tools from their pins.
     pub(crate) fn drifts(&self, server: &ServerName) -> Vec<Drift> {
         self.state().checked.get(server).map_or_else(Vec::new, |(_, drifts)| drifts.clone())
+    }
+
+    /// Returns the places where a tool differs from its pinned definition; `None` if that is unknown.
+    pub(crate) fn difference(&self, server: &ServerName, tool: &Tool) -> Option<Vec<DefinitionChange>> {
+        self.state().pins.as_ref()?.difference(&self.id(server)?, tool)
     }
 
     /// Pins the current definitions of the tools that `accepts` selects by server and name. If the pins
@@ -197,9 +232,9 @@ impl DriftMonitor {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         for (server, (catalog, drifts)) in checked {
-            if let (Some(catalog), Some(id)) = (catalog.upgrade(), self.ids.get(server)) {
-                pins.accept(id, &catalog.tools, |tool| accepts(server.as_str(), tool));
-                *drifts = self.compare(pins, id, &catalog.tools);
+            if let (Some(catalog), Some(id)) = (catalog.upgrade(), self.id(server)) {
+                pins.accept(&id, &catalog.tools, |tool| accepts(server.as_str(), tool));
+                *drifts = self.compare(pins, &id, &catalog.tools);
             }
         }
         pins.save()

@@ -1,14 +1,13 @@
 //! Many servers as one toolbox.
 
+mod launcher;
 mod options;
 mod state;
 
-use std::collections::HashSet;
-use std::ffi::OsString;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, join_all};
@@ -20,17 +19,16 @@ use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServ
 use toolwire_contract::{Tool, ToolResult};
 use toolwire_dialect::{Dialect, Options, Toolset};
 
-use crate::auth::{OAuth, TokenProvider};
 use crate::call;
-use crate::config::{Config, ServerConfig};
+use crate::config::Config;
 use crate::drift::DriftMonitor;
-use crate::pins::PinPolicy;
-use crate::process_table;
+use crate::pins::{DefinitionChange, PinPolicy};
 use crate::result_limiter::{READ_RESULT, ResultLimiter, read_result};
 use crate::result_store::is_truncated;
 use crate::route::{Route, Routes, ServerTools, ToolHistory};
-use crate::supervise::{Phase, Server, ServerContext, ServerStatus, StartQueue, supervise};
+use crate::supervise::{Phase, Server, ServerStatus};
 use crate::sync::lock;
+use launcher::Launcher;
 pub use options::HubOptions;
 use state::HubState;
 
@@ -44,6 +42,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Many servers as one toolbox. Dropping it stops the servers; [`Hub::close`] also waits for their end.
 pub struct Hub {
     state: Arc<HubState>,
+    /// `None` after the hub was closed.
+    launcher: Mutex<Option<Launcher>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Saves changed tool definitions.
     drift_task: JoinHandle<()>,
@@ -60,63 +60,18 @@ impl Hub {
 
     /// Starts connecting to all servers without waiting for them. Tools appear as their servers become ready.
     pub fn start(config: &Config, options: HubOptions) -> Hub {
-        let environment: Arc<[(OsString, OsString)]> = options.environment.as_slice().into();
-        // A guard finds the descendants of a process in the process table.
-        let has_guard = cfg!(target_os = "linux") && process_table::exists();
-        let guard: Option<Arc<Path>> = options.guard.as_deref().filter(|_| has_guard).map(Arc::from);
         let (changed, mut server_changes) = mpsc::channel(1);
-        let start_queue = Arc::new(StartQueue::new(options.concurrent_starts));
-        let mut servers = Vec::new();
-        let mut token_providers = Vec::new();
+        let status_version = watch::Sender::new(0);
+        let (data_folder, policy, result_budget) =
+            (options.data_folder.clone(), options.pin_policy, options.result_budget);
+        let launcher = Launcher::new(options, changed, status_version.clone());
         let mut tasks = Vec::new();
-        let is_selected = |server: &&ServerConfig| {
-            !server.disabled && options.only_server.as_ref().is_none_or(|only| server.name == *only)
-        };
-        let (selected, unconnected): (Vec<&ServerConfig>, Vec<&ServerConfig>) =
-            config.servers.iter().partition(is_selected);
-        for config in selected {
-            let (server, inbox) = Server::new(config.clone());
-            let token_provider = token_provider(config, &options);
-            token_providers.extend(token_provider.clone());
-            let context = ServerContext {
-                host: options.host.clone(),
-                token_provider,
-                environment: environment.clone(),
-                guard: guard.clone(),
-                allowed_hosts: options.allowed_hosts.clone(),
-                start_queue: start_queue.clone(),
-                changed: changed.clone(),
-            };
-            tasks.push(tokio::spawn(supervise(server.clone(), inbox, context)));
-            servers.push(server);
-        }
-        drop(changed);
-        let configured = || servers.iter().map(|server| &server.config).chain(unconnected.iter().copied());
+        let members = launcher.members(config, &[], &mut tasks);
         let drift_monitor =
-            Arc::new(DriftMonitor::open(options.data_folder.as_deref(), configured(), options.pin_policy));
+            Arc::new(DriftMonitor::open(data_folder.as_deref(), members.configured(), policy));
         let drift_task = tokio::spawn(drift_monitor.clone().save_changes());
-        let mut tool_history = ToolHistory::default();
-        let mut never_seen = HashSet::new();
-        for server in configured() {
-            let tools = drift_monitor.known_tools(&server.name);
-            if tools.is_none() {
-                never_seen.insert(server.name.clone());
-            }
-            tool_history.add(&server.name, tools.iter().flatten().map(String::as_str));
-        }
-        let state = Arc::new(HubState {
-            servers,
-            unconnected: unconnected.into_iter().cloned().collect(),
-            never_seen,
-            has_settled: AtomicBool::new(false),
-            token_providers,
-            tool_history: Mutex::new(tool_history),
-            built_from: Mutex::default(),
-            routes: RwLock::default(),
-            version: watch::Sender::new(0),
-            drift_monitor,
-            results: ResultLimiter::new(options.result_budget, options.data_folder.as_deref()),
-        });
+        let results = ResultLimiter::new(result_budget, data_folder.as_deref());
+        let state = Arc::new(HubState::new(members, drift_monitor, results, status_version));
         let weak_state = Arc::downgrade(&state);
         tasks.push(tokio::spawn(async move {
             while server_changes.recv().await.is_some() {
@@ -124,7 +79,31 @@ impl Hub {
                 state.refresh_tools();
             }
         }));
-        Hub { state, tasks: Mutex::new(tasks), drift_task }
+        Hub { state, launcher: Mutex::new(Some(launcher)), tasks: Mutex::new(tasks), drift_task }
+    }
+
+    /// Uses another configuration from now on. Servers that are configured as before keep running; the others
+    /// are started, or stopped without waiting for their end. Has no effect after the hub was closed.
+    pub async fn reconfigure(&self, config: &Config) {
+        let (before, after) = {
+            let launcher = lock(&self.launcher);
+            let Some(launcher) = launcher.as_ref() else { return };
+            let before = self.state.members();
+            let mut tasks = lock(&self.tasks);
+            tasks.retain(|task| !task.is_finished());
+            let members = launcher.members(config, &before.servers, &mut tasks);
+            self.state.set_members(members);
+            (before, self.state.members())
+        };
+        let is_kept = |server: &Arc<Server>| after.servers.iter().any(|kept| Arc::ptr_eq(kept, server));
+        let removed = before.servers.iter().filter(|server| !is_kept(server));
+        let stopping = removed.map(|server| async {
+            server.stop().await;
+            if let Some(token_provider) = &server.token_provider {
+                token_provider.close().await;
+            }
+        });
+        join_all(stopping).await;
     }
 
     /// Returns the server of a listed tool name, as remembered in the data folder; it may be disabled now.
@@ -155,7 +134,8 @@ impl Hub {
 
     /// Waits until each of these servers is ready or has failed at least once, and lists their tools.
     async fn wait_for(&self, is_awaited: impl Fn(&Server) -> bool) {
-        let awaited = self.state.servers.iter().filter(|server| is_awaited(server));
+        let members = self.state.members();
+        let awaited = members.servers.iter().filter(|server| is_awaited(server));
         let waiting = awaited.map(|server| async {
             let _ = server.watch().wait_for(|snapshot| snapshot.phase != Phase::Connecting).await;
         });
@@ -165,7 +145,8 @@ impl Hub {
 
     /// Returns the status of each server, in the order of the configuration.
     pub fn status(&self) -> Vec<ServerStatus> {
-        let servers = self.state.servers.iter();
+        let members = self.state.members();
+        let servers = members.servers.iter();
         servers.map(|server| server.status(self.state.drift_monitor.drifts(&server.config.name))).collect()
     }
 
@@ -183,11 +164,31 @@ impl Hub {
     /// by server and tool. Later definitions are compared with them. The error kind is `InvalidInput` if the
     /// pins cannot be read and not all tools of all servers are selected.
     pub fn accept_changes(&self, accepts: impl Fn(&str, &str) -> bool) -> io::Result<()> {
-        let has_all_servers = self.state.unconnected.iter().all(|server| server.disabled);
+        let has_all_servers = self.state.members().unconnected.iter().all(|server| server.disabled);
         let accepted = self.state.drift_monitor.accept(has_all_servers, accepts);
         // Tools that were blocked are offered now.
         self.state.rebuild_tools();
+        self.state.status_changed();
         accepted
+    }
+
+    /// Withholds a tool of a server while its definition differs from the accepted one, whatever the pin
+    /// policy is. Returns whether there is an accepted definition.
+    pub fn keep_off(&self, server: &str, tool: &str) -> io::Result<bool> {
+        let Some(found) = self.state.server(server) else { return Ok(false) };
+        let kept_off = self.state.drift_monitor.keep_off(&found.config.name, tool);
+        self.state.rebuild_tools();
+        self.state.status_changed();
+        kept_off
+    }
+
+    /// Returns the places where the definition of a server's tool differs from the accepted one. `None` if
+    /// that is unknown: only a hash is stored of definitions that are very long, or that were accepted with
+    /// an older version.
+    pub fn difference(&self, server: &str, tool: &str) -> Option<Vec<DefinitionChange>> {
+        let server = self.state.server(server)?;
+        let catalog = server.snapshot().catalog?;
+        self.state.drift_monitor.difference(&server.config.name, catalog.tool(tool)?)
     }
 
     /// Offers `read_result` if one of these results was truncated, by this hub or by an earlier one.
@@ -237,24 +238,40 @@ impl Hub {
         self.state.version.subscribe()
     }
 
-    /// Connects to a server immediately, even if it failed permanently.
+    /// Returns a number that changes whenever the [`status`](Hub::status) of a server changes, apart from its
+    /// calls and its output.
+    pub fn status_changes(&self) -> watch::Receiver<u64> {
+        self.state.status_version.subscribe()
+    }
+
+    /// Connects to a server immediately, even if it failed permanently. If it requires a login, a login page
+    /// is opened, also shortly after a failed login.
     pub fn retry(&self, server: &str) {
         if let Some(server) = self.state.server(server) {
             server.retry();
         }
     }
 
+    /// Ends the connection to a server and connects again. Calls that are in progress fail.
+    pub fn restart(&self, server: &str) {
+        if let Some(server) = self.state.server(server) {
+            server.restart();
+        }
+    }
+
     /// Stops all servers and waits until their processes have ended.
     pub async fn close(&self) {
-        join_all(self.state.servers.iter().map(|server| server.stop())).await;
+        drop(lock(&self.launcher).take());
+        let members = self.state.members();
+        join_all(members.servers.iter().map(|server| server.stop())).await;
         let tasks = std::mem::take(&mut *lock(&self.tasks));
         let aborts: Vec<_> = tasks.iter().map(|task| task.abort_handle()).collect();
         if tokio::time::timeout(CLOSE_TIMEOUT, join_all(tasks)).await.is_err() {
             aborts.iter().for_each(tokio::task::AbortHandle::abort);
         }
         // A running refresh may have used a refresh token that is valid only once.
-        let token_providers =
-            join_all(self.state.token_providers.iter().map(|token_provider| token_provider.close()));
+        let token_providers = members.servers.iter().filter_map(|server| server.token_provider.as_ref());
+        let token_providers = join_all(token_providers.map(|token_provider| token_provider.close()));
         if tokio::time::timeout(CLOSE_TIMEOUT, token_providers).await.is_err() {
             tracing::warn!(target: "toolwire::hub", "a token refresh did not finish before the hub was closed");
         }
@@ -270,7 +287,8 @@ impl Hub {
     }
 
     fn missing(&self, reason: impl Fn(&Server) -> Option<String>) -> Vec<MissingServer> {
-        let servers = self.state.servers.iter();
+        let members = self.state.members();
+        let servers = members.servers.iter();
         let missing = servers.filter_map(|server| {
             let is_starting = server.snapshot().phase == Phase::Connecting;
             Some(MissingServer {
@@ -289,7 +307,7 @@ impl Hub {
         if tokio::time::timeout(timeout, self.settled()).await.is_err() {
             // Otherwise each later call would start these servers and wait for them again.
             let connecting = |server: &&Arc<Server>| server.snapshot().phase == Phase::Connecting;
-            for server in self.state.servers.iter().filter(connecting) {
+            for server in self.state.members().servers.iter().filter(connecting) {
                 self.state.drift_monitor.add_without_tools(&server.config.name);
             }
         }
@@ -302,8 +320,9 @@ impl Hub {
     async fn wait_for_tool(&self, tool: &str, timeout: Option<Duration>) -> Result<Route, CallError> {
         let find = || self.state.routes().lookup(tool).cloned();
         let connecting = |server: &&Arc<Server>| server.snapshot().phase == Phase::Connecting;
+        let members = self.state.members();
         let timeouts =
-            self.state.servers.iter().filter(connecting).map(|server| server.config.max_connect_time());
+            members.servers.iter().filter(connecting).map(|server| server.config.max_connect_time());
         let Some(max_wait) = timeouts.max() else {
             // A server that has just become ready may not be in the list yet.
             self.state.refresh_tools();
@@ -406,9 +425,10 @@ impl Toolbox for Hub {
                 true => self.resolve_conflict(tool, timeout).await?,
                 false => route,
             };
-            let server = state.servers.iter().find(|server| server.config.name == route.server);
-            let Some(server) = server else { return Err(self.unknown_tool(tool)) };
-            match call::call(server, &state.drift_monitor, &route, arguments, options).await {
+            let Some(server) = state.server(route.server.as_str()) else {
+                return Err(self.unknown_tool(tool));
+            };
+            match call::call(&server, &state.drift_monitor, &route, arguments, options).await {
                 Ok(result) => {
                     let (result, is_first) = state.results.limit(result).await;
                     if is_first {
@@ -420,17 +440,5 @@ impl Toolbox for Hub {
                 Err(other) => Err(other),
             }
         })
-    }
-}
-
-/// Creates the token source of a remote server.
-fn token_provider(config: &ServerConfig, options: &HubOptions) -> Option<Arc<dyn TokenProvider>> {
-    let data_folder = options.data_folder.as_ref()?;
-    match OAuth::of_server(config, data_folder, options.browser.clone())? {
-        Ok(oauth) => Some(Arc::new(oauth)),
-        Err(error) => {
-            tracing::warn!(target: "toolwire::hub", server = %config.name, "{error}");
-            None
-        }
     }
 }

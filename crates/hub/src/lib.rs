@@ -3,6 +3,7 @@
 mod allowed_hosts; // URLs from untrusted sources
 pub mod auth;
 mod call;
+mod call_times;
 mod catalog;
 mod client_service; // responds to requests of servers
 pub mod config;
@@ -28,6 +29,7 @@ use toolwire_contract::Secret;
 
 pub use allowed_hosts::{AllowedHosts, PatternError, UrlRefusal};
 pub use auth::Browser;
+pub use call_times::CallStatistics;
 pub use catalog::QuarantinedTool;
 pub use config::{Config, ServerConfig, ServerName, Transport};
 pub use host::{ElicitKind, ElicitReply, ElicitRequest, Host, Root, SamplingError};
@@ -35,6 +37,6 @@ pub use hub::{Hub, HubOptions};
 pub use raw_capture::IgnoredOutput;
 pub use result_store::ResultBudget;
 pub use session::{ProtocolEra, ServerInfo, SlowStart};
-pub use supervise::{Phase, ServerStatus, StartProgress};
+pub use supervise::{Attempt, Phase, ServerStatus, StartProgress};
 pub use transport::HttpKind;
 pub use transport::guard::run_as_guard;

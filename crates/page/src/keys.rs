@@ -16,7 +16,7 @@ const fn binding(keys: &'static str, action: &'static str, text: &'static str) -
     Binding { keys, action, text }
 }
 
-const GROUPS: [(&str, &[Binding]); 4] = [
+const GROUPS: [(&str, &[Binding]); 5] = [
     (
         "Everywhere",
         &[
@@ -25,6 +25,7 @@ const GROUPS: [(&str, &[Binding]); 4] = [
             binding("/", "focus:[data-search]", "Search in this view"),
             binding("g c", "go:/", "Chat"),
             binding("c", "go:/", "New chat"),
+            binding("g s", "go:/servers", "Servers"),
             binding("g t", "go:/tools", "Tools"),
             binding("g f", "go:/traffic", "Traffic"),
             binding("[", "prev:.item", "Previous in the list"),
@@ -62,6 +63,7 @@ const GROUPS: [(&str, &[Binding]); 4] = [
         ],
     ),
     ("Tools", &[binding("Ctrl+Enter", "", "Call the tool")]),
+    ("Servers", &[binding("a", "", "Add a server")]),
 ];
 
 /// Returns the dialog that lists the keys.

@@ -10,6 +10,7 @@ pub mod link;
 pub mod markdown_html;
 pub mod notice;
 pub mod result;
+pub mod servers;
 pub mod shell;
 pub mod sign_in;
 pub mod text;

@@ -2,10 +2,12 @@
 
 mod memory_protection;
 mod models;
+mod page_servers;
 mod request_servers;
 mod waiting_runs;
 
 use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,6 +32,7 @@ use crate::source::describe_io_error;
 use crate::storage;
 use crate::tools::print_problems;
 use models::ConfiguredModels;
+use page_servers::{HubServers, PageLogins};
 use request_servers::ServerPool;
 use waiting_runs::WaitingRuns;
 
@@ -75,7 +78,7 @@ pub(crate) fn run(args: &ServeArgs, config: Option<&Path>) -> Result<ExitCode, C
         CommandError::usage(format!("`toolwire.gateway.{key}`: {error}"))
             .with_hint("`docs/guide/gateway.md` describes the keys")
     })?;
-    servers::run(serve(address, &loaded, &settings, keys, models, hosts))
+    servers::run(serve(address, &loaded, config, &settings, keys, models, hosts))
 }
 
 /// Returns the URLs of the configured servers that have one.
@@ -91,6 +94,7 @@ fn server_urls(loaded: &LoadedConfig) -> BTreeMap<String, String> {
 async fn serve(
     address: SocketAddr,
     loaded: &LoadedConfig,
+    config: Option<&Path>,
     settings: &Settings,
     keys: Keys,
     models: ConfiguredModels,
@@ -112,14 +116,17 @@ async fn serve(
     let needs_key = !keys.is_empty();
     gateway_settings.keys = keys;
 
-    let hub = Arc::new(assembly::hub(loaded));
+    let logins = PageLogins::new(io::stderr().is_terminal());
+    let options = loaded.options().with_browser(logins.clone());
+    let hub = Arc::new(assembly::hub_with(loaded, options.clone()));
+    let page_servers = HubServers::new(hub.clone(), options, logins, loaded, config);
     let model = models.default_name().to_owned();
     let limits = &gateway_settings.limits;
     let pool = Arc::new(ServerPool::new(hosts, limits.request_server_timeout, limits.run_timeout));
     let (store, store_error) = storage::open_or_in_memory(&settings.store).await;
     let gateway =
         Gateway::with_request_servers(Arc::new(models), hub.clone(), pool.clone(), gateway_settings)
-            .with_page(page_parts(store));
+            .with_page(page_parts(store).with_servers(Arc::new(page_servers)));
     let admin_token = gateway.new_admin_token();
     let stop = CancellationToken::new();
     let served = gateway.serve(listener, stop.clone());

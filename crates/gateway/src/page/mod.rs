@@ -10,6 +10,7 @@ mod failure;
 mod headers;
 mod reply;
 mod request;
+mod servers;
 mod sessions;
 mod sign_in;
 mod views;
@@ -35,6 +36,8 @@ use events::Events;
 use failure::PageFailure;
 use reply::Reply;
 use request::PageRequest;
+pub use servers::{PageServers, ServerChangeError, ServerChangeErrorKind};
+use servers::ServersFeed;
 use sessions::Sessions;
 use views::{CachedIndex, CallHistory};
 
@@ -46,17 +49,25 @@ pub struct PageParts {
     pub conversations: Arc<dyn Conversations>,
     /// Stores runs that wait for a decision. Without it, they do not survive the process.
     pub waiting_runs: Option<Arc<dyn RunStorage>>,
+    /// The servers that the page displays and changes.
+    pub servers: Option<Arc<dyn PageServers>>,
 }
 
 impl PageParts {
     pub fn new(conversations: Arc<dyn Conversations>) -> PageParts {
-        PageParts { conversations, waiting_runs: None }
+        PageParts { conversations, waiting_runs: None, servers: None }
     }
 
     /// Sets the storage of runs that wait for a decision.
     #[must_use]
     pub fn with_waiting_runs(self, storage: Arc<dyn RunStorage>) -> PageParts {
         PageParts { waiting_runs: Some(storage), ..self }
+    }
+
+    /// Adds the view of the servers.
+    #[must_use]
+    pub fn with_servers(self, servers: Arc<dyn PageServers>) -> PageParts {
+        PageParts { servers: Some(servers), ..self }
     }
 }
 
@@ -66,6 +77,7 @@ pub(crate) struct Page {
     chats: Chats,
     sessions: Sessions,
     events: Arc<Events>,
+    servers: ServersFeed,
     index: CachedIndex,
     calls: CallHistory,
     pub(crate) traffic: Arc<Traffic>,
@@ -97,7 +109,7 @@ impl Page {
             chats: Chats::new(parts.waiting_runs.clone()),
             parts,
             sessions: Sessions::default(),
-            events: Arc::default(),
+            events: Arc::default(), servers: ServersFeed::default(),
             index: CachedIndex::default(),
             calls: CallHistory::default(),
             traffic: Arc::default(),
@@ -205,7 +217,6 @@ impl Context<'_> {
         Reply::html(shell.document())
     }
 
-    #[expect(dead_code, reason = "the servers view changes servers")]
     /// Returns an error unless the visitor is an administrator.
     fn require_admin(&self) -> Result<(), PageFailure> {
         match self.visitor.role {

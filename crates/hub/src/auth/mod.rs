@@ -68,10 +68,25 @@ pub(crate) trait TokenProvider: Send + Sync {
         None
     }
 
+    /// Allows a login immediately, because the user requested it.
+    fn allow_login(&self) {}
+
     /// Waits a limited time for a running refresh. No token is requested afterwards.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
+}
+
+/// Whether a user must log in to a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LoginStatus {
+    #[default]
+    NotRequired,
+    /// The server refused the connection because there is no valid token.
+    Required,
+    /// A login page is open.
+    InProgress,
 }
 
 /// Opens a login page for the user. Applications without a user provide none.

@@ -233,6 +233,10 @@ impl TokenProvider for OAuth {
         Some(self.manager.login_in_progress())
     }
 
+    fn allow_login(&self) {
+        OAuth::allow_login(self);
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(OAuth::close(self))
     }

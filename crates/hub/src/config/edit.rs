@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use jsonc_parser::ParseOptions;
 use jsonc_parser::ast::{Object, Value as Node};
 use jsonc_parser::common::Ranged;
-use serde_json::Value;
+use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use serde_json::{Map, Value};
 
 use super::ConfigError;
 use super::json::strip_byte_order_mark;
@@ -32,6 +34,90 @@ pub(super) fn insert_servers(
             }
         })
     })
+}
+
+pub(super) fn change_server(
+    text: &str,
+    file: &Path,
+    name: &str,
+    changes: &[(String, Option<Value>)],
+) -> Result<String, ConfigError> {
+    let current = super::parse::raw_servers(text, file)?;
+    let Some((_, current)) = current.into_iter().find(|(known, _)| known == name) else {
+        let set = changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+        return insert_servers(text, file, &[(name.to_owned(), Value::Object(set.collect()))]);
+    };
+    let mut changed = current.as_object().cloned().unwrap_or_default();
+    for (key, value) in changes {
+        match value {
+            Some(value) => changed.insert(key.clone(), value.clone()),
+            None => changed.shift_remove(key),
+        };
+    }
+    let text = strip_byte_order_mark(text);
+    match change_in_place(text, name, changes) {
+        Some(text) => Ok(text),
+        // Another place than the keys of an object, such as a file in the format of another host.
+        None => insert_servers(text, file, &[(name.to_owned(), Value::Object(changed))]),
+    }
+}
+
+/// Changes keys of a server with all comments around them. Returns `None` if there is no such server in the
+/// objects that [`insert_servers`] changes.
+fn change_in_place(text: &str, name: &str, changes: &[(String, Option<Value>)]) -> Option<String> {
+    let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
+    let object = root.object_value()?;
+    let servers = ["mcpServers", "servers"].iter().find_map(|key| last(&object, key)?.object_value())?;
+    let server = last(&servers, name)?.object_value()?;
+    for (key, value) in changes {
+        set(&server, key, value.as_ref());
+    }
+    Some(root.to_string())
+}
+
+/// Returns the last property of a name, which is the one that counts.
+fn last(object: &CstObject, name: &str) -> Option<jsonc_parser::cst::CstObjectProp> {
+    let is_named = |property: &jsonc_parser::cst::CstObjectProp| property.decoded_name().as_deref() == Some(name);
+    object.properties().into_iter().rev().find(is_named)
+}
+
+/// Sets or removes a key. The members of an object are set one by one, so that its comments stay.
+fn set(object: &CstObject, key: &str, value: Option<&Value>) {
+    match (last(object, key), value) {
+        (Some(property), None) => property.remove(),
+        (Some(property), Some(Value::Object(new))) if property.object_value().is_some() => {
+            let Some(known) = property.object_value() else { return };
+            let names = known.properties().into_iter().filter_map(|member| member.decoded_name());
+            for removed in names.filter(|name| !new.contains_key(name)).collect::<Vec<_>>() {
+                set(&known, &removed, None);
+            }
+            for (name, value) in new {
+                set(&known, name, Some(value));
+            }
+        }
+        (Some(property), Some(value)) => {
+            let is_same = property.value().and_then(|known| serde_json::from_str::<Value>(&known.to_string()).ok());
+            if is_same.as_ref() != Some(value) {
+                property.set_value(input(value));
+            }
+        }
+        (None, Some(value)) => {
+            object.append(key, input(value));
+        }
+        (None, None) => {}
+    }
+}
+
+fn input(value: &Value) -> CstInputValue {
+    let object = |object: &Map<String, Value>| object.iter().map(|(key, value)| (key.clone(), input(value))).collect();
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(flag) => CstInputValue::Bool(*flag),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Object(members) => CstInputValue::Object(object(members)),
+    }
 }
 
 fn insert_server(text: &str, root: &Node<'_>, name: &str, server: &Value) -> String {
@@ -136,6 +222,49 @@ mod tests {
                 prop_assert!(members == 0 || without_space(&inserted).contains(&without_space(gap)));
             }
         }
+    }
+
+    #[track_caller]
+    fn check_change(text: &str, changes: Value, expected: &str) {
+        let changes: Vec<(String, Option<Value>)> = changes
+            .as_object()
+            .expect("an object")
+            .iter()
+            .map(|(key, value)| (key.clone(), Some(value.clone()).filter(|value| !value.is_null())))
+            .collect();
+        let changed = change_server(text, Path::new("mcp.json"), "a", &changes);
+        assert_eq!(changed.as_deref(), Ok(expected));
+    }
+
+    #[test]
+    fn only_the_keys_of_one_server_change() {
+        let text = "// top\n{\n  \"mcpServers\": {\n    // first\n    \"a\": {\n      \"command\": \"x\", // program\n      \
+                    // why\n      \"env\": {\n        \"ONE\": \"1\", // one\n        \"TWO\": \"2\"\n      },\n      \
+                    \"timeout\": 5 /* slow */\n    },\n    \"b\": {\"command\": \"y\"} // last\n  },\n}\n";
+        check_change(text, json!({}), text);
+        check_change(text, json!({"command": "x", "env": {"ONE": "1", "TWO": "2"}}), text);
+        check_change(text, json!({"command": "z"}), &text.replace("\"x\"", "\"z\""));
+        check_change(
+            text,
+            json!({"env": {"ONE": "quote\" back\\ line\n", "TWO": "2"}}),
+            &text.replace("\"1\"", r#""quote\" back\\ line\n""#),
+        );
+        let added = text.replace("\"TWO\": \"2\"\n", "\"TWO\": \"2\",\n        \"NEW\": \"3\"\n");
+        check_change(text, json!({"env": {"ONE": "1", "TWO": "2", "NEW": "3"}}), &added);
+        let removed = change_server(text, Path::new("mcp.json"), "a", &[("env".to_owned(), None)]).expect("valid");
+        let servers = crate::Config::raw_servers(&removed, Path::new("mcp.json")).expect("valid");
+        assert_eq!(servers[0].1, json!({"command": "x", "timeout": 5}));
+        for comment in ["// top", "// first", "// program", "/* slow */", "// last"] {
+            assert!(removed.contains(comment), "{comment}: {removed}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_server_is_added() {
+        let changes = [("command".to_owned(), Some(json!("n"))), ("url".to_owned(), None)];
+        let text = "{\"mcpServers\": {}} // end\n";
+        let added = change_server(text, Path::new("mcp.json"), "new", &changes).expect("valid");
+        assert_eq!(added, "{\"mcpServers\": {\n    \"new\": {\n      \"command\": \"n\"\n    }\n  }} // end\n");
     }
 
     #[test]

@@ -130,6 +130,17 @@ impl Config {
         edit::insert_servers(text, file, servers)
     }
 
+    /// Changes keys of one server in the text of `file`, or adds the server; a key without a value is removed.
+    /// Comments and the rest of the text stay unchanged.
+    pub fn change_server(
+        text: &str,
+        file: &Path,
+        name: &str,
+        changes: &[(String, Option<Value>)],
+    ) -> Result<String, ConfigError> {
+        edit::change_server(text, file, name, changes)
+    }
+
     /// Returns the paths to search for the configuration, in order; the first that exists is used.
     ///
     /// `flag` is the value of `--config`, `variable` the value of `$TOOLWIRE_CONFIG`, and `user_folder` the
@@ -144,6 +155,24 @@ impl Config {
 
     pub fn server(&self, name: &str) -> Option<&ServerConfig> {
         self.servers.iter().find(|server| server.name.as_str() == name)
+    }
+}
+
+impl Transport {
+    /// Returns `stdio`, or the type of a remote server, such as `http`.
+    pub fn kind(&self) -> String {
+        match self {
+            Transport::Stdio { .. } => "stdio".to_owned(),
+            Transport::Http { kind, .. } => kind.to_string(),
+        }
+    }
+
+    /// Returns the program or the URL, without what may be secret: arguments, password and query.
+    pub fn address(&self) -> String {
+        match self {
+            Transport::Stdio { command, .. } => command.clone(),
+            Transport::Http { url, .. } => redact_url(url),
+        }
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use tokio::sync::watch;
 use toolwire_contract::Tool;
 
-use crate::auth::TokenProvider;
 use crate::catalog::Catalog;
 use crate::config::{ServerConfig, ServerName};
 use crate::drift::DriftMonitor;
@@ -18,31 +17,94 @@ use crate::supervise::{Phase, Server};
 use crate::sync::lock;
 
 pub(super) struct HubState {
-    pub(super) servers: Vec<Arc<Server>>,
-    /// Servers that are disabled or not selected. Names of tools depend on them, too.
-    pub(super) unconnected: Vec<ServerConfig>,
+    members: RwLock<Arc<Members>>,
     /// Servers that were never connected before, so their tools are not known yet.
     pub(super) never_seen: HashSet<ServerName>,
     /// Whether every server has been ready or failed once.
     pub(super) has_settled: AtomicBool,
-    pub(super) token_providers: Vec<Arc<dyn TokenProvider>>,
     pub(super) tool_history: Mutex<ToolHistory>,
     /// The catalogs that the current routes were built from, one per server.
     pub(super) built_from: Mutex<Option<Vec<Weak<Catalog>>>>,
     pub(super) routes: RwLock<Arc<Routes>>,
     /// Counts the changes of the tool list.
     pub(super) version: watch::Sender<u64>,
+    /// Counts the changes of the status of servers.
+    pub(super) status_version: watch::Sender<u64>,
     pub(super) drift_monitor: Arc<DriftMonitor>,
     pub(super) results: ResultLimiter,
 }
 
+/// The configured servers.
+pub(super) struct Members {
+    pub(super) servers: Vec<Arc<Server>>,
+    /// Servers that are disabled or not selected. Names of tools depend on them, too.
+    pub(super) unconnected: Vec<ServerConfig>,
+}
+
 impl HubState {
+    pub(super) fn new(
+        members: Members,
+        drift_monitor: Arc<DriftMonitor>,
+        results: ResultLimiter,
+        status_version: watch::Sender<u64>,
+    ) -> HubState {
+        let state = HubState {
+            members: RwLock::new(Arc::new(members)),
+            never_seen: HashSet::new(),
+            has_settled: AtomicBool::new(false),
+            tool_history: Mutex::default(),
+            built_from: Mutex::default(),
+            routes: RwLock::default(),
+            version: watch::Sender::new(0),
+            status_version,
+            drift_monitor,
+            results,
+        };
+        let never_seen = state.remember_tools();
+        HubState { never_seen, ..state }
+    }
+
+    pub(super) fn members(&self) -> Arc<Members> {
+        self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the configured servers.
+    pub(super) fn set_members(&self, members: Members) {
+        for server in members.configured() {
+            self.drift_monitor.add_server(server);
+        }
+        *self.members.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(members);
+        self.remember_tools();
+        self.rebuild_tools();
+        self.status_changed();
+    }
+
+    pub(super) fn status_changed(&self) {
+        self.status_version.send_modify(|version| *version += 1);
+    }
+
+    /// Adds the remembered tools of each server to the history, on which names depend. Returns the servers that
+    /// were never connected.
+    fn remember_tools(&self) -> HashSet<ServerName> {
+        let mut tool_history = lock(&self.tool_history);
+        let mut never_seen = HashSet::new();
+        for server in self.members().configured() {
+            let tools = self.drift_monitor.known_tools(&server.name);
+            if tools.is_none() {
+                never_seen.insert(server.name.clone());
+            }
+            tool_history.add(&server.name, tools.iter().flatten().map(String::as_str));
+        }
+        never_seen
+    }
+
     pub(super) fn routes(&self) -> Arc<Routes> {
         self.routes.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn server(&self, name: &str) -> Option<&Arc<Server>> {
-        self.servers.iter().find(|server| server.config.name.as_str() == name)
+    pub(super) fn server(&self, name: &str) -> Option<Arc<Server>> {
+        let members = self.members();
+        members.servers.iter().find(|server| server.config.name.as_str() == name).cloned()
     }
 
     /// Whether a server that has never been seen and is still connecting may have a tool of the same name.
@@ -50,7 +112,8 @@ impl HubState {
         if self.has_settled.load(Ordering::Relaxed) || self.never_seen.is_empty() {
             return false;
         }
-        let mut servers = self.servers.iter();
+        let members = self.members();
+        let mut servers = members.servers.iter();
         servers.clone().any(|server| server.config.name == route.server && server.config.prefix.is_none())
             && servers.any(|server| {
                 server.config.name != route.server
@@ -69,7 +132,8 @@ impl HubState {
     pub(super) fn refresh_tools(&self) {
         // Held until the end, so that an older list cannot replace a newer one.
         let mut built_from = lock(&self.built_from);
-        let catalogs: Vec<(&Arc<Server>, Option<Arc<Catalog>>)> = self
+        let members = self.members();
+        let catalogs: Vec<(&Arc<Server>, Option<Arc<Catalog>>)> = members
             .servers
             .iter()
             .map(|server| {
@@ -95,7 +159,7 @@ impl HubState {
             return;
         }
         *built_from = Some(sources);
-        let unconnected = self.unconnected.iter().map(|server| ServerTools { server, tools: None });
+        let unconnected = members.unconnected.iter().map(|server| ServerTools { server, tools: None });
         let offered: Vec<(&ServerConfig, Option<Cow<'_, [Tool]>>)> = catalogs
             .iter()
             .map(|(server, catalog)| {
@@ -115,5 +179,11 @@ impl HubState {
         if is_changed {
             self.version.send_modify(|version| *version += 1);
         }
+    }
+}
+
+impl Members {
+    pub(super) fn configured(&self) -> impl Iterator<Item = &ServerConfig> {
+        self.servers.iter().map(|server| &server.config).chain(&self.unconnected)
     }
 }

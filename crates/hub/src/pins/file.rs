@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -16,6 +17,12 @@ use crate::private_file;
 
 const VERSION: u64 = 2;
 const MAX_FILE_BYTES: u64 = 64 << 20;
+/// The maximum length of the texts of all definitions. The file must not become too large to be read.
+const MAX_TEXT_BYTES: usize = 16 << 20;
+/// The key of a pin with the text of the definition, as a JSON object in a string. Older versions ignore it.
+const TEXT_KEY: &str = "text";
+/// The key of a pin whose tool is kept off while its definition differs. Older versions ignore it.
+const KEPT_OFF_KEY: &str = "keptOff";
 /// The maximum wait for another process to write the file. After that both write, and the last one wins.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -110,27 +117,52 @@ fn read_pin(parts: &Value) -> Option<ToolPin> {
         Some(hash) => hash.as_str().map(str::to_owned),
     };
     let [title, description, input, output, annotations] = PARTS.map(|(_, key)| part(key));
-    Some(ToolPin([title?, description?, input?, output?, annotations?]))
+    // A text is not necessary to detect a change, so an invalid one is ignored.
+    let text = parts.get(TEXT_KEY).and_then(Value::as_str).map(Arc::from);
+    let is_kept_off = parts.get(KEPT_OFF_KEY) == Some(&Value::Bool(true));
+    Some(ToolPin { hashes: [title?, description?, input?, output?, annotations?], text, is_kept_off })
 }
 
 fn to_json(servers: &BTreeMap<ServerId, Arc<ToolPins>>) -> Vec<u8> {
     #[derive(Serialize)]
     struct File<'a> {
         version: u64,
-        servers: BTreeMap<&'a str, BTreeMap<&'a str, &'a ToolPins>>,
+        servers: BTreeMap<&'a str, BTreeMap<&'a str, BTreeMap<&'a str, PinInFile<'a>>>>,
     }
     let mut file = File { version: VERSION, servers: BTreeMap::new() };
+    let mut remaining = MAX_TEXT_BYTES;
     for (id, tools) in servers {
-        file.servers.entry(&id.name).or_default().insert(&id.identity, tools);
+        let pins = tools.iter().map(|(tool, pin)| {
+            let text = pin.text.as_deref().filter(|text| text.len() <= remaining);
+            remaining -= text.map_or(0, str::len);
+            (tool.as_str(), PinInFile { pin, text })
+        });
+        file.servers.entry(&id.name).or_default().insert(&id.identity, pins.collect());
     }
     let mut text = serde_json::to_vec_pretty(&file).expect("strings and numbers are always valid JSON");
     text.push(b'\n');
     text
 }
 
-impl Serialize for ToolPin {
+/// A pin as it is written, perhaps without its text.
+struct PinInFile<'a> {
+    pin: &'a ToolPin,
+    text: Option<&'a str>,
+}
+
+impl Serialize for PinInFile<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let existing = PARTS.iter().zip(&self.0).filter(|(_, hash)| !hash.is_empty());
-        serializer.collect_map(existing.map(|((_, key), hash)| (key, hash)))
+        let existing = PARTS.iter().zip(&self.pin.hashes).filter(|(_, hash)| !hash.is_empty());
+        let mut map = serializer.serialize_map(None)?;
+        for ((_, key), hash) in existing {
+            map.serialize_entry(key, hash)?;
+        }
+        if let Some(text) = self.text {
+            map.serialize_entry(TEXT_KEY, text)?;
+        }
+        if self.pin.is_kept_off {
+            map.serialize_entry(KEPT_OFF_KEY, &true)?;
+        }
+        map.end()
     }
 }

@@ -3,10 +3,12 @@
 //! A server can change the description of a tool after the user approved it. A hash of each definition is
 //! stored on disk, and `Pins::compare` reports what is new, changed or removed. `Pins::add_new` only stores
 //! new tools: a change is reported until `Pins::accept` stores it, and a removed tool stays pinned in case it
-//! returns with another definition.
+//! returns with another definition. The text of each definition is stored, too, as far as it is not too long,
+//! so that `Pins::difference` can show what changed.
 //!
 //! If the file cannot be read, a change cannot be detected. The file is not replaced until `Pins::accept`.
 
+mod difference;
 mod file;
 
 use std::collections::BTreeMap;
@@ -20,6 +22,7 @@ use sha2::{Digest, Sha256};
 use toolwire_contract::Tool;
 
 use crate::config::{ServerConfig, Transport};
+pub use difference::{DefinitionChange, Words};
 use file::{SavedPins, UnsavedPins, read};
 
 /// A tool that differs from its pinned definition.
@@ -89,16 +92,24 @@ pub(crate) struct ServerId {
 enum Update {
     /// Add the new tools.
     Add,
-    /// Replace all pins, because the user accepted them.
+    /// Replace all pins, because the user decided about them.
     Replace,
 }
 
 /// The pins of one server by the tool's name.
 type ToolPins = BTreeMap<String, ToolPin>;
 
-/// A SHA-256 in hexadecimal for each part of a definition; empty if the part is missing.
+/// The pinned definition of one tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct ToolPin([String; 5]);
+struct ToolPin {
+    /// A SHA-256 in hexadecimal for each part of the definition; empty if the part is missing.
+    hashes: [String; 5],
+    /// The parts as one JSON object, to show what changed. `None` if they are too long, or if an older
+    /// version of Toolwire wrote the pin.
+    text: Option<Arc<str>>,
+    /// Whether the user decided not to offer the tool while its definition differs.
+    is_kept_off: bool,
+}
 
 const PARTS: [(DefinitionPart, &str); 5] = [
     (DefinitionPart::Title, "title"),
@@ -109,6 +120,10 @@ const PARTS: [(DefinitionPart, &str); 5] = [
 ];
 /// If a server has more pins, only those of its current tools are retained.
 const MAX_TOOLS_PER_SERVER: usize = 10_000;
+/// The maximum length of a stored definition. Longer ones have only hashes.
+const MAX_TEXT_BYTES: usize = 64 << 10;
+/// The maximum length of the stored definitions of a server together.
+const MAX_TEXT_BYTES_PER_SERVER: usize = 2 << 20;
 
 impl Pins {
     /// Reads the file. If it is missing or unreadable there are no pins, so that the servers still start.
@@ -142,12 +157,16 @@ impl Pins {
         let now = pin_all(tools);
         let nothing = ToolPins::new();
         let before = self.servers.get(server).map_or(&nothing, |pins| &**pins);
-        let drift = |tool: &String, kind| Drift { tool: tool.clone(), kind, is_blocked: false };
+        let is_kept_off = |tool: &String| before.get(tool).is_some_and(|pin| pin.is_kept_off);
+        let drift = |tool: &String, kind| {
+            let is_blocked = matches!(kind, DriftKind::Changed(_)) && is_kept_off(tool);
+            Drift { tool: tool.clone(), kind, is_blocked }
+        };
         let mut drifts: Vec<Drift> = Vec::new();
         for (tool, pin) in &now {
             match before.get(tool) {
                 None => drifts.push(drift(tool, DriftKind::New)),
-                Some(earlier) if earlier != pin => {
+                Some(earlier) if earlier.hashes != pin.hashes => {
                     drifts.push(drift(tool, DriftKind::Changed(pin.changed_parts(earlier))));
                 }
                 Some(_) => {}
@@ -159,7 +178,18 @@ impl Pins {
         drifts
     }
 
-    /// Pins the tools that have no pin yet. Existing pins are not changed.
+    /// Returns the places where a tool differs from its pinned definition. `None` if that is unknown, because
+    /// only its hashes are stored.
+    pub(crate) fn difference(&self, server: &ServerId, tool: &Tool) -> Option<Vec<DefinitionChange>> {
+        let before = self.servers.get(server)?.get(&tool.name)?.parts()?;
+        let now = parts_of(tool);
+        let parts = PARTS.iter().zip(before.iter().zip(&now));
+        let changes =
+            parts.map(|((part, _), (before, now))| difference::compare(*part, before.as_ref(), now.as_ref()));
+        Some(changes.flatten().collect())
+    }
+
+    /// Pins the tools that have no pin yet. Existing pins only get a missing text.
     pub(crate) fn add_new(&mut self, server: &ServerId, tools: &[Tool]) {
         if self.problem.is_some() {
             return;
@@ -179,10 +209,23 @@ impl Pins {
         let mut pins = known.map(|pins| ToolPins::clone(pins)).unwrap_or_default();
         pins.retain(|tool, _| !accepts(tool));
         pins.extend(pin_all(tools).into_iter().filter(|(tool, _)| accepts(tool)));
+        limit_texts(&mut pins);
         if known.is_none_or(|known| **known != pins) {
             self.servers.insert(server.clone(), Arc::new(pins));
             self.unsaved.insert(server.clone(), Update::Replace);
         }
+    }
+
+    /// Blocks a tool while its definition differs from its pin. Returns whether there is a pin.
+    pub(crate) fn keep_off(&mut self, server: &ServerId, tool: &str) -> bool {
+        let Some(known) = self.servers.get_mut(server).filter(|pins| pins.contains_key(tool)) else {
+            return false;
+        };
+        if let Some(pin) = Arc::make_mut(known).get_mut(tool) {
+            pin.is_kept_off = true;
+        }
+        self.unsaved.insert(server.clone(), Update::Replace);
+        true
     }
 
     /// Saves changes, if there are any, and loads the pins that other processes saved. Blocks.
@@ -267,22 +310,28 @@ impl DefinitionPart {
 
 impl ToolPin {
     fn of(tool: &Tool) -> ToolPin {
-        let text = |text: &Option<String>| text.as_ref().map(|text| Value::from(text.as_str()));
-        // A field of the wrong type is in `extra`; its changes count too.
-        let extra = |key: &str| tool.extra.get(key).cloned();
-        let annotations = tool.annotations.clone().map(Value::Object);
-        let parts = [
-            text(&tool.title).or_else(|| extra("title")),
-            text(&tool.description).or_else(|| extra("description")),
-            tool.input_schema.clone(),
-            tool.output_schema.clone(),
-            annotations.or_else(|| extra("annotations")),
-        ];
-        ToolPin(parts.map(|part| part.map(|part| hash(&part)).unwrap_or_default()))
+        let parts = parts_of(tool);
+        let hashes = parts.each_ref().map(|part| part.as_ref().map(hash).unwrap_or_default());
+        let existing =
+            PARTS.iter().zip(parts).filter_map(|((_, key), part)| Some(((*key).to_owned(), part?)));
+        let text = Value::Object(existing.collect()).to_string();
+        let text = Some(text).filter(|text| text.len() <= MAX_TEXT_BYTES).map(Arc::from);
+        ToolPin { hashes, text, is_kept_off: false }
+    }
+
+    /// Returns the parts of the definition; `None` if only their hashes are known.
+    fn parts(&self) -> Option<[Option<Value>; 5]> {
+        let mut text: Value = serde_json::from_str(self.text.as_ref()?).ok()?;
+        let parts = PARTS.map(|(_, key)| text.get_mut(key).map(Value::take));
+        // The file may have been edited, or written by a version that does not know the texts.
+        let is_same = |(part, expected): (&Option<Value>, &String)| {
+            part.as_ref().map(hash).unwrap_or_default() == *expected
+        };
+        parts.iter().zip(&self.hashes).all(is_same).then_some(parts)
     }
 
     fn changed_parts(&self, earlier: &ToolPin) -> Vec<DefinitionPart> {
-        let parts = PARTS.iter().zip(self.0.iter().zip(&earlier.0));
+        let parts = PARTS.iter().zip(self.hashes.iter().zip(&earlier.hashes));
         parts.filter(|(_, (now, before))| now != before).map(|((part, _), _)| *part).collect()
     }
 }
@@ -301,17 +350,53 @@ impl ServerId {
     }
 }
 
-/// Adds missing pins; returns whether there were any.
+/// Adds missing pins, and the missing texts of pins that have not changed; returns whether there were any.
 fn add_missing(known: &mut ToolPins, now: &ToolPins) -> bool {
     let before = known.len();
+    let text_bytes = text_bytes(known);
     for (tool, pin) in now {
-        known.entry(tool.clone()).or_insert_with(|| pin.clone());
+        let known = known.entry(tool.clone()).or_insert_with(|| pin.clone());
+        if known.text.is_none() && known.hashes == pin.hashes {
+            known.text.clone_from(&pin.text);
+        }
     }
-    let has_grown = known.len() > before;
+    let has_new = known.len() > before;
     if known.len() > MAX_TOOLS_PER_SERVER {
         known.retain(|tool, _| now.contains_key(tool));
     }
-    has_grown
+    limit_texts(known);
+    has_new || self::text_bytes(known) > text_bytes
+}
+
+/// Removes the texts of the last pins if they are too long together.
+fn limit_texts(pins: &mut ToolPins) {
+    let mut remaining = MAX_TEXT_BYTES_PER_SERVER;
+    for pin in pins.values_mut() {
+        let length = pin.text.as_ref().map_or(0, |text| text.len());
+        match remaining.checked_sub(length) {
+            Some(rest) => remaining = rest,
+            None => pin.text = None,
+        }
+    }
+}
+
+fn text_bytes(pins: &ToolPins) -> usize {
+    pins.values().filter_map(|pin| pin.text.as_ref()).map(|text| text.len()).sum()
+}
+
+/// Returns the parts of a definition that are pinned, in the order of [`PARTS`].
+fn parts_of(tool: &Tool) -> [Option<Value>; 5] {
+    let text = |text: &Option<String>| text.as_ref().map(|text| Value::from(text.as_str()));
+    // A field of the wrong type is in `extra`; its changes count too.
+    let extra = |key: &str| tool.extra.get(key).cloned();
+    let annotations = tool.annotations.clone().map(Value::Object);
+    [
+        text(&tool.title).or_else(|| extra("title")),
+        text(&tool.description).or_else(|| extra("description")),
+        tool.input_schema.clone(),
+        tool.output_schema.clone(),
+        annotations.or_else(|| extra("annotations")),
+    ]
 }
 
 fn pin_all(tools: &[Tool]) -> ToolPins {

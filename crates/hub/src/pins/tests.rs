@@ -216,3 +216,89 @@ fn tools_can_be_accepted_one_by_one() {
     let changed = drift("f", DriftKind::Changed(vec![DefinitionPart::Title]));
     assert_eq!(pins.compare(&id("s"), &definitions("b")), [changed]);
 }
+
+/// The file of an earlier version, which has only hashes.
+fn without_texts(path: &Path) {
+    let mut file: Value = serde_json::from_slice(&fs::read(path).expect("the file exists")).expect("JSON");
+    let tools = file["servers"]["s"]["0000000000000000"].as_object_mut().expect("pins");
+    for (_, pin) in tools.iter_mut() {
+        assert!(pin.as_object_mut().expect("a pin").remove("text").is_some());
+    }
+    fs::write(path, file.to_string()).expect("the file can be written");
+}
+
+#[test]
+fn the_accepted_words_are_known_after_a_change() {
+    let before = tool(r#"{"name":"f","description":"Delete one file","inputSchema":{"type":"object"}}"#);
+    let (folder, mut pins) = pins(&[before]);
+    pins.save().expect("saved");
+    let path = folder.path().join("store/pins.json");
+    let after = tool(r#"{"name":"f","description":"Delete files","inputSchema":{"type":"object"}}"#);
+    let reopened = Pins::open(&path);
+    let expected = DefinitionChange {
+        part: DefinitionPart::Description,
+        pointer: String::new(),
+        before: Some(json!("Delete one file")),
+        after: Some(json!("Delete files")),
+    };
+    assert_eq!(reopened.difference(&id("s"), &after), Some(vec![expected]));
+    assert_eq!(reopened.difference(&id("s"), &tool(r#"{"name":"unknown"}"#)), None);
+    // A text that does not match its hashes is not the accepted one.
+    let edited = fs::read_to_string(&path).expect("the file exists").replace("one file", "a folder");
+    fs::write(&path, edited).expect("the file can be written");
+    assert_eq!(Pins::open(&path).difference(&id("s"), &after), None);
+}
+
+#[test]
+fn pins_of_earlier_versions_get_the_text_of_unchanged_tools() {
+    let tools = [tool(r#"{"name":"f","title":"a"}"#), tool(r#"{"name":"g","title":"a"}"#)];
+    let (folder, mut pins) = pins(&tools);
+    pins.save().expect("saved");
+    let path = folder.path().join("store/pins.json");
+    without_texts(&path);
+    let mut older = Pins::open(&path);
+    assert_eq!((older.problem(), older.compare(&id("s"), &tools)), (None, Vec::new()));
+    let changed = [tools[0].clone(), tool(r#"{"name":"g","title":"b"}"#)];
+    let of_g = DriftKind::Changed(vec![DefinitionPart::Title]);
+    assert_eq!(older.compare(&id("s"), &changed), [drift("g", of_g)]);
+    older.add_new(&id("s"), &changed);
+    older.save().expect("saved");
+    let saved = Pins::open(&path);
+    assert_eq!(saved.difference(&id("s"), &changed[0]), Some(Vec::new()));
+    assert_eq!(saved.difference(&id("s"), &changed[1]), None, "its accepted text is unknown");
+}
+
+#[test]
+fn the_stored_texts_have_a_limited_length() {
+    let with_length = |name: &str, length: usize| {
+        tool(&json!({"name": name, "description": "x".repeat(length)}).to_string())
+    };
+    let long = MAX_TEXT_BYTES - 100;
+    let count = MAX_TEXT_BYTES_PER_SERVER / long;
+    let mut tools = vec![with_length("a", MAX_TEXT_BYTES + 1)];
+    tools.extend((0..=count).map(|number| with_length(&format!("t{number:03}"), long)));
+    let (_folder, pins) = pins(&tools);
+    let known: Vec<bool> = tools.iter().map(|tool| pins.difference(&id("s"), tool).is_some()).collect();
+    assert_eq!((known[0], known[1], known[count], known[count + 1]), (false, true, true, false));
+    assert_eq!(pins.compare(&id("s"), &tools), [], "hashes have no limit");
+}
+
+#[test]
+fn a_changed_tool_that_is_kept_off_stays_blocked_until_it_is_accepted() {
+    let before = tool(r#"{"name":"f","title":"a"}"#);
+    let after = [tool(r#"{"name":"f","title":"b"}"#)];
+    let (folder, mut pins) = pins(std::slice::from_ref(&before));
+    assert!(!pins.keep_off(&id("s"), "unknown") && !pins.keep_off(&id("t"), "f"));
+    assert!(pins.keep_off(&id("s"), "f"));
+    pins.save().expect("saved");
+    let path = folder.path().join("store/pins.json");
+    let mut reopened = Pins::open(&path);
+    let blocked = |pins: &Pins, tools: &[Tool]| -> Vec<bool> {
+        pins.compare(&id("s"), tools).iter().map(|drift| drift.is_blocked).collect()
+    };
+    assert_eq!(blocked(&reopened, &after), [true]);
+    assert!(blocked(&reopened, &[before]).is_empty(), "the accepted definition is offered");
+    reopened.accept(&id("s"), &after, |_| true);
+    reopened.save().expect("saved");
+    assert_eq!(blocked(&Pins::open(&path), &[tool(r#"{"name":"f","title":"c"}"#)]), [false]);
+}

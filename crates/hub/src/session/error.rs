@@ -79,11 +79,14 @@ impl ConnectError {
         match self {
             ConnectError::Spawn(SpawnError::Failed { .. }) => false,
             ConnectError::Spawn(_) | ConnectError::InvalidUrl { .. } => true,
-            ConnectError::Failed(failure) => {
-                matches!(failure, TransportFailure::Unauthorized { .. } | TransportFailure::NoToken { .. })
-            }
+            ConnectError::Failed(failure) => failure.needs_token(),
             _ => false,
         }
+    }
+
+    /// Whether the server requires a token, and there is no valid one.
+    pub(crate) fn needs_token(&self) -> bool {
+        matches!(self, ConnectError::Failed(failure) if failure.needs_token())
     }
 
     fn hint(&self, is_remote: bool) -> Option<String> {

@@ -9,10 +9,12 @@ mod start_queue;
 mod task;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use tokio::sync::{mpsc, watch};
 
+use crate::auth::{LoginStatus, TokenProvider};
+use crate::call_times::{CallStatistics, CallTimes};
 use crate::catalog::{Catalog, QuarantinedTool, ToolSummary};
 use crate::config::ServerConfig;
 use crate::pins::Drift;
@@ -28,14 +30,18 @@ const COMMAND_QUEUE_LENGTH: usize = 16;
 /// One configured server.
 pub(crate) struct Server {
     pub(crate) config: ServerConfig,
+    pub(crate) token_provider: Option<Arc<dyn TokenProvider>>,
     pub(crate) snapshot: watch::Sender<ServerSnapshot>,
+    pub(crate) call_times: CallTimes,
     commands: mpsc::Sender<SupervisorCommand>,
 }
 
 /// The state of a server at one moment.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct ServerSnapshot {
     pub(crate) phase: Phase,
+    /// When the phase began.
+    since: SystemTime,
     pub(crate) session: Option<Arc<Session>>,
     /// The last listed tools. They stay known while the server is restarted.
     pub(crate) catalog: Option<Arc<Catalog>>,
@@ -43,7 +49,21 @@ pub(crate) struct ServerSnapshot {
     stderr: Vec<String>,
     /// The next thing to try if the server is unavailable.
     hint: Option<String>,
+    /// Whether the server requires a token, and there is none.
+    needs_login: bool,
+    attempt: Attempt,
     restarts: u32,
+}
+
+/// An attempt to connect to a server that is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Attempt {
+    Running,
+    /// The next attempt begins at this time.
+    At(SystemTime),
+    /// There is no attempt until the user requests one.
+    OnRequest,
 }
 
 /// The progress of a server that is connecting.
@@ -98,6 +118,8 @@ pub(crate) enum SupervisorCommand {
     CallWaiting,
     /// Connect now, even if the circuit is open.
     Retry,
+    /// End the session, and connect again.
+    Restart,
     Stop,
 }
 
@@ -106,7 +128,16 @@ pub(crate) enum SupervisorCommand {
 #[non_exhaustive]
 pub struct ServerStatus {
     pub name: String,
+    /// The way to connect: `stdio`, or the type of a remote server, such as `http`.
+    pub transport: String,
+    /// The program or the URL, without what may be secret.
+    pub address: String,
     pub phase: Phase,
+    /// The time at which the phase began.
+    pub since: SystemTime,
+    /// The current or the next attempt to connect; `None` if the server is ready or stopped.
+    pub attempt: Option<Attempt>,
+    pub login: LoginStatus,
     /// The progress while the phase is [`Phase::Connecting`].
     pub start: StartProgress,
     /// The server's description of itself; `None` while it is not connected.
@@ -128,6 +159,7 @@ pub struct ServerStatus {
     pub stderr: Vec<String>,
     pub ignored_output: IgnoredOutput,
     pub restarts: u32,
+    pub calls: CallStatistics,
     /// Tools that differ from what was first seen or last accepted.
     pub drifts: Vec<Drift>,
 }
@@ -150,11 +182,37 @@ impl ServerStatus {
     }
 }
 
+impl ServerSnapshot {
+    fn new() -> ServerSnapshot {
+        ServerSnapshot {
+            phase: Phase::Connecting,
+            since: SystemTime::now(),
+            session: None,
+            catalog: None,
+            start: StartProgress::default(),
+            stderr: Vec::new(),
+            hint: None,
+            needs_login: false,
+            attempt: Attempt::Running,
+            restarts: 0,
+        }
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.since = SystemTime::now();
+    }
+}
+
 impl Server {
-    pub(crate) fn new(config: ServerConfig) -> (Arc<Server>, mpsc::Receiver<SupervisorCommand>) {
+    pub(crate) fn new(
+        config: ServerConfig,
+        token_provider: Option<Arc<dyn TokenProvider>>,
+    ) -> (Arc<Server>, mpsc::Receiver<SupervisorCommand>) {
         let (commands, inbox) = mpsc::channel(COMMAND_QUEUE_LENGTH);
-        let snapshot = watch::Sender::new(ServerSnapshot::default());
-        (Arc::new(Server { config, snapshot, commands }), inbox)
+        let snapshot = watch::Sender::new(ServerSnapshot::new());
+        let call_times = CallTimes::default();
+        (Arc::new(Server { config, token_provider, snapshot, call_times, commands }), inbox)
     }
 
     pub(crate) fn snapshot(&self) -> ServerSnapshot {
@@ -203,7 +261,7 @@ impl Server {
             if is_new {
                 let reason = session.end().map_or("the connection failed".to_owned(), |end| end.to_string());
                 let reason = self.config.redact(reason);
-                snapshot.phase = Phase::Recovering { reason };
+                snapshot.enter(Phase::Recovering { reason });
             }
             is_new
         });
@@ -217,7 +275,27 @@ impl Server {
     }
 
     pub(crate) fn retry(&self) {
+        if let Some(token_provider) = &self.token_provider {
+            token_provider.allow_login();
+        }
         let _ = self.commands.try_send(SupervisorCommand::Retry);
+    }
+
+    pub(crate) fn restart(&self) {
+        if let Some(token_provider) = &self.token_provider {
+            token_provider.allow_login();
+        }
+        let _ = self.commands.try_send(SupervisorCommand::Restart);
+    }
+
+    fn login(&self, snapshot: &ServerSnapshot) -> LoginStatus {
+        let login =
+            self.token_provider.as_ref().and_then(|token_provider| token_provider.login_in_progress());
+        match login {
+            Some(login) if *login.borrow() => LoginStatus::InProgress,
+            Some(_) if snapshot.needs_login => LoginStatus::Required,
+            _ => LoginStatus::NotRequired,
+        }
     }
 
     pub(crate) async fn stop(&self) {
@@ -230,8 +308,15 @@ impl Server {
         let ToolSummary { allowed, denied, duplicates, unused_patterns } =
             catalog.map(|catalog| ToolSummary::new(catalog, &self.config)).unwrap_or_default();
         let is_withheld = |drift: &&Drift| drift.is_blocked && self.config.allows_tool(&drift.tool);
+        let has_attempt = !matches!(snapshot.phase, Phase::Ready | Phase::Stopped);
         ServerStatus {
             name: self.config.name.to_string(),
+            transport: self.config.transport.kind(),
+            address: self.config.transport.address(),
+            login: self.login(&snapshot),
+            since: snapshot.since,
+            attempt: has_attempt.then_some(snapshot.attempt),
+            calls: self.call_times.statistics(),
             phase: snapshot.phase,
             start: snapshot.start,
             info: session.map(|session| session.info().clone()),

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, sleep_until};
@@ -12,9 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::refresh_limit::RefreshLimit;
 use super::restart::{RestartEvent, RestartMachine, RestartPolicy, RestartState};
 use super::start_queue::StartQueue;
-use super::{Phase, Server, ServerSnapshot, StartProgress, SupervisorCommand};
+use super::{Attempt, Phase, Server, ServerSnapshot, StartProgress, SupervisorCommand};
 use crate::allowed_hosts::AllowedHosts;
-use crate::auth::TokenProvider;
 use crate::catalog::Catalog;
 use crate::config::{SentSecrets, Transport};
 use crate::host::Host;
@@ -31,11 +30,12 @@ const DEBOUNCE: Duration = Duration::from_millis(50);
 
 const EVENT_QUEUE_LENGTH: usize = 8;
 
+const RESTART_REASON: &str = "a user restarted it";
+
 /// The parts of the hub that the task of a server needs.
 #[derive(Clone)]
 pub(crate) struct ServerContext {
     pub(crate) host: Arc<dyn Host>,
-    pub(crate) token_provider: Option<Arc<dyn TokenProvider>>,
     pub(crate) environment: Arc<[(OsString, OsString)]>,
     pub(crate) guard: Option<Arc<Path>>,
     pub(crate) allowed_hosts: Option<Arc<AllowedHosts>>,
@@ -60,46 +60,68 @@ pub(crate) async fn supervise(
     let mut machine = RestartMachine::new(RestartPolicy::default());
     let mut era = None;
     loop {
-        let (event, stderr, hint) = match connect(&server, &context, &mut era, &mut inbox).await {
+        let (event, stderr, hint, needs_login) = match connect(&server, &context, &mut era, &mut inbox).await
+        {
             ConnectOutcome::Stopped => break,
-            ConnectOutcome::Failed { reason, stderr, is_permanent, hint } => {
+            ConnectOutcome::Failed { reason, stderr, is_permanent, hint, needs_login } => {
                 // The server may have repeated what it was sent.
                 let reason = server.config.redact(reason);
                 let hint = hint.map(|hint| server.config.redact(hint));
-                (RestartEvent::ConnectFailed { reason, is_permanent }, stderr, hint)
+                (RestartEvent::ConnectFailed { reason, is_permanent }, stderr, hint, needs_login)
             }
             ConnectOutcome::Ready(session, events) => {
                 machine.handle(RestartEvent::Connected, Instant::now(), random_fraction());
                 match watch_session(&server, &context, session, events, &mut inbox).await {
-                    None => break,
-                    Some((reason, stderr)) => {
+                    SessionOutcome::Stopped => break,
+                    SessionOutcome::RestartRequested => {
+                        machine = RestartMachine::new(RestartPolicy::default());
+                        server.snapshot.send_modify(|snapshot| {
+                            // Its tools stay in the list, so that prompt caches remain valid.
+                            snapshot.enter(Phase::Recovering { reason: RESTART_REASON.to_owned() });
+                            snapshot.session = None;
+                            snapshot.attempt = Attempt::Running;
+                            snapshot.restarts += 1;
+                        });
+                        context.notify_hub();
+                        continue;
+                    }
+                    SessionOutcome::Ended { reason, stderr } => {
                         let reason = server.config.redact(reason);
-                        (RestartEvent::Died { reason }, stderr, None)
+                        (RestartEvent::Died { reason }, stderr, None, false)
                     }
                 }
             }
         };
-        machine.handle(event, Instant::now(), random_fraction());
-        let phase = match machine.state() {
-            RestartState::BackingOff { reason, .. } => Phase::Recovering { reason: reason.clone() },
-            RestartState::CircuitOpen { reason, .. } => Phase::Down { reason: reason.clone() },
+        let now = Instant::now();
+        machine.handle(event, now, random_fraction());
+        let at = |until: Instant| Attempt::At(SystemTime::now() + until.saturating_duration_since(now));
+        let (phase, attempt) = match machine.state() {
+            RestartState::BackingOff { reason, until } => {
+                (Phase::Recovering { reason: reason.clone() }, at(*until))
+            }
+            RestartState::CircuitOpen { reason, until } => {
+                (Phase::Down { reason: reason.clone() }, until.map_or(Attempt::OnRequest, at))
+            }
             RestartState::Connecting { .. } | RestartState::Ready { .. } => break,
         };
         tracing::warn!(target: "toolwire::hub::status", server = %server.config.name, ?phase);
         server.snapshot.send_modify(|snapshot| {
-            snapshot.phase = phase;
+            snapshot.enter(phase);
             snapshot.session = None;
             snapshot.stderr = stderr;
             snapshot.hint = hint;
+            snapshot.needs_login = needs_login;
+            snapshot.attempt = attempt;
             snapshot.restarts += 1;
         });
         context.notify_hub();
         if !wait_for_restart(&mut machine, &mut inbox).await {
             break;
         }
+        server.snapshot.send_modify(|snapshot| snapshot.attempt = Attempt::Running);
     }
     server.snapshot.send_modify(|snapshot| {
-        snapshot.phase = Phase::Stopped;
+        snapshot.enter(Phase::Stopped);
         snapshot.session = None;
     });
     context.notify_hub();
@@ -107,7 +129,20 @@ pub(crate) async fn supervise(
 
 enum ConnectOutcome {
     Ready(Arc<Session>, mpsc::Receiver<SessionEvent>),
-    Failed { reason: String, stderr: Vec<String>, is_permanent: bool, hint: Option<String> },
+    Failed {
+        reason: String,
+        stderr: Vec<String>,
+        is_permanent: bool,
+        hint: Option<String>,
+        needs_login: bool,
+    },
+    Stopped,
+}
+
+/// The reason why a session is over.
+enum SessionOutcome {
+    Ended { reason: String, stderr: Vec<String> },
+    RestartRequested,
     Stopped,
 }
 
@@ -124,7 +159,7 @@ async fn connect(
         host: context.host.clone(),
         events,
         era: *era,
-        token_provider: context.token_provider.clone(),
+        token_provider: server.token_provider.clone(),
         environment: context.environment.clone(),
         guard: context.guard.clone(),
         allowed_hosts: context.allowed_hosts.clone(),
@@ -179,7 +214,8 @@ async fn connect(
             let hint = failure.hint();
             let ConnectFailure { error, stderr, .. } = failure;
             let (reason, is_permanent) = (error.to_string(), error.is_permanent());
-            return ConnectOutcome::Failed { reason, stderr, is_permanent, hint };
+            let needs_login = error.needs_token();
+            return ConnectOutcome::Failed { reason, stderr, is_permanent, hint, needs_login };
         }
     };
     match listed {
@@ -187,7 +223,8 @@ async fn connect(
             *era = Some(session.info().era);
             let (session, catalog) = (Arc::new(session), Arc::new(Catalog::new(listing)));
             server.snapshot.send_modify(|snapshot| {
-                snapshot.phase = Phase::Ready;
+                snapshot.enter(Phase::Ready);
+                snapshot.needs_login = false;
                 snapshot.session = Some(session.clone());
                 snapshot.catalog = Some(catalog);
                 snapshot.stderr = Vec::new();
@@ -209,7 +246,8 @@ async fn connect(
                 }
                 error => (format!("cannot list its tools: {error}"), None),
             };
-            ConnectOutcome::Failed { reason, stderr, is_permanent: false, hint }
+            let needs_login = matches!(&error, SessionError::Failed(failure) if failure.needs_token());
+            ConnectOutcome::Failed { reason, stderr, is_permanent: false, hint, needs_login }
         }
     }
 }
@@ -218,34 +256,38 @@ fn set_start(snapshot: &watch::Sender<ServerSnapshot>, start: StartProgress) {
     snapshot.send_if_modified(|snapshot| std::mem::replace(&mut snapshot.start, start) != start);
 }
 
-/// Watches a session. Returns why it ended and its last stderr lines, or `None` if the server was stopped.
+/// Watches a session until it is over.
 async fn watch_session(
     server: &Server,
     context: &ServerContext,
     session: Arc<Session>,
     events: mpsc::Receiver<SessionEvent>,
     inbox: &mut mpsc::Receiver<SupervisorCommand>,
-) -> Option<(String, Vec<String>)> {
+) -> SessionOutcome {
     let mut refreshing = std::pin::pin!(refresh_tools(server, context, &session, events));
     let reason = loop {
         tokio::select! {
-            end = session.ended() => break Some(end.to_string()),
+            end = session.ended() => break Ok(end.to_string()),
             command = inbox.recv() => match command {
-                None | Some(SupervisorCommand::Stop) => break None,
+                None | Some(SupervisorCommand::Stop) => break Err(SessionOutcome::Stopped),
+                Some(SupervisorCommand::Restart) => break Err(SessionOutcome::RestartRequested),
                 // Any command is a reason to check for a session that a call found unusable, because
                 // `SessionFailed` is dropped if the queue is full.
                 Some(_) => {
                     if let Phase::Recovering { reason } = server.snapshot().phase {
-                        break Some(reason);
+                        break Ok(reason);
                     }
                 }
             },
-            () = &mut refreshing => return None,
+            () = &mut refreshing => return SessionOutcome::Stopped,
         }
     };
     let stderr = session.stderr_tail();
     session.close().await;
-    reason.map(|reason| (reason, stderr))
+    match reason {
+        Ok(reason) => SessionOutcome::Ended { reason, stderr },
+        Err(outcome) => outcome,
+    }
 }
 
 /// Refreshes the tool list whenever it is outdated. It never returns, and can be dropped at any time, because
@@ -316,7 +358,7 @@ async fn wait_for_restart(
             () = timer => RestartEvent::Timer,
             command = inbox.recv() => match command {
                 None | Some(SupervisorCommand::Stop) => return false,
-                Some(SupervisorCommand::Retry) => RestartEvent::RetryRequested,
+                Some(SupervisorCommand::Retry | SupervisorCommand::Restart) => RestartEvent::RetryRequested,
                 Some(SupervisorCommand::CallWaiting) => RestartEvent::CallWaiting,
                 Some(SupervisorCommand::SessionFailed) => continue,
             },

@@ -127,6 +127,11 @@ fn unreadable_certificates(file: &Path) -> Option<String> {
 }
 
 impl TransportFailure {
+    /// Whether the server requires a token, and there is no valid one.
+    pub(crate) fn needs_token(&self) -> bool {
+        matches!(self, TransportFailure::Unauthorized { .. } | TransportFailure::NoToken { .. })
+    }
+
     /// Returns the next thing to try, in one line.
     pub(crate) fn hint(&self) -> Option<String> {
         let hint = match self {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod real;
+mod status;
 mod support;
 
 use std::num::NonZeroUsize;

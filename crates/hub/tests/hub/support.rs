@@ -110,6 +110,12 @@ impl TestHub {
         TestHub { inner: Hub::start(&Config { servers, toolwire: None }, options), mark }
     }
 
+    /// Uses other servers from now on.
+    pub(crate) async fn reconfigure(&self, servers: Vec<ServerConfig>) {
+        let servers = servers.into_iter().map(|config| with_variable(config, MARK, &self.mark)).collect();
+        self.inner.reconfigure(&Config { servers, toolwire: None }).await;
+    }
+
     /// Returns how many server processes exist.
     pub(crate) fn running(&self) -> usize {
         processes_with_variable(MARK, &self.mark).len()

@@ -117,6 +117,11 @@ impl Events {
         News::Events(found)
     }
 
+    /// Whether a page is open.
+    pub(in crate::page) fn has_readers(&self) -> bool {
+        self.last.receiver_count() > 0
+    }
+
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
     }

@@ -9,7 +9,7 @@ use super::events::stream;
 use super::failure::PageFailure;
 use super::reply::Reply;
 use super::request::{PageRequest, THEME_COOKIE};
-use super::{Context, sign_in};
+use super::{Context, servers, sign_in};
 use crate::response::ResponseBody;
 pub(super) use tools::{CachedIndex, CallHistory};
 
@@ -32,6 +32,8 @@ pub(super) async fn respond(
             Ok(sign_in::sign_out(context.page, request, cookie))
         }
         ["traffic", ..] => traffic::respond(context, request),
+        ["servers", path @ ..] => servers::view(context, request, path),
+        ["-", "servers", path @ ..] => servers::change(context, request, path).await,
         ["tools", ..] | ["-", "tools", ..] => tools::respond(context, request).await,
         [] | ["chat", ..] | ["-", "chat" | "attachments" | "media" | "pulse", ..] => {
             chat::respond(context, request).await
@@ -56,6 +58,7 @@ fn events(context: &Context<'_>, request: &PageRequest) -> Result<Reply, PageFai
         let Some((view, _)) = topic.split_once('.').or(Some((topic, ""))) else { continue };
         match view {
             "chat" => context.require_conversations()?,
+            "servers" if topic == servers::ADMIN_TOPIC => context.require_admin()?,
             "servers" => {}
             "traffic" => traffic::subscribe(context)?,
             _ => return Err(PageFailure::invalid(format!("unknown topic `{topic}`"))),

@@ -1,0 +1,357 @@
+//! The servers of the gateway's page: their state, and what a user can do about it.
+
+mod edit;
+mod logins;
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+use toolwire_contract::toolbox::Toolbox as _;
+use toolwire_gateway::{PageServers, ServerChangeError, ServerChangeErrorKind};
+use toolwire_hub::auth::LoginStatus;
+use toolwire_hub::pins::{DefinitionChange, Drift, DriftKind};
+use toolwire_hub::{Attempt, Config, Hub, HubOptions, Phase, ServerConfig, ServerStatus, StartProgress};
+use toolwire_page::link::Link;
+use toolwire_page::servers::form::{Checked, Draft, Target};
+use toolwire_page::servers::{
+    self as view, Calls, ChangedPlace, ChangedTool, Description, ListedTool, Problem, Server, State, WithheldTool,
+    Words,
+};
+
+use crate::connection_progress::start_message;
+use crate::servers::{LoadedConfig, config_candidates};
+use crate::source::describe_io_error;
+use crate::tools::warnings;
+use edit::ConfigEditor;
+pub(super) use logins::PageLogins;
+
+/// The servers of a hub.
+pub(super) struct HubServers {
+    hub: Arc<Hub>,
+    logins: Arc<PageLogins>,
+    editor: ConfigEditor,
+    /// The configuration that the hub uses.
+    config: RwLock<Arc<Config>>,
+    /// Whether the demo server replaces a missing configuration.
+    is_demo: AtomicBool,
+}
+
+impl HubServers {
+    /// `flag` is the configuration file of the command line.
+    pub(super) fn new(
+        hub: Arc<Hub>,
+        options: HubOptions,
+        logins: Arc<PageLogins>,
+        loaded: &LoadedConfig,
+        flag: Option<&Path>,
+    ) -> HubServers {
+        let candidates: Vec<_> = config_candidates(flag).into_iter().map(|candidate| candidate.path).collect();
+        HubServers {
+            hub,
+            logins,
+            editor: ConfigEditor::new(edit::target_path(&candidates), options),
+            config: RwLock::new(Arc::new(loaded.config.clone())),
+            is_demo: AtomicBool::new(loaded.is_demo()),
+        }
+    }
+
+    fn config(&self) -> Arc<Config> {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the changed tool of a server, if its current definition has this fingerprint.
+    fn check_changed(&self, server: &str, tool: &str, fingerprint: &str) -> Result<(), ServerChangeError> {
+        let status = self.hub.status();
+        let is_changed = |drift: &&Drift| drift.tool == tool && needs_review(&drift.kind);
+        let found = status.iter().find(|status| status.name == server);
+        if found.is_none_or(|status| !status.drifts.iter().any(|drift| is_changed(&drift))) {
+            let message = format!("tool `{tool}` of server `{server}` has no changed definition");
+            return Err(ServerChangeError::new(ServerChangeErrorKind::NotFound, message));
+        }
+        if self.fingerprint(server, tool) != fingerprint {
+            let message = format!("tool `{tool}` of server `{server}` changed again since it was displayed");
+            return Err(ServerChangeError::new(ServerChangeErrorKind::Conflict, message)
+                .with_hint("review the definition as it is now"));
+        }
+        Ok(())
+    }
+
+    fn fingerprint(&self, server: &str, tool: &str) -> String {
+        let definition = self.hub.definition(server, tool).map(Value::from).unwrap_or_default();
+        format!("{:x}", Sha256::digest(definition.to_string()))
+    }
+
+    fn connected(&self, status: ServerStatus) -> Server {
+        let changed: Vec<ChangedTool> = status
+            .drifts
+            .iter()
+            .filter(|drift| needs_review(&drift.kind))
+            .map(|drift| self.changed_tool(&status.name, drift))
+            .collect();
+        let listed = self.hub.tools_of(&status.name).unwrap_or_default().into_iter().map(|tool| ListedTool {
+            original: self.hub.original_name(&tool.name),
+            name: tool.name,
+            description: tool.description,
+        });
+        let quarantined = status.quarantined.iter().map(|tool| (&tool.name, tool.reason.as_str()));
+        let blocked = status.drifts.iter().filter(|drift| drift.is_blocked);
+        let blocked = blocked.map(|drift| (&drift.tool, "its definition changed"));
+        let withheld = quarantined
+            .chain(blocked)
+            .map(|(name, reason)| WithheldTool { name: name.clone(), reason: reason.to_owned() });
+        Server {
+            transport: status.transport.clone(),
+            address: status.address.clone(),
+            state: self.state(&status),
+            since: status.since,
+            description: status.info.as_ref().map(|info| Description {
+                protocol: info.protocol.clone(),
+                program: program(&info.implementation),
+                instructions: info.instructions.clone(),
+            }),
+            tools: listed.collect(),
+            withheld: withheld.collect(),
+            notes: notes(&status),
+            restarts: status.restarts,
+            calls: Calls {
+                answered: status.calls.answered,
+                failed: status.calls.failed,
+                p50: status.calls.p50,
+                p99: status.calls.p99,
+            },
+            stderr: status.stderr,
+            changed,
+            is_editable: false,
+            name: status.name,
+        }
+    }
+
+    fn state(&self, status: &ServerStatus) -> State {
+        let attempt = match status.attempt {
+            Some(Attempt::At(at)) => view::Attempt::At(at),
+            Some(Attempt::Running) => view::Attempt::Running,
+            _ => view::Attempt::OnRequest,
+        };
+        let problem = |reason: &str| Problem { reason: reason.to_owned(), hint: status.hint.clone(), attempt };
+        match (&status.phase, status.login) {
+            (Phase::Ready, _) => State::Ready,
+            (Phase::Stopped, _) => State::Stopped,
+            (_, LoginStatus::InProgress) => {
+                let page = self.logins.page(&status.name);
+                State::SignIn { page: page.and_then(|page| Link::outside(&page)), reason: String::new() }
+            }
+            (Phase::Recovering { reason } | Phase::Down { reason }, LoginStatus::Required)
+                if attempt != view::Attempt::Running =>
+            {
+                State::SignIn { page: None, reason: reason.clone() }
+            }
+            (Phase::Recovering { reason }, _) => State::Recovering { problem: problem(reason) },
+            (Phase::Down { reason }, _) => State::Down { problem: problem(reason) },
+            (Phase::Connecting, _) => State::Connecting {
+                detail: match status.start {
+                    StartProgress::Started => String::new(),
+                    start => start_message(start),
+                },
+            },
+            (other, _) => State::Connecting { detail: other.unavailable_reason().unwrap_or_default() },
+        }
+    }
+
+    fn changed_tool(&self, server: &str, drift: &Drift) -> ChangedTool {
+        let parts = match &drift.kind {
+            DriftKind::Changed(parts) => parts.iter().map(|part| part.name().to_owned()).collect(),
+            _ => Vec::new(),
+        };
+        let places = self.hub.difference(server, &drift.tool);
+        ChangedTool {
+            tool: drift.tool.clone(),
+            fingerprint: self.fingerprint(server, &drift.tool),
+            is_withheld: drift.is_blocked,
+            parts,
+            places: places.map(|places| places.iter().map(changed_place).collect()),
+            current_description: self.hub.definition(server, &drift.tool).and_then(|tool| tool.description),
+        }
+    }
+}
+
+impl PageServers for HubServers {
+    fn servers(&self) -> Vec<Server> {
+        let config = self.config();
+        let is_editable = !self.is_demo.load(Ordering::Relaxed);
+        let mut status = self.hub.status();
+        let in_order = config.servers.iter().map(|server| {
+            let connected = status.iter().position(|status| status.name == server.name.as_str());
+            let connected = connected.map(|position| self.connected(status.swap_remove(position)));
+            Server { is_editable, ..connected.unwrap_or_else(|| unconnected(server)) }
+        });
+        in_order.collect()
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        stream::select(notifications(self.hub.status_changes()), notifications(self.logins.changes())).boxed()
+    }
+
+    fn retry(&self, server: &str) {
+        self.logins.allow(server);
+        self.hub.retry(server);
+    }
+
+    fn restart(&self, server: &str) {
+        self.logins.allow(server);
+        self.hub.restart(server);
+    }
+
+    fn accept<'a>(
+        &'a self,
+        server: &'a str,
+        tool: &'a str,
+        fingerprint: &'a str,
+    ) -> BoxFuture<'a, Result<(), ServerChangeError>> {
+        Box::pin(async move {
+            self.check_changed(server, tool, fingerprint)?;
+            let (hub, name, selected) = (self.hub.clone(), server.to_owned(), tool.to_owned());
+            let accept = move || hub.accept_changes(|server, tool| server == name && tool == selected);
+            write(accept).await.map_err(|error| not_stored("accept the change", &error))
+        })
+    }
+
+    fn keep_off<'a>(
+        &'a self,
+        server: &'a str,
+        tool: &'a str,
+        fingerprint: &'a str,
+    ) -> BoxFuture<'a, Result<(), ServerChangeError>> {
+        Box::pin(async move {
+            self.check_changed(server, tool, fingerprint)?;
+            let (hub, name, selected) = (self.hub.clone(), server.to_owned(), tool.to_owned());
+            let kept = write(move || hub.keep_off(&name, &selected)).await;
+            kept.map(drop).map_err(|error| not_stored("keep the tool off", &error))
+        })
+    }
+
+    fn target(&self) -> Target {
+        self.editor.target()
+    }
+
+    fn draft(&self, server: Option<&str>) -> Result<Draft, ServerChangeError> {
+        self.editor.draft(server)
+    }
+
+    fn check<'a>(&'a self, draft: &'a Draft) -> BoxFuture<'a, Result<Checked, ServerChangeError>> {
+        Box::pin(self.editor.check(draft))
+    }
+
+    fn write<'a>(&'a self, draft: &'a Draft) -> BoxFuture<'a, Result<(), ServerChangeError>> {
+        Box::pin(async move {
+            let config = Arc::new(self.editor.write(draft).await?);
+            *self.config.write().unwrap_or_else(PoisonError::into_inner) = config.clone();
+            self.is_demo.store(false, Ordering::Relaxed);
+            self.hub.reconfigure(&config).await;
+            Ok(())
+        })
+    }
+}
+
+/// Runs a change that writes a file.
+async fn write<T: Send + 'static>(change: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(change).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+fn not_stored(what: &str, error: &io::Error) -> ServerChangeError {
+    let message = format!("cannot {what}: {}", describe_io_error(error));
+    match error.kind() {
+        io::ErrorKind::InvalidInput => ServerChangeError::new(ServerChangeErrorKind::Conflict, message)
+            .with_hint("accept all tools with `toolwire pins accept`"),
+        _ => ServerChangeError::new(ServerChangeErrorKind::Failed, message),
+    }
+}
+
+fn notifications(version: watch::Receiver<u64>) -> BoxStream<'static, ()> {
+    stream::unfold(version, |mut version| async move {
+        version.changed().await.ok()?;
+        Some(((), version))
+    })
+    .boxed()
+}
+
+fn needs_review(kind: &DriftKind) -> bool {
+    matches!(kind, DriftKind::Changed(_) | DriftKind::Unknown)
+}
+
+fn unconnected(server: &ServerConfig) -> Server {
+    Server {
+        name: server.name.to_string(),
+        transport: server.transport.kind(),
+        address: server.transport.address(),
+        state: if server.disabled { State::Disabled } else { State::Stopped },
+        since: std::time::SystemTime::UNIX_EPOCH,
+        description: None,
+        tools: Vec::new(),
+        withheld: Vec::new(),
+        notes: Vec::new(),
+        restarts: 0,
+        calls: Calls::default(),
+        stderr: Vec::new(),
+        changed: Vec::new(),
+        is_editable: false,
+    }
+}
+
+/// Returns the name and the version that a server states.
+fn program(implementation: &Value) -> Option<String> {
+    let stated = |key: &str| implementation.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let name = stated("title").or_else(|| stated("name"))?;
+    Some(match stated("version") {
+        Some(version) => format!("{name} {version}"),
+        None => name.to_owned(),
+    })
+}
+
+fn notes(status: &ServerStatus) -> Vec<String> {
+    let mut notes = warnings(status);
+    if status.denied > 0 {
+        notes.push(format!("`tools.allow` and `tools.deny` exclude {} of its tools", status.denied));
+    }
+    if status.ignored_output.unreadable > 0 {
+        let last = status.ignored_output.last_unreadable.as_deref().unwrap_or_default();
+        notes.push(format!(
+            "it wrote lines that are not messages to stdout ({}, the last: `{last}`); logs belong on stderr",
+            status.ignored_output.unreadable
+        ));
+    }
+    notes
+}
+
+fn changed_place(change: &DefinitionChange) -> ChangedPlace {
+    let words = match change.words() {
+        Some(words) => words
+            .into_iter()
+            .map(|words| Words { text: words.text, is_before: words.is_before, is_after: words.is_after })
+            .collect(),
+        None => {
+            let side = |value: &Option<Value>, is_before| {
+                let text = value.as_ref().map(|value| match value {
+                    Value::String(text) => text.clone(),
+                    value => serde_json::to_string_pretty(value).unwrap_or_default(),
+                });
+                text.map(|text| Words { text, is_before, is_after: !is_before })
+            };
+            side(&change.before, true).into_iter().chain(side(&change.after, false)).collect()
+        }
+    };
+    let separator = if change.pointer.is_empty() { "" } else { " " };
+    ChangedPlace {
+        place: format!("{}{separator}{}", change.part.name(), change.pointer),
+        words,
+        has_before: change.before.is_some(),
+        has_after: change.after.is_some(),
+    }
+}

@@ -1,0 +1,361 @@
+//! Adds and changes servers of the configuration file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Mutex;
+use toolwire_contract::toolbox::Toolbox as _;
+use toolwire_dialect::{Dialect, Options, Status, Toolset};
+use toolwire_gateway::{ServerChangeError, ServerChangeErrorKind};
+use toolwire_hub::config::ConfigProblem;
+use toolwire_hub::{Config, Hub, HubOptions, ServerConfig};
+use toolwire_page::servers::form::{Checked, Draft, HIDDEN, Kind, Outcome, Target};
+
+use super::program;
+use crate::output;
+use crate::settings;
+use crate::source::describe_io_error;
+use crate::terminal_text::sanitize;
+use crate::servers::unavailable_reason;
+
+/// The maximum time of a check, with the installation of a package.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The keys of an entry that belong to one kind of server only.
+const COMMAND_KEYS: [&str; 5] = ["command", "args", "env", "envFile", "cwd"];
+const URL_KEYS: [&str; 4] = ["url", "headers", "oauth", "type"];
+
+/// Edits the configuration file of the gateway.
+pub(super) struct ConfigEditor {
+    path: PathBuf,
+    /// The options of the gateway's hub.
+    options: HubOptions,
+    /// Held while the file is changed, so that a change of another visitor is not lost.
+    writing: Mutex<()>,
+}
+
+type Changes = Vec<(String, Option<Value>)>;
+
+impl ConfigEditor {
+    pub(super) fn new(path: PathBuf, options: HubOptions) -> ConfigEditor {
+        ConfigEditor { path, options, writing: Mutex::default() }
+    }
+
+    pub(super) fn target(&self) -> Target {
+        let is_toml = self.path.extension().is_some_and(|extension| extension == "toml");
+        let problem = is_toml.then(|| "This page cannot change a TOML file: edit it in an editor.".to_owned());
+        Target { path: self.path.to_string_lossy().into_owned(), problem }
+    }
+
+    /// Returns the form of a server of the file, or of a new one.
+    pub(super) fn draft(&self, server: Option<&str>) -> Result<Draft, ServerChangeError> {
+        let text = self.read()?;
+        let file_hash = hash(&text);
+        let Some(name) = server else { return Ok(Draft { file_hash, ..Draft::default() }) };
+        let entry = self.entries(&text)?.remove(name).ok_or_else(|| {
+            let message = format!("server `{name}` is not in `{}`", self.path.display());
+            ServerChangeError::new(ServerChangeErrorKind::NotFound, message)
+        })?;
+        Ok(Draft { name: name.to_owned(), is_configured: true, file_hash, ..fields(&entry)? })
+    }
+
+    /// Starts the server of a form, and stops it again.
+    pub(super) async fn check(&self, draft: &Draft) -> Result<Checked, ServerChangeError> {
+        let (text, name) = self.changed_text(draft)?;
+        let config = self.parse(&text)?;
+        let mut server = config.server(&name).cloned().ok_or_else(|| unknown(&name))?;
+        server.disabled = false;
+        let entry = self.entries(&text)?.remove(&name).unwrap_or_default();
+        let outcome = tokio::time::timeout(CHECK_TIMEOUT, start(server, self.options.clone())).await;
+        let outcome = outcome.unwrap_or_else(|_| Outcome::Failed {
+            reason: format!("the server was not ready within {CHECK_TIMEOUT:?}"),
+            hint: None,
+            stderr: Vec::new(),
+        });
+        let entry = serde_json::to_string_pretty(&json!({ name: without_secrets(entry) })).unwrap_or_default();
+        Ok(Checked { outcome, entry })
+    }
+
+    /// Writes the server of a form, and returns the new configuration.
+    pub(super) async fn write(&self, draft: &Draft) -> Result<Config, ServerChangeError> {
+        let _writing = self.writing.lock().await;
+        let text = self.read()?;
+        if hash(&text) != draft.file_hash {
+            let message = format!("`{}` changed since this form was opened", self.path.display());
+            return Err(ServerChangeError::new(ServerChangeErrorKind::Conflict, message)
+                .with_hint("reload the form: it then starts from the file as it is now"));
+        }
+        let (text, _) = self.changed_text(draft)?;
+        let config = self.parse(&text)?;
+        let path = self.path.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            if let Some(folder) = path.parent() {
+                // An error is reported when the file is written.
+                let _ = fs::create_dir_all(folder);
+            }
+            output::write_private_file(&path, &text)
+        });
+        let failed = |message: String, hint: Option<String>| {
+            let error = ServerChangeError::new(ServerChangeErrorKind::Failed, message);
+            match hint {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            }
+        };
+        match written.await {
+            Ok(Ok(())) => Ok(config),
+            Ok(Err(error)) => {
+                let (message, hint) = error.into_parts();
+                Err(failed(message, hint))
+            }
+            Err(error) => Err(failed(error.to_string(), None)),
+        }
+    }
+
+    /// Returns the text of the file; a missing file is empty.
+    fn read(&self) -> Result<String, ServerChangeError> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) => Ok(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => {
+                let message = format!("cannot read `{}`: {}", self.path.display(), describe_io_error(&error));
+                Err(ServerChangeError::new(ServerChangeErrorKind::Failed, message))
+            }
+        }
+    }
+
+    /// Returns the entries of the file as they are written.
+    fn entries(&self, text: &str) -> Result<BTreeMap<String, Value>, ServerChangeError> {
+        if text.trim().is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let servers = Config::raw_servers(text, &self.path).map_err(|error| invalid_file(error.problems()))?;
+        Ok(servers.into_iter().collect())
+    }
+
+    fn parse(&self, text: &str) -> Result<Config, ServerChangeError> {
+        let variables = |name: &str| std::env::var(name).ok();
+        let parsed = Config::parse_with_settings(text, &self.path, &variables, &settings::hub_problems);
+        parsed.map(|(config, _)| config).map_err(|error| invalid_file(error.problems()))
+    }
+
+    /// Returns the text of the file with the server of a form, and its name.
+    fn changed_text(&self, draft: &Draft) -> Result<(String, String), ServerChangeError> {
+        let name = draft.name.trim();
+        if name.is_empty() || name.chars().any(char::is_control) {
+            return Err(invalid("name", "the server needs a name of one line"));
+        }
+        let text = self.read()?;
+        let stored = self.entries(&text)?.remove(name);
+        match (&stored, draft.is_configured) {
+            (Some(_), false) => return Err(invalid("name", format!("server `{name}` is configured already"))),
+            (None, true) => return Err(unknown(name)),
+            _ => {}
+        }
+        let changes = changes(draft, stored.as_ref())?;
+        let text = Config::change_server(&text, &self.path, name, &changes);
+        Ok((text.map_err(|error| invalid_file(error.problems()))?, name.to_owned()))
+    }
+}
+
+/// Starts a server with a hub of its own.
+async fn start(server: ServerConfig, mut options: HubOptions) -> Outcome {
+    // A check pins no definitions and opens no login page.
+    options.data_folder = None;
+    options.browser = None;
+    options.only_server = None;
+    let started = Instant::now();
+    let hub = Hub::connect(&Config { servers: vec![server], toolwire: None }, options).await;
+    let after = started.elapsed();
+    let outcome = outcome(&hub, after).await;
+    hub.close().await;
+    outcome
+}
+
+async fn outcome(hub: &Hub, after: Duration) -> Outcome {
+    let Some(status) = hub.status().pop() else { return failed("the server was not started".to_owned()) };
+    if let Some(reason) = unavailable_reason(&status) {
+        return Outcome::Failed { reason, hint: status.hint, stderr: status.stderr };
+    }
+    let tools = hub.tools();
+    let names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
+    let refused = tokio::task::spawn_blocking(move || {
+        let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for dialect in Dialect::all() {
+            let toolset = Toolset::new(&tools, dialect, &Options::default());
+            for report in toolset.reports().iter().filter(|report| report.status == Status::Refused) {
+                refused.entry(report.tool.clone()).or_default().push(dialect.name().to_owned());
+            }
+        }
+        refused.into_iter().collect()
+    });
+    let info = status.info.as_ref();
+    Outcome::Started {
+        after,
+        protocol: info.map(|info| info.protocol.clone()).unwrap_or_default(),
+        program: info.and_then(|info| program(&info.implementation)),
+        tools: names,
+        refused: refused.await.unwrap_or_default(),
+        unusable: status.quarantined.into_iter().map(|tool| (tool.name, tool.reason)).collect(),
+    }
+}
+
+fn failed(reason: String) -> Outcome {
+    Outcome::Failed { reason, hint: None, stderr: Vec::new() }
+}
+
+/// Returns the keys of the entry that a form changes. Fields that are as in the stored entry change nothing.
+fn changes(draft: &Draft, stored: Option<&Value>) -> Result<Changes, ServerChangeError> {
+    let before = stored.map(fields).transpose()?.unwrap_or_default();
+    let empty = Map::new();
+    let stored = stored.and_then(Value::as_object).unwrap_or(&empty);
+    let mut changes = Changes::new();
+    let mut change = |key: &str, is_changed: bool, value: Option<Value>| {
+        if is_changed {
+            changes.push((key.to_owned(), value));
+        }
+    };
+    let other_keys: &[&str] = match draft.kind {
+        Kind::Command => {
+            let command = draft.command.trim();
+            if command.is_empty() {
+                return Err(invalid("command", "the server needs a command"));
+            }
+            change("command", command != before.command, Some(command.into()));
+            let arguments: Vec<&str> = draft.arguments.lines().filter(|line| !line.is_empty()).collect();
+            let arguments = (!arguments.is_empty()).then(|| arguments.into());
+            change("args", draft.arguments.trim_end() != before.arguments, arguments);
+            let environment = pairs("environment", &draft.environment, '=', stored.get("env"))?;
+            change("env", draft.environment.trim_end() != before.environment, environment);
+            &URL_KEYS
+        }
+        Kind::Url => {
+            let url = draft.url.trim();
+            if url.is_empty() {
+                return Err(invalid("url", "the server needs a URL"));
+            }
+            change("url", url != before.url, Some(url.into()));
+            let headers = pairs("headers", &draft.headers, ':', stored.get("headers"))?;
+            change("headers", draft.headers.trim_end() != before.headers, headers);
+            &COMMAND_KEYS
+        }
+    };
+    for key in other_keys {
+        change(key, stored.contains_key(*key), None);
+    }
+    // The type of a program is `stdio`, if it is stated.
+    if draft.kind == Kind::Url {
+        change("type", stored.get("type").is_some_and(|kind| kind == "stdio"), None);
+    }
+    Ok(changes)
+}
+
+/// Reads lines with names and values. The value [`HIDDEN`] is replaced by the stored one.
+fn pairs(
+    field: &'static str,
+    text: &str,
+    separator: char,
+    stored: Option<&Value>,
+) -> Result<Option<Value>, ServerChangeError> {
+    let mut pairs = Map::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let Some((name, value)) = line.split_once(separator).filter(|(name, _)| !name.trim().is_empty()) else {
+            return Err(invalid(field, format!("`{line}` is not a name, `{separator}` and a value")));
+        };
+        let (name, value) = (name.trim(), value.trim());
+        let value = match (value == HIDDEN, stored.and_then(|stored| stored.get(name))) {
+            (false, _) => Value::from(value),
+            (true, Some(stored)) => stored.clone(),
+            (true, None) => return Err(invalid(field, format!("there is no stored value of `{name}`"))),
+        };
+        pairs.insert(name.to_owned(), value);
+    }
+    Ok((!pairs.is_empty()).then_some(Value::Object(pairs)))
+}
+
+/// Returns the fields of a stored entry. Values that may be secret are hidden.
+fn fields(entry: &Value) -> Result<Draft, ServerChangeError> {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut arguments = Vec::new();
+    for argument in entry.get("args").and_then(Value::as_array).into_iter().flatten() {
+        let argument = argument.as_str().map_or_else(|| argument.to_string(), str::to_owned);
+        if argument.is_empty() || argument.contains(['\n', '\r']) {
+            let message = "an argument of the server is empty or has several lines, which the form cannot express";
+            return Err(ServerChangeError::new(ServerChangeErrorKind::Invalid, message)
+                .with_hint("change the server in an editor"));
+        }
+        arguments.push(argument);
+    }
+    let lines = |key: &str, separator: &str| {
+        let members = entry.get(key).and_then(Value::as_object).into_iter().flatten();
+        let line = |(name, value): (&String, &Value)| format!("{name}{separator}{}", displayed(value));
+        members.map(line).collect::<Vec<_>>().join("\n")
+    };
+    Ok(Draft {
+        kind: if entry.get("url").is_some() { Kind::Url } else { Kind::Command },
+        command: text("command"),
+        arguments: arguments.join("\n"),
+        environment: lines("env", "="),
+        url: text("url"),
+        headers: lines("headers", ": "),
+        ..Draft::default()
+    })
+}
+
+/// Returns a value that only refers to variables; others are hidden.
+fn displayed(value: &Value) -> &str {
+    let text = value.as_str().unwrap_or_default();
+    let reference = text.strip_prefix("Bearer ").unwrap_or(text);
+    let is_reference = reference
+        .strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'))
+        // A default value may be secret.
+        .is_some_and(|name| name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_'));
+    if is_reference { text } else { HIDDEN }
+}
+
+fn without_secrets(mut entry: Value) -> Value {
+    for key in ["env", "headers"] {
+        for value in entry.get_mut(key).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+            *value = displayed(value).into();
+        }
+    }
+    entry
+}
+
+fn hash(text: &str) -> String {
+    format!("{:x}", Sha256::digest(text))
+}
+
+fn unknown(name: &str) -> ServerChangeError {
+    let message = format!("server `{name}` is not in the configuration any more");
+    ServerChangeError::new(ServerChangeErrorKind::NotFound, message)
+}
+
+fn invalid(field: &str, message: impl Into<String>) -> ServerChangeError {
+    ServerChangeError::new(ServerChangeErrorKind::Invalid, message).with_field(field)
+}
+
+/// Returns the first problem of a configuration.
+fn invalid_file(problems: &[ConfigProblem]) -> ServerChangeError {
+    let Some(problem) = problems.first() else { return invalid("", "the configuration is not valid") };
+    let error = ServerChangeError::new(ServerChangeErrorKind::Invalid, sanitize(&problem.to_string()));
+    match problem.hint() {
+        Some(hint) => error.with_hint(sanitize(&hint)),
+        None => error,
+    }
+}
+
+/// Returns the file that the page writes: the one that is used, or the user's own if there is none.
+pub(super) fn target_path(candidates: &[PathBuf]) -> PathBuf {
+    let existing = candidates.iter().find(|path| Path::exists(path));
+    existing.or(candidates.last()).cloned().unwrap_or_else(|| PathBuf::from("mcp.json"))
+}
+
+#[cfg(test)]
+mod tests;

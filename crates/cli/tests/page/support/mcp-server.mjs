@@ -1,0 +1,27 @@
+// A small MCP server for tests, over stdio. The JSON file of its argument says what it lists:
+// `{"tools", "info"?, "instructions"?, "stderr"?, "exit"?}`. It is read at each request.
+import { readFileSync } from 'node:fs';
+import readline from 'node:readline';
+
+const read = () => JSON.parse(readFileSync(process.argv[2], 'utf8'));
+const { stderr = '', exit } = read();
+process.stderr.write(stderr);
+if (exit !== undefined) process.exit(exit);
+
+const results = {
+  initialize: ({ protocolVersion }) => {
+    const { info = { name: 'test-server', version: '1.2.3' }, instructions } = read();
+    return { protocolVersion, capabilities: { tools: {} }, serverInfo: info, instructions };
+  },
+  'tools/list': () => ({ tools: read().tools }),
+  'tools/call': ({ name }) => ({ content: [{ type: 'text', text: `called ${name}` }] }),
+  ping: () => ({}),
+};
+
+readline.createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (id === undefined) return;
+  const result = results[method];
+  const reply = result ? { result: result(params ?? {}) } : { error: { code: -32601, message: 'unknown method' } };
+  process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, ...reply })}\n`);
+});

@@ -1,0 +1,119 @@
+//! Starts the servers of a configuration.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::HubOptions;
+use super::state::Members;
+use crate::auth::{OAuth, TokenProvider};
+use crate::config::{Config, ServerConfig};
+use crate::process_table;
+use crate::supervise::{Phase, Server, ServerContext, StartQueue, supervise};
+
+/// What is needed to start a server.
+pub(super) struct Launcher {
+    options: HubOptions,
+    environment: Arc<[(OsString, OsString)]>,
+    guard: Option<Arc<Path>>,
+    start_queue: Arc<StartQueue>,
+    /// Notifies the hub that something about a server has changed.
+    changed: mpsc::Sender<()>,
+    status_version: watch::Sender<u64>,
+}
+
+impl Launcher {
+    pub(super) fn new(
+        options: HubOptions,
+        changed: mpsc::Sender<()>,
+        status_version: watch::Sender<u64>,
+    ) -> Launcher {
+        // A guard finds the descendants of a process in the process table.
+        let has_guard = cfg!(target_os = "linux") && process_table::exists();
+        Launcher {
+            environment: options.environment.as_slice().into(),
+            guard: options.guard.as_deref().filter(|_| has_guard).map(Arc::from),
+            start_queue: Arc::new(StartQueue::new(options.concurrent_starts)),
+            changed,
+            status_version,
+            options,
+        }
+    }
+
+    /// Returns the servers of a configuration. Servers of `running` are reused if their configuration is the
+    /// same; the others are started, and their tasks are added to `tasks`.
+    pub(super) fn members(
+        &self,
+        config: &Config,
+        running: &[Arc<Server>],
+        tasks: &mut Vec<JoinHandle<()>>,
+    ) -> Members {
+        let mut members = Members { servers: Vec::new(), unconnected: Vec::new() };
+        for server in &config.servers {
+            let is_selected = self.options.only_server.as_ref().is_none_or(|only| server.name == *only);
+            if server.disabled || !is_selected {
+                members.unconnected.push(server.clone());
+                continue;
+            }
+            let known = running.iter().find(|known| known.config == *server);
+            members.servers.push(known.cloned().unwrap_or_else(|| self.start(server, tasks)));
+        }
+        members
+    }
+
+    fn start(&self, config: &ServerConfig, tasks: &mut Vec<JoinHandle<()>>) -> Arc<Server> {
+        let (server, inbox) = Server::new(config.clone(), token_provider(config, &self.options));
+        let context = ServerContext {
+            host: self.options.host.clone(),
+            environment: self.environment.clone(),
+            guard: self.guard.clone(),
+            allowed_hosts: self.options.allowed_hosts.clone(),
+            start_queue: self.start_queue.clone(),
+            changed: self.changed.clone(),
+        };
+        tasks.push(tokio::spawn(supervise(server.clone(), inbox, context)));
+        tasks.push(tokio::spawn(report_changes(server.clone(), self.status_version.clone())));
+        server
+    }
+}
+
+/// Counts the changes of a server's status until the server has stopped.
+async fn report_changes(server: Arc<Server>, version: watch::Sender<u64>) {
+    let mut snapshot = server.watch();
+    let token_provider = server.token_provider.as_ref();
+    let mut login = token_provider.and_then(|token_provider| token_provider.login_in_progress());
+    loop {
+        let login_changed = async {
+            match &mut login {
+                Some(login) => login.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        let changed = tokio::select! {
+            changed = snapshot.changed() => changed,
+            changed = login_changed => changed,
+        };
+        if changed.is_err() {
+            return;
+        }
+        version.send_modify(|version| *version += 1);
+        if snapshot.borrow().phase == Phase::Stopped {
+            return;
+        }
+    }
+}
+
+/// Creates the token source of a remote server.
+fn token_provider(config: &ServerConfig, options: &HubOptions) -> Option<Arc<dyn TokenProvider>> {
+    let data_folder = options.data_folder.as_ref()?;
+    match OAuth::of_server(config, data_folder, options.browser.clone())? {
+        Ok(oauth) => Some(Arc::new(oauth)),
+        Err(error) => {
+            tracing::warn!(target: "toolwire::hub", server = %config.name, "{error}");
+            None
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The parts of one server's card. Each has its own id, so that a change of one part leaves the others alone.
+
+use maud::{Markup, html};
+
+use super::{Attempt, Description, Problem, Server, State, id};
+use crate::link::Link;
+use crate::text::{Outside, count, inline, shortened};
+use crate::time::{Format, duration, iso, time};
+
+/// The maximum number of characters of a tool's description in the list of tools.
+const DESCRIPTION_LENGTH: usize = 160;
+
+/// Returns the state, the most important facts, and what a user can do.
+pub(super) fn head(server: &Server, may_change: bool) -> Markup {
+    let (class, glyph, word) = server.glyph();
+    html! {
+        div.row.wrap id={ (id(&server.name)) "-head" } {
+            span class={ "glyph " (class) } aria-hidden="true" { (glyph) }
+            span { (word) (state_detail(server)) }
+            @if let Some(Description { protocol, .. }) = &server.description {
+                span.muted.mono { (inline(protocol)) }
+            }
+            span.muted { (inline(&server.transport)) }
+            @if matches!(server.state, State::Ready) { span.muted { (count(server.tools.len(), "tool")) } }
+            @if let (Some(p50), Some(p99)) = (server.calls.p50, server.calls.p99) {
+                span.muted.num { "call p50 " (duration(p50)) ", p99 " (duration(p99)) }
+            }
+            span.grow {}
+            (actions(server, may_change))
+        }
+    }
+}
+
+/// Returns how long the state lasts.
+fn state_detail(server: &Server) -> Markup {
+    let since = html! { " " span.num data-since=(iso(server.since)) {} };
+    match &server.state {
+        State::Connecting { detail } if detail.is_empty() => since,
+        State::Connecting { detail } => html! { ": " (Outside(detail)) (since) },
+        State::Recovering { problem: Problem { attempt: Attempt::Running, .. } } => html! { ", connecting" },
+        _ => html! {},
+    }
+}
+
+fn actions(server: &Server, may_change: bool) -> Markup {
+    html! {
+        @match &server.state {
+            State::Ready => { (action(server, "restart", "Restart", false, may_change)) },
+            State::SignIn { page: Some(page), .. } => {
+                @if may_change {
+                    a.button.primary href=(page) target="_blank" rel="noopener noreferrer" { "Sign in ↗" }
+                    span.muted { "opens " (inline(page.host().unwrap_or("the provider’s page"))) }
+                } @else {
+                    button.button disabled aria-describedby="needs-admin" { "Sign in ↗" }
+                }
+            },
+            State::SignIn { page: None, .. } => { (action(server, "retry", "Sign in", true, may_change)) },
+            State::Recovering { problem } | State::Down { problem } => {
+                @if problem.attempt != Attempt::Running { (action(server, "retry", "Try now", true, may_change)) }
+            },
+            State::Connecting { .. } | State::Disabled | State::Stopped => {},
+        }
+    }
+}
+
+fn action(server: &Server, name: &str, label: &str, is_primary: bool, may_change: bool) -> Markup {
+    html! {
+        form data-live method="post" action=(Link::to(&["-", "servers", &server.name, name])) {
+            button.button.primary[is_primary && may_change] disabled[!may_change]
+                aria-describedby=[(!may_change).then_some("needs-admin")] {
+                (label) span.unseen { " " (Outside(&server.name)) }
+            }
+            div.error role="alert" {}
+        }
+    }
+}
+
+/// Returns the reason why a server does not work, with a hint and its standard error.
+pub(super) fn problem(server: &Server) -> Markup {
+    let (reason, problem) = match &server.state {
+        State::Recovering { problem } | State::Down { problem } => (Some(&problem.reason), Some(problem)),
+        State::SignIn { reason, .. } => (Some(reason).filter(|reason| !reason.is_empty()), None),
+        _ => (None, None),
+    };
+    let is_failed = problem.is_some();
+    html! {
+        div.stack id={ (id(&server.name)) "-problem" } {
+            @if let Some(reason) = reason {
+                div.error {
+                    span dir="auto" { (Outside(reason)) }
+                    @if let Some(problem) = problem {
+                        span.muted { " · " (next_attempt(problem.attempt)) }
+                        @if let Some(hint) = &problem.hint { span.hint dir="auto" { (Outside(hint)) } }
+                    }
+                }
+            }
+            @if is_failed && !server.stderr.is_empty() { (stderr(server)) }
+        }
+    }
+}
+
+fn next_attempt(attempt: Attempt) -> Markup {
+    match attempt {
+        Attempt::Running => html! { "trying now" },
+        Attempt::At(at) => html! { "next try at " (time(at, Format::Time)) },
+        Attempt::OnRequest => html! { "not tried again" },
+    }
+}
+
+/// Returns the last lines of standard error, with a button that copies them.
+fn stderr(server: &Server) -> Markup {
+    let id = format!("{}-stderr", id(&server.name));
+    html! {
+        figure.code {
+            figcaption {
+                span.grow { "standard error, last " (count(server.stderr.len(), "line")) }
+                button.button.quiet type="button" data-copy={ "#" (id) } { "copy" }
+            }
+            pre.tail tabindex="0" dir="auto" {
+                code id=(id) { (Outside(&server.stderr.join("\n"))) }
+            }
+        }
+    }
+}
+
+/// Returns the changed definitions.
+pub(super) fn changes(server: &Server, may_change: bool) -> Markup {
+    html! { div.stack id={ (id(&server.name)) "-changes" } { (super::change::changes(server, may_change)) } }
+}
+
+/// Returns the facts that are less important.
+pub(super) fn facts(server: &Server) -> Markup {
+    let is_failed = matches!(server.state, State::Recovering { .. } | State::Down { .. });
+    html! {
+        div.stack id={ (id(&server.name)) "-facts" } {
+            p.muted {
+                @if let Some(program) = server.description.as_ref().and_then(|stated| stated.program.as_ref()) {
+                    (inline(program)) " · "
+                }
+                @if matches!(server.state, State::Ready) { "up " span.num data-since=(iso(server.since)) {} " · " }
+                (count(server.restarts as usize, "restart"))
+                @if server.calls.answered + server.calls.failed > 0 {
+                    " · " (count(usize::try_from(server.calls.answered).unwrap_or(usize::MAX), "call")) " answered"
+                    @if server.calls.failed > 0 { ", " (server.calls.failed) " without an answer" }
+                }
+                " · " code { (inline(&server.address)) }
+            }
+            @for note in &server.notes { p.note { (Outside(note)) } }
+            @if !server.tools.is_empty() || !server.withheld.is_empty() { (tools(server)) }
+            @if let Some(instructions) = server.description.as_ref().and_then(|stated| stated.instructions.as_ref()) {
+                details id={ (id(&server.name)) "-instructions" } {
+                    summary { "Instructions for the model" }
+                    pre tabindex="0" dir="auto" { (Outside(instructions)) }
+                }
+            }
+            @if !is_failed && !server.stderr.is_empty() {
+                details id={ (id(&server.name)) "-output" } {
+                    summary { "Standard error, " (count(server.stderr.len(), "line")) }
+                    (stderr(server))
+                }
+            }
+        }
+    }
+}
+
+fn tools(server: &Server) -> Markup {
+    html! {
+        details id={ (id(&server.name)) "-tools" } {
+            summary {
+                (count(server.tools.len(), "tool")) " offered"
+                @if !server.withheld.is_empty() { ", " (server.withheld.len()) " not" }
+            }
+            div.table-wrap.full tabindex="0" role="group" aria-label={ "Tools of " (Outside(&server.name)) } {
+                table {
+                    thead { tr { th scope="col" { "Tool" } th scope="col" { "Description" } } }
+                    tbody {
+                        @for tool in &server.tools {
+                            @let original = tool.original.as_deref().unwrap_or(&tool.name);
+                            tr {
+                                td.mono {
+                                    a href=(Link::to(&["tools", &server.name, original])) { (inline(&tool.name)) }
+                                    @if let Some(original) = &tool.original { span.muted { " (" (inline(original)) ")" } }
+                                }
+                                td dir="auto" {
+                                    (Outside(&shortened(tool.description.as_deref().unwrap_or_default(), DESCRIPTION_LENGTH)))
+                                }
+                            }
+                        }
+                        @for tool in &server.withheld {
+                            tr {
+                                td.mono.muted { (inline(&tool.name)) }
+                                td.muted dir="auto" { "not offered: " (Outside(&tool.reason)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The form that adds or changes a server.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+
+use crate::link::Link;
+use crate::text::{Outside, count, inline};
+use crate::time::duration;
+
+/// Stands for a stored value that is not displayed, because it may be secret.
+pub const HIDDEN: &str = "…";
+
+/// The fields of the form, as a user filled them in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Draft {
+    pub name: String,
+    /// Whether the server is in the configuration, and its name is fixed.
+    pub is_configured: bool,
+    pub kind: Kind,
+    pub command: String,
+    /// One argument in each line.
+    pub arguments: String,
+    /// `NAME=value` in each line; the value [`HIDDEN`] keeps the stored one.
+    pub environment: String,
+    pub url: String,
+    /// `Name: value` in each line; the value [`HIDDEN`] keeps the stored one.
+    pub headers: String,
+    /// Identifies the text of the configuration that the form was created from.
+    pub file_hash: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// A program of this machine.
+    #[default]
+    Command,
+    /// A server on the network.
+    Url,
+}
+
+/// The configuration file that the form writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub path: String,
+    /// The reason why it cannot be written.
+    pub problem: Option<String>,
+}
+
+/// The result of starting a server to check it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    pub outcome: Outcome,
+    /// The entry of the configuration, without secrets.
+    pub entry: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Started {
+        after: Duration,
+        protocol: String,
+        program: Option<String>,
+        tools: Vec<String>,
+        /// Tools that some dialects cannot express, and the names of these dialects.
+        refused: Vec<(String, Vec<String>)>,
+        /// Tools that are not usable at all, and the reasons.
+        unusable: Vec<(String, String)>,
+    },
+    Failed {
+        reason: String,
+        hint: Option<String>,
+        stderr: Vec<String>,
+    },
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Command => "command",
+            Kind::Url => "url",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Kind> {
+        [Kind::Command, Kind::Url].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// Returns the form. `problem` and its hint are the reason why the last attempt failed; `result` is the last
+/// check.
+pub fn form(
+    draft: &Draft,
+    target: &Target,
+    may_change: bool,
+    problem: Option<(&str, Option<&str>)>,
+    result: Option<&Checked>,
+) -> Markup {
+    let is_enabled = may_change && target.problem.is_none();
+    html! {
+        div.head {
+            a.back.button.quiet href="/servers" aria-label="All servers" { "‹" }
+            h1 { @if draft.is_configured { "Change " (inline(&draft.name)) } @else { "Add a server" } }
+        }
+        (super::view::admin_note(may_change))
+        @if let Some(problem) = &target.problem { p.note { (Outside(problem)) } }
+        form.card #server-form data-live method="post" action="/-/servers/write" {
+            input type="hidden" name="file" value=(draft.file_hash);
+            @if draft.is_configured { input type="hidden" name="configured" value="yes"; }
+            div.error role="alert" {
+                @if let Some((message, hint)) = problem {
+                    (Outside(message)) @if let Some(hint) = hint { span.hint { (Outside(hint)) } }
+                }
+            }
+            label.field {
+                span { "Name" }
+                input name="name" value=(draft.name) required autocomplete="off" spellcheck="false"
+                    readonly[draft.is_configured] maxlength="200";
+            }
+            fieldset {
+                legend { "Kind" }
+                div.row {
+                    @for (kind, label) in [(Kind::Command, "a program on this machine"), (Kind::Url, "a server on the network")] {
+                        label.chip {
+                            input type="radio" name="kind" value=(kind.name()) checked[kind == draft.kind];
+                            (label)
+                        }
+                    }
+                }
+            }
+            div.stack.for-command {
+                label.field {
+                    span { "Command" }
+                    input.mono name="command" value=(draft.command) autocomplete="off" spellcheck="false"
+                        placeholder="uvx";
+                }
+                (lines("arguments", "Arguments, one in each line", &draft.arguments, "mcp-server-time"))
+                (lines("environment", "Environment variables, NAME=value in each line", &draft.environment, "API_KEY=${API_KEY}"))
+            }
+            div.stack.for-url {
+                label.field {
+                    span { "URL" }
+                    input.mono name="url" value=(draft.url) autocomplete="off" spellcheck="false"
+                        placeholder="https://example.com/mcp";
+                }
+                (lines("headers", "Headers, Name: value in each line", &draft.headers, "Authorization: Bearer ${TOKEN}"))
+            }
+            p.muted {
+                code { "${NAME}" } " is the value of an environment variable of the gateway; "
+                code { (HIDDEN) } " keeps the stored value, which is not displayed."
+            }
+            @match result {
+                Some(result) => { (checked(draft, result)) },
+                None => { div #server-check {} },
+            }
+            div.row.wrap {
+                button.button formaction="/-/servers/check" disabled[!is_enabled]
+                    aria-describedby=[(!may_change).then_some("needs-admin")] { "Start it to check it" }
+                button.button.primary disabled[!is_enabled]
+                    aria-describedby=[(!may_change).then_some("needs-admin")] { "Write to the configuration" }
+                span.muted.cut dir="auto" { (Outside(&target.path)) }
+            }
+        }
+    }
+}
+
+fn lines(name: &str, label: &str, value: &str, example: &str) -> Markup {
+    html! {
+        label.field {
+            span { (label) }
+            // A browser ignores the first line break.
+            textarea.mono name=(name) rows="2" spellcheck="false" autocomplete="off" placeholder=(example) { "\n" (value) }
+        }
+    }
+}
+
+/// Returns the result of a check, in the place that the form has for it.
+pub fn checked(draft: &Draft, checked: &Checked) -> Markup {
+    html! {
+        div.stack #server-check {
+            @match &checked.outcome {
+                Outcome::Started { after, protocol, program, tools, refused, unusable } => {
+                    p {
+                        span.glyph.ready aria-hidden="true" { "✓" }
+                        " starts in " (duration(*after)) " · " span.mono { (inline(protocol)) }
+                        " · " (count(tools.len(), "tool"))
+                        @if refused.is_empty() && unusable.is_empty() && !tools.is_empty() { ", all convert" }
+                        @if let Some(program) = program { " · " (inline(program)) }
+                    }
+                    @if !tools.is_empty() { p.muted.mono dir="auto" { (Outside(&tools.join(", "))) } }
+                    @for (tool, dialects) in refused {
+                        p {
+                            span.glyph.refused aria-hidden="true" { "✗" } " "
+                            span.mono { (inline(tool)) } " cannot be expressed for " (dialects.join(", "))
+                        }
+                    }
+                    @for (tool, reason) in unusable {
+                        p { span.glyph.refused aria-hidden="true" { "✗" } " " span.mono { (inline(tool)) } ": " (inline(reason)) }
+                    }
+                }
+                Outcome::Failed { reason, hint, stderr } => {
+                    div.error { (Outside(reason)) @if let Some(hint) = hint { span.hint { (Outside(hint)) } } }
+                    @if !stderr.is_empty() {
+                        figure.code {
+                            figcaption { "standard error, last " (count(stderr.len(), "line")) }
+                            pre.tail tabindex="0" dir="auto" { code { (Outside(&stderr.join("\n"))) } }
+                        }
+                    }
+                }
+            }
+            details #server-entry {
+                summary { "as JSON" }
+                pre.mono tabindex="0" dir="auto" { (Outside(&checked.entry)) }
+            }
+            p.unseen { "checked " (Outside(&draft.name)) }
+        }
+    }
+}
+
+/// Returns the link to the form of a server.
+pub fn edit_link(server: &str) -> Link {
+    Link::to(&["servers", server, "edit"])
+}
