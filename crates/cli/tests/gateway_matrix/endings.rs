@@ -132,7 +132,7 @@ async fn refusals_after_calls() {
 }
 
 /// A filter of the provider removes the whole response. If the API does not state this, the model is asked
-/// again, and so it is by Cohere, whose reason also means other failures.
+/// again. So is that of Cohere, whose documented reasons do not include a filter.
 #[tokio::test]
 async fn responses_that_are_filtered() {
     for api in Api::ALL {
