@@ -173,7 +173,8 @@ impl Inner {
         let parameter = if family == Family::OpenAiResponses { "input" } else { "messages" };
         match messages.last() {
             Some(last) if last.role == Role::User => {}
-            Some(last) if family == Family::Anthropic && may_be_paused(last) && settings.verbatim.is_some() => {}
+            Some(last)
+                if family == Family::Anthropic && may_be_paused(last) && settings.verbatim.is_some() => {}
             Some(_) => {
                 let message = "the last message must be a user message; hint: an assistant message can be continued only \
                                if the model's provider has this API and no tools are added (`x-toolwire-servers: none`)";

@@ -22,8 +22,8 @@ use toolwire_hub::{Attempt, Config, Hub, HubOptions, Phase, ServerConfig, Server
 use toolwire_page::link::Link;
 use toolwire_page::servers::form::{Checked, Draft, Target};
 use toolwire_page::servers::{
-    self as view, Calls, ChangedPlace, ChangedTool, Description, ListedTool, Problem, Server, State, WithheldTool,
-    Words,
+    self as view, Calls, ChangedPlace, ChangedTool, Description, ListedTool, Problem, Server, State,
+    WithheldTool, Words,
 };
 
 use crate::connection_progress::start_message;
@@ -53,7 +53,8 @@ impl HubServers {
         loaded: &LoadedConfig,
         flag: Option<&Path>,
     ) -> HubServers {
-        let candidates: Vec<_> = config_candidates(flag).into_iter().map(|candidate| candidate.path).collect();
+        let candidates: Vec<_> =
+            config_candidates(flag).into_iter().map(|candidate| candidate.path).collect();
         HubServers {
             hub,
             logins,
@@ -140,7 +141,8 @@ impl HubServers {
             Some(Attempt::Running) => view::Attempt::Running,
             _ => view::Attempt::OnRequest,
         };
-        let problem = |reason: &str| Problem { reason: reason.to_owned(), hint: status.hint.clone(), attempt };
+        let problem =
+            |reason: &str| Problem { reason: reason.to_owned(), hint: status.hint.clone(), attempt };
         match (&status.phase, status.login) {
             (Phase::Ready, _) => State::Ready,
             (Phase::Stopped, _) => State::Stopped,

@@ -36,8 +36,8 @@ use events::Events;
 use failure::PageFailure;
 use reply::Reply;
 use request::PageRequest;
-pub use servers::{PageServers, ServerChangeError, ServerChangeErrorKind};
 use servers::ServersFeed;
+pub use servers::{PageServers, ServerChangeError, ServerChangeErrorKind};
 use sessions::Sessions;
 use views::{CachedIndex, CallHistory};
 
@@ -109,7 +109,8 @@ impl Page {
             chats: Chats::new(parts.waiting_runs.clone()),
             parts,
             sessions: Sessions::default(),
-            events: Arc::default(), servers: ServersFeed::default(),
+            events: Arc::default(),
+            servers: ServersFeed::default(),
             index: CachedIndex::default(),
             calls: CallHistory::default(),
             traffic: Arc::default(),

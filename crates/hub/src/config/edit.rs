@@ -77,7 +77,8 @@ fn change_in_place(text: &str, name: &str, changes: &[(String, Option<Value>)]) 
 
 /// Returns the last property of a name, which is the one that counts.
 fn last(object: &CstObject, name: &str) -> Option<jsonc_parser::cst::CstObjectProp> {
-    let is_named = |property: &jsonc_parser::cst::CstObjectProp| property.decoded_name().as_deref() == Some(name);
+    let is_named =
+        |property: &jsonc_parser::cst::CstObjectProp| property.decoded_name().as_deref() == Some(name);
     object.properties().into_iter().rev().find(is_named)
 }
 
@@ -96,7 +97,8 @@ fn set(object: &CstObject, key: &str, value: Option<&Value>) {
             }
         }
         (Some(property), Some(value)) => {
-            let is_same = property.value().and_then(|known| serde_json::from_str::<Value>(&known.to_string()).ok());
+            let is_same =
+                property.value().and_then(|known| serde_json::from_str::<Value>(&known.to_string()).ok());
             if is_same.as_ref() != Some(value) {
                 property.set_value(input(value));
             }
@@ -109,7 +111,8 @@ fn set(object: &CstObject, key: &str, value: Option<&Value>) {
 }
 
 fn input(value: &Value) -> CstInputValue {
-    let object = |object: &Map<String, Value>| object.iter().map(|(key, value)| (key.clone(), input(value))).collect();
+    let object =
+        |object: &Map<String, Value>| object.iter().map(|(key, value)| (key.clone(), input(value))).collect();
     match value {
         Value::Null => CstInputValue::Null,
         Value::Bool(flag) => CstInputValue::Bool(*flag),
@@ -251,7 +254,8 @@ mod tests {
         );
         let added = text.replace("\"TWO\": \"2\"\n", "\"TWO\": \"2\",\n        \"NEW\": \"3\"\n");
         check_change(text, json!({"env": {"ONE": "1", "TWO": "2", "NEW": "3"}}), &added);
-        let removed = change_server(text, Path::new("mcp.json"), "a", &[("env".to_owned(), None)]).expect("valid");
+        let removed =
+            change_server(text, Path::new("mcp.json"), "a", &[("env".to_owned(), None)]).expect("valid");
         let servers = crate::Config::raw_servers(&removed, Path::new("mcp.json")).expect("valid");
         assert_eq!(servers[0].1, json!({"command": "x", "timeout": 5}));
         for comment in ["// top", "// first", "// program", "/* slow */", "// last"] {
@@ -264,7 +268,10 @@ mod tests {
         let changes = [("command".to_owned(), Some(json!("n"))), ("url".to_owned(), None)];
         let text = "{\"mcpServers\": {}} // end\n";
         let added = change_server(text, Path::new("mcp.json"), "new", &changes).expect("valid");
-        assert_eq!(added, "{\"mcpServers\": {\n    \"new\": {\n      \"command\": \"n\"\n    }\n  }} // end\n");
+        assert_eq!(
+            added,
+            "{\"mcpServers\": {\n    \"new\": {\n      \"command\": \"n\"\n    }\n  }} // end\n"
+        );
     }
 
     #[test]

@@ -62,13 +62,12 @@ fn add_problem(fields: &mut Map<String, Value>, problem: &Problem) {
 fn changed(tool: &ChangedTool) -> Value {
     let side = |place: &ChangedPlace, is_before: bool| -> Value {
         let has_side = if is_before { place.has_before } else { place.has_after };
-        let words = place.words.iter().filter(|words| if is_before { words.is_before } else { words.is_after });
+        let words =
+            place.words.iter().filter(|words| if is_before { words.is_before } else { words.is_after });
         let text: String = words.map(|words| words.text.as_str()).collect();
         if has_side { text.into() } else { Value::Null }
     };
-    let place = |place: &ChangedPlace| {
-        json!({"place": place.place, "before": side(place, true), "after": side(place, false)})
-    };
+    let place = |place: &ChangedPlace| json!({"place": place.place, "before": side(place, true), "after": side(place, false)});
     json!({
         "tool": tool.tool,
         "withheld": tool.is_withheld,

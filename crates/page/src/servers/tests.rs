@@ -127,7 +127,10 @@ fn facts_and_times_are_displayed() {
         texts(&document, "#server-demo-head"),
         ["✓ ready 2026-07-28 stdio 0 tools call p50 12 ms, p99 40 ms Restart demo"]
     );
-    assert_eq!(texts(&document, "#server-demo-facts > p"), ["demo-server 0.1.0 · up · 0 restarts · 7 calls answered · uvx"]);
+    assert_eq!(
+        texts(&document, "#server-demo-facts > p"),
+        ["demo-server 0.1.0 · up · 0 restarts · 7 calls answered · uvx"]
+    );
 }
 
 /// The page changes part by part, so each part must be an element of the page with that id.

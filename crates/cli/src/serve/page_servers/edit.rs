@@ -18,10 +18,10 @@ use toolwire_page::servers::form::{Checked, Draft, HIDDEN, Kind, Outcome, Target
 
 use super::program;
 use crate::output;
+use crate::servers::unavailable_reason;
 use crate::settings;
 use crate::source::describe_io_error;
 use crate::terminal_text::sanitize;
-use crate::servers::unavailable_reason;
 
 /// The maximum time of a check, with the installation of a package.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
@@ -48,7 +48,8 @@ impl ConfigEditor {
 
     pub(super) fn target(&self) -> Target {
         let is_toml = self.path.extension().is_some_and(|extension| extension == "toml");
-        let problem = is_toml.then(|| "This page cannot change a TOML file: edit it in an editor.".to_owned());
+        let problem =
+            is_toml.then(|| "This page cannot change a TOML file: edit it in an editor.".to_owned());
         Target { path: self.path.to_string_lossy().into_owned(), problem }
     }
 
@@ -77,7 +78,8 @@ impl ConfigEditor {
             hint: None,
             stderr: Vec::new(),
         });
-        let entry = serde_json::to_string_pretty(&json!({ name: without_secrets(entry) })).unwrap_or_default();
+        let entry =
+            serde_json::to_string_pretty(&json!({ name: without_secrets(entry) })).unwrap_or_default();
         Ok(Checked { outcome, entry })
     }
 
@@ -134,7 +136,8 @@ impl ConfigEditor {
         if text.trim().is_empty() {
             return Ok(BTreeMap::new());
         }
-        let servers = Config::raw_servers(text, &self.path).map_err(|error| invalid_file(error.problems()))?;
+        let servers =
+            Config::raw_servers(text, &self.path).map_err(|error| invalid_file(error.problems()))?;
         Ok(servers.into_iter().collect())
     }
 
@@ -153,7 +156,9 @@ impl ConfigEditor {
         let text = self.read()?;
         let stored = self.entries(&text)?.remove(name);
         match (&stored, draft.is_configured) {
-            (Some(_), false) => return Err(invalid("name", format!("server `{name}` is configured already"))),
+            (Some(_), false) => {
+                return Err(invalid("name", format!("server `{name}` is configured already")));
+            }
             (None, true) => return Err(unknown(name)),
             _ => {}
         }
@@ -264,7 +269,8 @@ fn pairs(
 ) -> Result<Option<Value>, ServerChangeError> {
     let mut pairs = Map::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let Some((name, value)) = line.split_once(separator).filter(|(name, _)| !name.trim().is_empty()) else {
+        let Some((name, value)) = line.split_once(separator).filter(|(name, _)| !name.trim().is_empty())
+        else {
             return Err(invalid(field, format!("`{line}` is not a name, `{separator}` and a value")));
         };
         let (name, value) = (name.trim(), value.trim());
@@ -285,7 +291,8 @@ fn fields(entry: &Value) -> Result<Draft, ServerChangeError> {
     for argument in entry.get("args").and_then(Value::as_array).into_iter().flatten() {
         let argument = argument.as_str().map_or_else(|| argument.to_string(), str::to_owned);
         if argument.is_empty() || argument.contains(['\n', '\r']) {
-            let message = "an argument of the server is empty or has several lines, which the form cannot express";
+            let message =
+                "an argument of the server is empty or has several lines, which the form cannot express";
             return Err(ServerChangeError::new(ServerChangeErrorKind::Invalid, message)
                 .with_hint("change the server in an editor"));
         }
@@ -315,7 +322,9 @@ fn displayed(value: &Value) -> &str {
         .strip_prefix("${")
         .and_then(|rest| rest.strip_suffix('}'))
         // A default value may be secret.
-        .is_some_and(|name| name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_'));
+        .is_some_and(|name| {
+            name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
+        });
     if is_reference { text } else { HIDDEN }
 }
 

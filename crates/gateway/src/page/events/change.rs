@@ -33,7 +33,6 @@ impl Event {
         Event::Put { id: id.into(), html: html.into_string(), parent: None, before: None }
     }
 
-    #[expect(dead_code, reason = "the chat view adds messages")]
     /// Replaces the element with this id, or adds it at the end of another one.
     pub(in crate::page) fn append(id: impl Into<String>, parent: impl Into<String>, html: Markup) -> Event {
         Event::Put { id: id.into(), html: html.into_string(), parent: Some(parent.into()), before: None }

@@ -88,7 +88,8 @@ fn read(request: &PageRequest) -> Result<Draft, PageFailure> {
         found.map(|(_, value)| value.replace("\r\n", "\n")).unwrap_or_default()
     };
     let kind = field("kind");
-    let kind = Kind::from_name(&kind).ok_or_else(|| PageFailure::invalid(format!("unknown kind `{kind}`")))?;
+    let kind =
+        Kind::from_name(&kind).ok_or_else(|| PageFailure::invalid(format!("unknown kind `{kind}`")))?;
     Ok(Draft {
         name: field("name"),
         is_configured: field("configured") == "yes",

@@ -55,7 +55,12 @@ impl ServersFeed {
                 let html = part.html.into_string();
                 let key = (topic, part.id);
                 if displayed.parts.get(&key) != Some(&html) {
-                    events.push(Event::Put { id: key.1.clone(), html: html.clone(), parent: None, before: None });
+                    events.push(Event::Put {
+                        id: key.1.clone(),
+                        html: html.clone(),
+                        parent: None,
+                        before: None,
+                    });
                     displayed.parts.insert(key, html);
                 }
             }

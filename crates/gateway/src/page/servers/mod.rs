@@ -9,7 +9,7 @@ use std::fmt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::Value;
 use toolwire_page::servers::form::{Checked, Draft, Target};
 use toolwire_page::servers::{self, Server};
 use toolwire_page::shell::{Role, View};
@@ -138,7 +138,11 @@ impl From<ServerChangeError> for PageFailure {
 }
 
 /// Handles a request below `/servers`.
-pub(super) fn view(context: &Context<'_>, request: &PageRequest, path: &[&str]) -> Result<Reply, PageFailure> {
+pub(super) fn view(
+    context: &Context<'_>,
+    request: &PageRequest,
+    path: &[&str],
+) -> Result<Reply, PageFailure> {
     let source = source(context)?;
     let servers = context.page.servers.refresh(context.page, source);
     match path {

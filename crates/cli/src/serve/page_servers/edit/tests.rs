@@ -71,7 +71,8 @@ async fn only_what_was_changed_is_written() {
 #[tokio::test]
 async fn a_file_that_changed_meanwhile_is_not_overwritten() {
     let (folder, editor) = editor(TEXT);
-    let draft = Draft { name: "time".to_owned(), command: "uvx".to_owned(), ..editor.draft(None).expect("a draft") };
+    let draft =
+        Draft { name: "time".to_owned(), command: "uvx".to_owned(), ..editor.draft(None).expect("a draft") };
     let other = TEXT.replace("timeout", "timeout ").replace("${KEY}", "k");
     fs::write(folder.path().join("mcp.json"), &other).expect("written");
     let error = editor.write(&draft).await.expect_err("a conflict");
@@ -126,7 +127,10 @@ fn wrong_fields_are_named() {
         (Draft { kind: Kind::Url, ..new() }, "url"),
         (Draft { environment: "A=1\nwrong".to_owned(), ..new() }, "environment"),
         (Draft { environment: "A=…".to_owned(), ..new() }, "environment"),
-        (Draft { kind: Kind::Url, url: "http://x".to_owned(), headers: ": x".to_owned(), ..new() }, "headers"),
+        (
+            Draft { kind: Kind::Url, url: "http://x".to_owned(), headers: ": x".to_owned(), ..new() },
+            "headers",
+        ),
     ] {
         let error = editor.changed_text(&draft).expect_err(field);
         assert_eq!(error.field.as_deref(), Some(field), "{error}");
