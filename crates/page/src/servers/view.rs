@@ -89,7 +89,7 @@ pub fn detail(server: &Server, may_change: bool) -> Markup {
 }
 
 /// Returns the text of a gateway without servers.
-pub fn empty() -> Markup {
+fn empty() -> Markup {
     html! { div.empty { p { "No servers." } p { a href="/servers/new" { "Add a server" } } } }
 }
 
