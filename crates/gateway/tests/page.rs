@@ -106,7 +106,7 @@ async fn pages_have_a_strict_policy_and_are_not_stored() {
     assert!(policy.contains("default-src 'none'") && policy.contains("require-trusted-types-for 'script'"));
     assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
     assert_eq!(page.header("x-content-type-options"), "nosniff");
-    assert_eq!(page.header("referrer-policy"), "no-referrer");
+    assert_eq!(page.header("referrer-policy"), "same-origin");
     assert_eq!(page.header("cache-control"), "private, no-cache");
     assert!(!page.text.contains("<script>") && !page.text.contains(" style="), "no inline script or style");
     // The same page again is not sent.

@@ -1,4 +1,4 @@
-// The page's module. The server owns the state and sends HTML; behaviour is bound to attributes, not to views.
+// The page's module. The server owns the state and sends HTML; behaviour is bound to attributes.
 
 const policy = globalThis.trustedTypes?.createPolicy('toolwire', { createHTML: (html) => html }) ?? { createHTML: (html) => html };
 const { body } = document;
@@ -337,8 +337,8 @@ async function submit(form, submitter) {
 		find('.attachments', form)?.replaceChildren();
 		keepDraft();
 	}
-	// After a decision, the focus goes to the next question or back to the composer.
-	if (active() === body && !form.isConnected) focusOn(find('.call[data-state=waiting] [data-guard]') ?? composer());
+	// The focus is not lost with the form.
+	if (active() === body && !form.isConnected) focusOn(find('.call[data-state=waiting] [data-guard]') ?? find(`[id="${form.id}"] [value="${submitter?.value}"]`) ?? composer());
 }
 
 listen('submit', (event) => {
@@ -456,7 +456,7 @@ listen('change', ({ target }) => {
 
 async function copy(button) {
 	const { copy: selector, copyText, copyFrom } = button.dataset;
-	const source = selector && find(selector);
+	const source = selector && find(selector, button.closest('figure') ?? document);
 	const text = copyFrom ? get(copyFrom) : copyText ?? source?.dataset.raw ?? source?.value ?? source?.textContent;
 	let result = 'copied';
 	try {
@@ -652,7 +652,7 @@ if (palette.dialog) {
 	}, palette.dialog);
 }
 
-// Times: ISO from the server, local here
+// Times: ISO from the server
 
 const FORMATS = {
 	time: new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' }),
@@ -773,7 +773,7 @@ function updateJump() {
 	if (!jump.hidden) write(jump, `↓ ${lines} lines${find('#messages .call[data-state=waiting]') ? ' · asks you' : ''}`);
 }
 
-/** A sent question goes to the top, with room for the answer below it. */
+/** A sent question goes to the top, with room for the answer. */
 function showQuestion(inserted) {
 	const question = all('#messages .message.you').at(-1);
 	if (!inserted.some((element) => element.contains(question))) return;

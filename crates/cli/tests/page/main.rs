@@ -14,6 +14,21 @@ fn module() {
     check("module");
 }
 
+#[test]
+fn shell() {
+    check("shell");
+}
+
+#[test]
+fn chat() {
+    check("chat");
+}
+
+#[test]
+fn servers() {
+    check("servers");
+}
+
 /// A file that no test here runs would never fail.
 #[test]
 fn every_file_is_run() {

@@ -203,6 +203,7 @@ test.describe('keys', () => {
     content: {
       keys: [['g s', 'go:/servers'], ['?', 'open:keys'], ['Ctrl+k', 'open:palette'], ['/', 'focus:#field'], ['Shift+n', 'click:#more'], ['x', 'click:#swap']],
       main: `<input id="field" aria-label="field"><button id="more" data-opens="keys">more</button><button id="plain" data-key="p" data-copy-text="copied text">copy</button>
+        <figure class="code"><figcaption><button id="in-figure" data-copy="code">copy</button></figcaption><pre tabindex="0"><code>let a = 1;</code></pre></figure>
         <div class="gap">${'<p>line</p>'.repeat(80)}</div><div class="messages" id="messages">${CARD}</div>${COMPOSER}`,
     },
   });
@@ -282,6 +283,9 @@ test.describe('keys', () => {
     await expect(page.locator('#plain')).toHaveAttribute('data-done', 'copied');
     expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('copied text');
     await expect(page.locator('#plain')).not.toHaveAttribute('data-done', 'copied');
+    await page.locator('#in-figure').click();
+    await expect(page.locator('#in-figure')).toHaveAttribute('data-done', 'copied');
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('let a = 1;');
   });
 
   test('the palette searches, moves and goes', async ({ page, mock }) => {
@@ -351,6 +355,31 @@ test.describe('the composer', () => {
     expect(await page.evaluate(() => scrollY)).toBe(before);
     await page.locator('#jump').click();
     await expect(page.locator('#jump')).toBeHidden();
+  });
+
+  test('a streamed answer shifts nothing, whether it is followed or not', async ({ page, mock }) => {
+    await open(page, mock);
+    await page.evaluate(() => {
+      globalThis.shifts = [];
+      new PerformanceObserver((list) => globalThis.shifts.push(...list.getEntries().map(({ value, sources }) => `${value} ${sources.map(({ node }) => node?.outerHTML?.slice(0, 80))}`))).observe({ type: 'layout-shift' });
+    });
+    const stream = async (position) => {
+      mock.emit('put', { id: `m${position}`, in: 'messages', html: message(position) });
+      for (let n = 0; n < 4; n += 1) {
+        for (let words = 1; words <= 30; words += 1) mock.emit('open', { m: position, n, html: `<div class="block" id="m${position}-${n}"><p>${'word '.repeat(words * 10)}</p></div>` });
+        mock.emit('settle', { m: position, n, html: `<div class="block" id="m${position}-${n}"><p>${'word '.repeat(300)}</p></div>` });
+        await expect(page.locator(`#m${position}-${n}[data-settled]`)).toBeAttached();
+      }
+    };
+    await page.keyboard.press('End');
+    await stream(2);
+    await page.mouse.move(600, 300);
+    await page.mouse.wheel(0, -900);
+    await expect(page.locator('#jump')).toBeVisible();
+    const before = await page.evaluate(() => scrollY);
+    await stream(3);
+    expect(await page.evaluate(() => scrollY)).toBe(before);
+    expect(await page.evaluate(() => globalThis.shifts)).toEqual([]);
   });
 
   test('an error is shown in its form and read aloud', async ({ page, mock }) => {
