@@ -337,7 +337,7 @@ async function submit(form, submitter) {
 		find('.attachments', form)?.replaceChildren();
 		keepDraft();
 	}
-	// The focus is not lost with the form.
+	// The focus is not lost.
 	if (active() === body && !form.isConnected) focusOn(find('.call[data-state=waiting] [data-guard]') ?? find(`[id="${form.id}"] [value="${submitter?.value}"]`) ?? composer());
 }
 
