@@ -16,7 +16,8 @@ pub enum View {
 }
 
 /// The views of the rail.
-const VIEWS: [(View, &str, &str, &str, Icon); 3] = [
+const VIEWS: [(View, &str, &str, &str, Icon); 4] = [
+    (View::Chat, "chat", "/", "Chat", Icon::Chat),
     (View::Servers, "servers", "/servers", "Servers", Icon::Servers),
     (View::Tools, "tools", "/tools", "Tools", Icon::Tools),
     (View::Traffic, "traffic", "/traffic", "Traffic", Icon::Traffic),

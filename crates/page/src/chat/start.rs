@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use crate::link::Link;
+use crate::shell::View;
 use crate::text::{Outside, count};
 
 /// The question of the first button. The demo model answers it with two calls of the demo server.
@@ -22,8 +23,10 @@ pub fn start(tools: &[String], is_demo: bool) -> Markup {
                 @if let Some(tool) = tools.first() {
                     a.button href=(Link::to(&["tools", tool])) { "Call " bdi { (Outside(tool)) } " by hand" }
                 }
-                a.button href="/dialects" { "See the tools in every dialect" }
-                a.button href="/dialects/try" { "Paste a tool" }
+                @if View::all().any(|(_, path)| path == "/dialects") {
+                    a.button href="/dialects" { "See the tools in every dialect" }
+                    a.button href="/dialects/try" { "Paste a tool" }
+                }
             }
         }
         @if is_demo {

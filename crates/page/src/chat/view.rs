@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::list::title;
 use super::{action, address};
 use crate::icons::{Icon, icon};
+use crate::shell::{back, palette_button};
 use crate::text::Outside;
 
 /// The number of messages in a section of a conversation.
@@ -63,7 +64,11 @@ pub fn conversation(conversation: &Conversation<'_>) -> Markup {
 /// Returns the view of a conversation that does not exist yet.
 pub fn new_conversation(start: &Markup, composer: &Markup) -> Markup {
     html! {
-        header.head { h1 { "New chat" } }
+        header.head {
+            (back())
+            h1 { "New chat" }
+            (palette_button())
+        }
         (start)
         (composer)
     }
@@ -78,9 +83,10 @@ pub fn joined(parts: &[Markup]) -> Markup {
 pub fn heading(id: &str, name: Option<&str>, facts: &str) -> Markup {
     html! {
         header.head #chat-head {
-            a.back href="/" aria-label="Back to the list" { "‹" }
+            (back())
             h1 dir="auto" { (title(name)) }
             span.muted.small.desk.cut dir="auto" { (Outside(facts)) }
+            (palette_button())
             button.button.quiet.icon-only type="button" popovertarget="chat-menu" aria-label="More" { (icon(Icon::More)) }
             div.menu #chat-menu popover {
                 form.row method="post" action=(action(id, "rename")) data-live {

@@ -40,7 +40,12 @@ pub use saved::RunStorage;
 
 /// Responds to a request of the chat view.
 pub(super) async fn respond(context: &Context<'_>, request: &PageRequest) -> Result<Reply, PageFailure> {
-    context.require_conversations()?;
+    match (request.path().as_slice(), context.require_conversations()) {
+        (_, Ok(())) => {}
+        // Everyone starts here, so those without this view get the next one.
+        ([], Err(_)) => return Ok(Reply::redirect("/tools")),
+        (_, Err(failure)) => return Err(failure),
+    }
     match request.path().as_slice() {
         [] => view::start(context, request).await,
         ["chat", id] => parts::conversation(context, request, &conversation_id(id)?).await,

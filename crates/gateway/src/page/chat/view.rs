@@ -41,17 +41,16 @@ const MIN_DRAWN: u64 = 12;
 pub(super) async fn start(context: &Context<'_>, request: &PageRequest) -> Result<Reply, PageFailure> {
     let query = request.query("q").unwrap_or_default();
     let list = list(context, None, &query, request.query("after").as_deref()).await?;
-    if !query.is_empty() || request.query("q").is_some() {
-        if !accepts_html(&request.head.headers) {
-            return Ok(Reply::changes(&[Event::put("chat-list", list)]));
-        }
+    if request.query("q").is_some() && !accepts_html(&request.head.headers) {
+        return Ok(Reply::changes(&[Event::put("chat-list", list)]));
     }
     let model = default_model(context.inner);
     let models = context.inner.models.names();
     let tools: Vec<String> = context.inner.tools.tools().iter().map(|tool| tool.name.clone()).collect();
     let composer = composer(None, &models, &model, false, None);
     let main = chat::new_conversation(&chat::start(&tools, model == "demo"), &composer);
-    Ok(shell(context, "New chat", None, chat::list(&list, &query), main))
+    let event = context.page.events.last_id();
+    Ok(page(context, "New chat", &["chat".to_owned()], &event, chat::list(&list, &query), main))
 }
 
 /// Returns the page of a conversation.
@@ -90,7 +89,7 @@ pub(super) async fn open(
     });
     let title = conversation.title.as_deref().unwrap_or("untitled");
     let topics = ["chat".to_owned(), format!("chat.{id}")];
-    Ok(with_event(context, title, &topics, &event, true, chat::list(&list, ""), main))
+    Ok(page(context, title, &topics, &event, chat::list(&list, ""), main))
 }
 
 /// Returns the messages of one section.
@@ -393,18 +392,12 @@ fn with_forks(conversations: &[Conversation]) -> Vec<(&Conversation, bool)> {
     sorted
 }
 
-fn shell(context: &Context<'_>, title: &str, topic: Option<String>, list: Markup, main: Markup) -> Reply {
-    let topics: Vec<String> = ["chat".to_owned()].into_iter().chain(topic).collect();
-    let event = context.page.events.last_id();
-    with_event(context, title, &topics, &event, false, list, main)
-}
-
-fn with_event(
+/// Returns a page of this view. Events after `event` are applied to it.
+fn page(
     context: &Context<'_>,
     title: &str,
     topics: &[String],
     event: &str,
-    has_item: bool,
     list: Markup,
     main: Markup,
 ) -> Reply {
@@ -414,7 +407,7 @@ fn with_event(
         title,
         topics,
         event,
-        has_item,
+        has_item: true,
         list: Some(list),
         main,
     };

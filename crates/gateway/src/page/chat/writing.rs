@@ -28,7 +28,7 @@ struct WrittenPart {
 }
 
 enum PartContent {
-    Text(StreamingMarkdown),
+    Text(Box<StreamingMarkdown>),
     Thinking { text: String, is_sent: bool, sent_at: Option<Instant> },
 }
 
@@ -64,7 +64,7 @@ impl Writing {
         if let Some(part) = self.parts.last_mut() {
             part.flush(message, true, &mut events);
             let first = part.first + part.count();
-            self.parts.push(WrittenPart { first, content: PartContent::Text(StreamingMarkdown::new()) });
+            self.parts.push(WrittenPart { first, content: PartContent::Text(Box::default()) });
         }
         events
     }
@@ -91,7 +91,7 @@ impl Writing {
         });
         let content = match is_thinking {
             true => PartContent::Thinking { text: String::new(), is_sent: true, sent_at: None },
-            false => PartContent::Text(StreamingMarkdown::new()),
+            false => PartContent::Text(Box::default()),
         };
         self.parts.push(WrittenPart { first, content });
         events
