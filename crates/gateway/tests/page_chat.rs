@@ -392,7 +392,8 @@ async fn open_pages_get_every_change_as_an_event() {
 #[tokio::test]
 async fn with_several_keys_only_an_administrator_sees_conversations() {
     let keys = Keys::default().with("one", &"1".repeat(32)).with("two", &"2".repeat(32));
-    let settings = GatewaySettings { keys, ..GatewaySettings::default() };
+    let mut settings = GatewaySettings::default();
+    settings.keys = keys;
     let store: Arc<dyn Conversations> = Arc::new(InMemory::new());
     let gateway = TestGateway::with_page_parts(settings, PageParts::new(store)).await;
     let client = client_without_redirects();
