@@ -332,7 +332,7 @@ async function submit(form, submitter) {
 	const reply = await send(submitter?.hasAttribute('formaction') ? submitter.formAction : form.action, { method: 'POST', body: dataOf(form, submitter) }, form);
 	form.ariaBusy = null;
 	if (!reply || reply.error) return;
-	if ('reset' in form.dataset) {
+	if ('reset' in form.dataset && !submitter?.hasAttribute('formaction')) {
 		form.reset();
 		find('.attachments', form)?.replaceChildren();
 		keepDraft();
@@ -526,7 +526,7 @@ listen('keydown', (event) => {
 	const inField = isField(event.target);
 	if (inField && isLetter) typedAt = now();
 	if (event.target === composer() && composerKey(key)) return event.preventDefault();
-	if (key === 'Ctrl+Enter') return event.target.form?.requestSubmit();
+	if (key === 'Ctrl+Enter') return find('.primary:enabled:not([data-guard])', event.target.form ?? document.head)?.click();
 	const isFree = key.startsWith('Ctrl+') || key === 'Escape';
 	if (find('dialog[open]') ? key !== 'Ctrl+k' : inField && !isFree) return;
 	if (key === 'Escape' && find(':popover-open')) return;
@@ -688,7 +688,7 @@ setInterval(() => {
 	drawConnection();
 }, 1000);
 
-// Sections of long conversations: those near the view are filled
+// Sections of long conversations
 
 const MAX_FILLED = 8;
 const near = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => isIntersecting && !target.firstElementChild && fill(target)), { rootMargin: '1500px 0px' });
@@ -731,7 +731,7 @@ async function goToHash() {
 	find(location.hash)?.scrollIntoView();
 }
 
-// Scrolling: the end is followed only by readers who are there
+// Scrolling
 
 const messages = () => byId('messages');
 let following = false;
@@ -783,8 +783,6 @@ function showQuestion(inserted) {
 	lastTop = scrollY;
 	following = true;
 }
-
-// Start
 
 const seenAt = new WeakMap();
 const seen = new IntersectionObserver((entries) => {

@@ -325,6 +325,16 @@ test.describe('the composer', () => {
     expect(top).toBeLessThan(80);
   });
 
+  test('Stop keeps what is typed', async ({ page, mock }) => {
+    mock.routes['/-/stop'] = () => ({ events: [] });
+    await open(page, mock);
+    await page.locator('#composer').evaluate((form) => form.insertAdjacentElement('beforeend', Object.assign(document.createElement('button'), { id: 'stop', formAction: '/-/stop', textContent: 'Stop' })).setAttribute('data-key', 'Escape'));
+    await page.locator('#composer textarea').fill('next question');
+    await page.locator('#composer textarea').press('Escape');
+    await expect.poll(() => mock.requests.map(({ path }) => path)).toEqual(['/-/stop']);
+    await expect(page.locator('#composer textarea')).toHaveValue('next question');
+  });
+
   test('Enter that ends a composition sends nothing', async ({ page, mock }) => {
     mock.routes['/-/send'] = () => ({ events: [] });
     await open(page, mock);
@@ -446,7 +456,7 @@ test.describe('forms', () => {
         <div class="form-field" data-pointer="/options" data-state="left-out"><fieldset class="states"><legend>options</legend><label><input type="radio" name="options?" value="left-out" checked>left out</label><label><input type="radio" name="options?" value="set">set</label></fieldset>
         <div class="form"><div class="form-field" data-pointer="/options/days" data-state="left-out"><fieldset class="states"><legend>days</legend><label><input type="radio" name="days?" value="left-out" checked>left out</label><label><input type="radio" name="days?" value="set">set</label></fieldset>
         <div class="form-input"><input name="days" aria-label="days"></div></div></div></div>
-        <div class="error" hidden></div><button>Call</button></form><p id="checked">not checked</p>
+        <div class="error" hidden></div><button disabled hidden></button><button class="primary" name="act" value="call">Call</button></form><p id="checked">not checked</p>
         <form action="/-/search" data-live="input" data-url><input name="q" aria-label="search"></form><p id="hits">none</p>
         <p><time datetime="2026-11-19T12:00:00Z" data-format="time">x</time></p><p id="timer"></p>`,
     },
@@ -471,6 +481,7 @@ test.describe('forms', () => {
     await page.locator('[name=days]').press('Control+Enter');
     await expect(page.locator('[name=days]')).toHaveAttribute('aria-invalid', 'true');
     await expect(page.locator('[name=days]')).toBeFocused();
+    expect(new URLSearchParams(mock.requests.find(({ path }) => path === '/-/call').body).get('act')).toBe('call');
   });
 
   test('a search follows what is typed, also in the address', async ({ page, mock }) => {
