@@ -81,7 +81,7 @@ pub fn buttons(conversation: Option<&str>, is_running: bool) -> Markup {
         span #composer-buttons {
             @match conversation {
                 Some(conversation) if is_running => {
-                    button.button #stop formnovalidate data-key="Escape" formaction=(action(conversation, "stop")) {
+                    button.button #stop formnovalidate formaction=(action(conversation, "stop")) {
                         (icon(Icon::Stop)) "Stop " kbd { "Esc" }
                     }
                 }
