@@ -116,8 +116,8 @@ async fn structured_output_that_is_cut_off_or_refused() {
         output.calls.iter_mut().for_each(|call| call.arguments.truncate(12));
         output.finish(FinishReason::Length)
     };
-    let responses: [(fn(&ReceivedRequest) -> ModelOutput, &str); 2] =
-        [(cut_off, r#"{"city":"Par"#), (refused, "I cannot help.")];
+    type Respond = fn(&ReceivedRequest) -> ModelOutput;
+    let responses: [(Respond, &str); 2] = [(cut_off, r#"{"city":"Par"#), (refused, "I cannot help.")];
     for api in Api::ALL {
         for (respond, expected) in responses {
             Conversation::with_script(api, move || {

@@ -18,9 +18,11 @@ pub(crate) const CLIENT_KEY: &str = "key-of-the-client";
 /// A provider that records its requests, and sends the same bytes to each.
 pub(crate) struct Provider {
     pub(crate) url: String,
-    /// The head and the body of each request.
-    received: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+    received: Arc<Mutex<Vec<SentRequest>>>,
 }
+
+/// The head and the body of a request.
+type SentRequest = (String, Vec<u8>);
 
 impl Provider {
     pub(crate) async fn start(response: Vec<u8>) -> Provider {

@@ -37,8 +37,8 @@ impl Upstream for FormProvider {
                 json!({"type": "transcript.text.delta", "delta": text}),
                 json!({"type": "transcript.text.done", "text": text}),
             ];
-            let parts = events.map(|event| Ok(Bytes::from(format!("data: {event}\n\n"))));
-            ("text/event-stream", ForwardedBody::Parts(stream::iter(parts).boxed()))
+            let parts = events.map(|event| Bytes::from(format!("data: {event}\n\n")));
+            ("text/event-stream", ForwardedBody::Parts(stream::iter(parts).map(Ok).boxed()))
         } else {
             complete(json!({"text": text}))
         };

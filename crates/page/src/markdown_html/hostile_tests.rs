@@ -76,7 +76,8 @@ fn check_html(html: &str, source: &str) -> Result<String, TestCaseError> {
             }
         }
         if tag.kind == TagKind::EndTag {
-            prop_assert_eq!(open.pop().as_deref(), Some(&*tag.name), "in {:?} of {:?}", html, source);
+            let begun = open.pop();
+            prop_assert_eq!(begun.as_deref(), Some(&*tag.name), "in {:?} of {:?}", html, source);
         } else if !["br", "hr"].contains(&&*tag.name) {
             open.push(tag.name.to_string());
         }
