@@ -136,7 +136,7 @@ pub fn open(tool: &Open<'_>) -> Markup {
             @if let Some(name) = tool.original_name { span { "named " (inline(name)) " on its server" } }
         }
         (form(tool))
-        section aria-labelledby="calls-title" {
+        section.stack aria-labelledby="calls-title" {
             h2 #calls-title { "Calls" }
             (calls(&definition.name, tool.calls))
         }

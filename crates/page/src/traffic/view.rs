@@ -40,19 +40,21 @@ impl Options {
 /// Returns the filters, for the list column.
 pub fn filters(filter: &Filter, options: &Options) -> Markup {
     html! {
-        nav.chips aria-label="Period" {
-            @for (period, name) in Period::ALL {
-                a.chip href=(Filter { period, ..filter.clone() }.address()) aria-current=[(period == filter.period).then_some("true")] { (name) }
+        div.list-head {
+            nav.chips aria-label="Period" {
+                @for (period, name) in Period::ALL {
+                    a.chip href=(Filter { period, ..filter.clone() }.address()) aria-current=[(period == filter.period).then_some("true")] { (name) }
+                }
             }
-        }
-        form.filters method="get" action="/traffic"  {
-            input type="hidden" name="since" value=(filter.period.name());
-            (choice("model", "Model", filter.model.as_deref(), options.models.iter().map(|name| (name.as_str(), name.as_str()))))
-            (choice("key", "Key", filter.key.as_deref(), options.keys.iter().map(|name| (name.as_str(), name.as_str()))))
-            (choice("tool", "Tool", filter.tool.as_deref(), options.tools.iter().map(|name| (name.as_str(), name.as_str()))))
-            @let outcome = filter.outcome.map(|outcome| outcome.names().1);
-            (choice("outcome", "Outcome", outcome, Outcome::ALL.into_iter().map(|outcome| (outcome.names().1, outcome.names().0))))
-            button.button { "Apply" }
+            form.filters method="get" action="/traffic" {
+                input type="hidden" name="since" value=(filter.period.name());
+                (choice("model", "Model", filter.model.as_deref(), options.models.iter().map(|name| (name.as_str(), name.as_str()))))
+                (choice("key", "Key", filter.key.as_deref(), options.keys.iter().map(|name| (name.as_str(), name.as_str()))))
+                (choice("tool", "Tool", filter.tool.as_deref(), options.tools.iter().map(|name| (name.as_str(), name.as_str()))))
+                @let outcome = filter.outcome.map(|outcome| outcome.names().1);
+                (choice("outcome", "Outcome", outcome, Outcome::ALL.into_iter().map(|outcome| (outcome.names().1, outcome.names().0))))
+                button.button { "Apply" }
+            }
         }
     }
 }
@@ -95,7 +97,7 @@ pub fn overview(
         models => format!("; the prices of {models} models are not known"),
     };
     html! {
-        div #traffic-overview {
+        div.contents #traffic-overview {
         header.head { (back()) h1 { "Traffic" } }
         @if requests.is_empty() {
             p.empty #no-requests { "no requests in this period" }
@@ -107,7 +109,7 @@ pub fn overview(
             (plot::cost(&grouped, &note))
         }
         @if !by_tool.is_empty() {
-            section aria-labelledby="tools-title" {
+            section.stack aria-labelledby="tools-title" {
                 h2 #tools-title { "Tools" }
                 div.table-wrap tabindex="0" role="group" aria-label="Calls by tool" { table {
                     thead { tr { @for name in ["tool", "calls", "ok", "p50", "p99", "last error"] { th scope="col" { (name) } } } }
@@ -127,7 +129,7 @@ pub fn overview(
                 } }
             }
         }
-        section aria-labelledby="requests-title" {
+        section.stack aria-labelledby="requests-title" {
             h2 #requests-title { "Requests" }
             p.muted {
                 (count(requests.len(), "request")) ", of the last " (kept) " that this gateway remembers"
