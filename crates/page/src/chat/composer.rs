@@ -60,16 +60,23 @@ pub fn composer(composer: &Composer<'_>) -> Markup {
                     input.unseen type="file" name="file" multiple tabindex="-1" aria-hidden="true"
                         data-attach="/-/attachments" data-limit=(composer.max_bytes);
                     span.grow {}
-                    select name="model" aria-label="Model" {
-                        @if !composer.models.iter().any(|model| model == composer.model) {
-                            option value=(composer.model) selected { (Outside(composer.model)) }
-                        }
-                        @for model in composer.models {
-                            option value=(model) selected[model == composer.model] { (Outside(model)) }
-                        }
-                    }
+                    (model_select(composer.models, composer.model))
                     (buttons(composer.conversation, composer.is_running))
                 }
+            }
+        }
+    }
+}
+
+/// Returns the field that chooses a model.
+pub fn model_select(models: &[String], chosen: &str) -> Markup {
+    html! {
+        select #composer-model name="model" aria-label="Model" {
+            @if !models.iter().any(|model| model == chosen) {
+                option value=(chosen) selected { (Outside(chosen)) }
+            }
+            @for model in models {
+                option value=(model) selected[model == chosen] { (Outside(model)) }
             }
         }
     }

@@ -13,7 +13,7 @@ mod start;
 mod view;
 
 pub use call::{Call, CallState, Progress, card as call_card, progress as call_progress};
-pub use composer::{Attachment, Composer, attachment, buttons as composer_buttons, composer};
+pub use composer::{Attachment, Composer, attachment, buttons as composer_buttons, composer, model_select};
 pub use export::to_markdown;
 pub use list::{
     Activity, Hit, Item, entries as list_entries, glyph as list_activity, hits as list_hits, list,

@@ -45,6 +45,8 @@ pub(super) struct Active {
 /// How requests reach a run.
 struct Control {
     stop: CancellationToken,
+    /// Cancelled when the response has ended.
+    ended: CancellationToken,
     decisions: Option<mpsc::Sender<Decided>>,
 }
 
@@ -57,9 +59,11 @@ impl Active {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops the response. Does nothing if there is none.
-    pub(super) fn stop(&self) {
-        self.control().stop.cancel();
+    /// Stops the response, if there is one. Returns a token that is cancelled when it has ended.
+    pub(super) fn stop(&self) -> CancellationToken {
+        let control = self.control();
+        control.stop.cancel();
+        control.ended.clone()
     }
 
     /// Passes a decision to the run. Returns whether there is one.
@@ -146,14 +150,16 @@ impl Chats {
                 context.inner.tools.clone(),
                 context.inner.settings.agent.approvals.clone(),
             );
-            let control = Control { stop: CancellationToken::new(), decisions: None };
+            let ended = CancellationToken::new();
+            // There is no response yet.
+            ended.cancel();
+            let control = Control { stop: CancellationToken::new(), ended, decisions: None };
             Arc::new(Active { live: Mutex::new(live), control: Mutex::new(control) })
         };
         map.entry(conversation.id.clone()).or_insert_with(new).clone()
     }
 
-    /// Starts a response: to a new message, or to the messages that are stored already. `draw` draws the new
-    /// message, and the events that display it are returned.
+    /// Starts a response: to a new message, or to the messages that are stored already.
     pub(super) async fn start(
         &self,
         context: &Context<'_>,
@@ -190,7 +196,6 @@ impl Chats {
         for tool in &always {
             run.allow_always(tool.clone());
         }
-        let has_message = message.is_some();
         if let Some(message) = message {
             run.say_message(message);
         }
@@ -208,15 +213,15 @@ impl Chats {
             }
             live.start(agent.model().name().to_owned(), position, &always);
         }
-        Ok(Started { agent, active, run, position, has_message, id: conversation.id.clone() })
+        Ok(Started { agent, active, run, position, id: conversation.id.clone() })
     }
 
     /// Starts the task that drives a run.
     pub(super) fn spawn(&self, started: Started, is_waiting: bool) {
         let Started { agent, active, run, id, .. } = started;
         let (sender, decisions) = mpsc::channel(MAX_DECISIONS);
-        let stop = CancellationToken::new();
-        *active.control() = Control { stop: stop.clone(), decisions: Some(sender) };
+        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+        *active.control() = Control { stop: stop.clone(), ended: ended.clone(), decisions: Some(sender) };
         let engine = Engine {
             id,
             agent,
@@ -227,7 +232,10 @@ impl Chats {
             closing: self.closing.clone(),
             early: Vec::new(),
         };
-        self.tasks.spawn(engine.run(run, is_waiting));
+        self.tasks.spawn(async move {
+            engine.run(run, is_waiting).await;
+            ended.cancel();
+        });
     }
 
     /// Continues a run that was saved while it waited for decisions, if there is one.
@@ -271,7 +279,7 @@ impl Chats {
         }
         let position = conversation.messages;
         let id = conversation.id.clone();
-        self.spawn(Started { agent, active: active.clone(), run, position, has_message: false, id }, true);
+        self.spawn(Started { agent, active: active.clone(), run, position, id }, true);
         Ok(Some(active))
     }
 }
@@ -283,7 +291,6 @@ pub(super) struct Started {
     run: Run,
     /// The number of stored messages.
     pub(super) position: u64,
-    pub(super) has_message: bool,
     id: ConversationId,
 }
 

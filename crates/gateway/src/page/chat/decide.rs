@@ -61,9 +61,9 @@ pub(super) async fn decide(
     if !active.decide(Decided { call: call_id, decision: decision.clone() }) {
         return Err(already());
     }
-    live.decided(key, always);
+    let events = live.decided(key, always);
     drop(live);
-    done(request, id)
+    Ok(done(request, id, &events))
 }
 
 fn already() -> PageFailure {

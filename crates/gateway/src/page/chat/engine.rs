@@ -78,9 +78,7 @@ impl Engine {
                     hint: None,
                 }),
             };
-            let mut live = self.active.lock();
-            let retry = end.is_some().then(|| live.position());
-            live.end(end, retry);
+            self.active.lock().end(end);
             return;
         }
     }

@@ -64,8 +64,9 @@ impl Live {
         Live { id, events, title, model: String::new(), position: 0, phase, writing: None, calls }
     }
 
-    pub(super) fn phase(&self) -> &Phase {
-        &self.phase
+    /// Whether the last message of a conversation belongs to this response.
+    pub(super) fn is_current(&self, messages: u64) -> bool {
+        self.is_busy() || self.position == messages
     }
 
     pub(super) fn position(&self) -> u64 {
@@ -100,22 +101,27 @@ impl Live {
         self.phase = Phase::Running;
         self.calls.clear(always);
         self.writing = None;
-        let buttons = chat::composer_buttons(Some(&self.id), true);
-        self.publish([Event::put("composer-buttons", buttons), Event::put("ending", self.ending(None))]);
+        self.publish(self.controls());
         self.publish_activity();
     }
 
     /// Ends the response.
-    pub(super) fn end(&mut self, end: Option<End>, retry: Option<u64>) {
+    pub(super) fn end(&mut self, end: Option<End>) {
         self.writing = None;
         self.phase = Phase::Ended(end);
-        let buttons = chat::composer_buttons(Some(&self.id), false);
-        self.publish([Event::put("ending", self.ending(retry)), Event::put("composer-buttons", buttons)]);
+        self.publish(self.controls());
         self.publish_activity();
     }
 
+    /// Returns the changes of what one can do now: the line after the last message, and the button that sends or
+    /// stops. A form that was sent gets them in its response: the part with the focus is not changed otherwise.
+    pub(super) fn controls(&self) -> [Event; 2] {
+        let buttons = chat::composer_buttons(Some(&self.id), self.is_busy());
+        [Event::put("ending", self.ending()), Event::put("composer-buttons", buttons)]
+    }
+
     /// Returns the line after the last message.
-    pub(super) fn ending(&self, retry: Option<u64>) -> Markup {
+    pub(super) fn ending(&self) -> Markup {
         let ending = match &self.phase {
             Phase::Ended(Some(end)) => Some(match end {
                 End::Stopped => Ending::Stopped,
@@ -124,6 +130,7 @@ impl Live {
             }),
             _ => None,
         };
+        let retry = ending.is_some().then_some(self.position);
         chat::ending(&self.id, retry, ending.as_ref())
     }
 
@@ -151,16 +158,18 @@ impl Live {
         self.calls.waiting(key).filter(|_| self.is_busy())
     }
 
-    /// Notes a decision about a call. The call does not wait any more, so a second decision has no effect.
-    pub(super) fn decided(&mut self, key: CallKey, always: Option<&str>) {
-        for key in self.calls.decided(key, always) {
-            self.publish_call(key);
-        }
+    /// Notes a decision about a call. The call does not wait any more, so a second decision has no effect. Returns
+    /// the changes of the cards.
+    pub(super) fn decided(&mut self, key: CallKey, always: Option<&str>) -> Vec<Event> {
+        let changed = self.calls.decided(key, always);
+        let events: Vec<Event> = changed.into_iter().filter_map(|key| self.call_event(key)).collect();
+        self.publish(events.clone());
         if self.calls.first_waiting().is_none() {
             self.phase = Phase::Running;
         }
         self.publish_activity();
         self.say_what_waits();
+        events
     }
 
     /// Publishes a stored message of the user.
@@ -282,9 +291,12 @@ impl Live {
     }
 
     fn publish_call(&self, key: CallKey) {
-        if let Some(card) = self.calls.card(key) {
-            self.publish([Event::put(format!("call-{}-{}", key.0, key.1), card)]);
-        }
+        self.publish(self.call_event(key));
+    }
+
+    /// Returns the change of the card of a call.
+    fn call_event(&self, key: CallKey) -> Option<Event> {
+        Some(Event::put(format!("call-{}-{}", key.0, key.1), self.calls.card(key)?))
     }
 
     /// Returns the card of a call of this response.

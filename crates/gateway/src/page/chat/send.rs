@@ -1,5 +1,7 @@
 //! Messages of a person, and actions on conversations.
 
+use std::time::Duration;
+
 use toolwire_contract::conversations::{Conversation, ConversationId, NewConversation};
 use toolwire_contract::{Block, Content, Message, Role};
 use toolwire_page::chat;
@@ -15,6 +17,9 @@ use super::input::{self, Input};
 use super::{branches, view};
 
 const MAX_TITLE_CHARS: usize = 60;
+
+/// The longest time that the response to a stop waits for the end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Starts a conversation with a message.
 pub(super) async fn begin(context: &Context<'_>, request: &PageRequest) -> Result<Reply, PageFailure> {
@@ -55,10 +60,10 @@ pub(super) async fn send(
     let message = message(context, input, &model)?;
     let started = context.page.chats.start(context, &conversation, &model, Some(message)).await?;
     let position = started.position;
-    let events = match started.has_message {
-        true => publish_message(context, &conversation, &started.active, position).await?,
-        false => Vec::new(),
-    };
+    let mut events = publish_message(context, &conversation, &started.active, position).await?;
+    events.extend(started.active.lock().controls());
+    let models = chat::model_select(&context.inner.models.names(), &model);
+    events.push(Event::put("composer-model", models));
     context.page.chats.spawn(started, false);
     match accepts_html(&request.head.headers) {
         true => Ok(redirect(id, Some(position))),
@@ -138,9 +143,10 @@ pub(super) async fn retry(
     };
     let started = context.page.chats.start(context, &target, &model, None).await?;
     let position = started.position;
+    let events = started.active.lock().controls();
     context.page.chats.spawn(started, false);
-    match target.id == *id && !accepts_html(&request.head.headers) {
-        true => Ok(Reply::changes(&[])),
+    match target.id == *id {
+        true => Ok(done(request, id, &events)),
         false => Ok(redirect(&target.id, Some(position))),
     }
 }
@@ -153,10 +159,14 @@ pub(super) async fn stop(
 ) -> Result<Reply, PageFailure> {
     request.require_post()?;
     let conversation = context.page.parts.conversations.get(id).await.map_err(store_failure)?;
+    let mut events = Vec::new();
     if let Some(active) = context.page.chats.restore(context, &conversation).await? {
-        active.stop();
+        let ended = active.stop();
+        // A store that does not respond delays the end; it is displayed when it comes.
+        let _ = tokio::time::timeout(STOP_TIMEOUT, ended.cancelled()).await;
+        events.extend(active.lock().controls());
     }
-    done(request, id)
+    Ok(done(request, id, &events))
 }
 
 pub(super) async fn rename(
@@ -264,10 +274,10 @@ fn redirect(id: &ConversationId, position: Option<u64>) -> Reply {
     Reply::redirect(address.as_str())
 }
 
-/// Responds to an action whose effect arrives as events.
-pub(super) fn done(request: &PageRequest, id: &ConversationId) -> Result<Reply, PageFailure> {
+/// Responds to an action: with the page, or with the changes of it.
+pub(super) fn done(request: &PageRequest, id: &ConversationId, events: &[Event]) -> Reply {
     match accepts_html(&request.head.headers) {
-        true => Ok(redirect(id, None)),
-        false => Ok(Reply::changes(&[])),
+        true => redirect(id, None),
+        false => Reply::changes(events),
     }
 }

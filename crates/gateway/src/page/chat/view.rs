@@ -22,7 +22,7 @@ use super::super::reply::Reply;
 use super::super::request::{PageRequest, accepts_html};
 use super::active::{Active, default_model, store_failure};
 use super::calls::ended;
-use super::live::{Live, Phase};
+use super::live::Live;
 use super::{branches, input, uploads};
 
 /// The number of conversations in the list.
@@ -276,10 +276,8 @@ pub(super) fn results<'e>(
 /// Returns the line after the last message.
 fn ending(conversation: &Conversation, active: Option<&Active>, last: Option<&Entry>) -> Markup {
     let retry = conversation.messages;
-    match active.map(Active::lock) {
-        Some(live) if matches!(live.phase(), Phase::Ended(None)) => live.ending(None),
-        Some(live) if live.is_busy() => live.ending(None),
-        Some(live) => live.ending(Some(retry)),
+    match active.map(Active::lock).filter(|live| live.is_current(retry)) {
+        Some(live) => live.ending(),
         None => {
             // A message without a response, or calls without results.
             let is_open = last.is_some_and(|entry| {
