@@ -11,19 +11,21 @@ use toolwire_agent::{Agent, Unattended};
 use toolwire_contract::Message;
 use toolwire_contract::conversations::{Conversation, ConversationId, StoreError};
 
+use super::super::events::Event;
 use super::super::failure::PageFailure;
 use super::super::{Context, Page};
 use super::engine::{Decided, Engine};
 use super::live::Live;
 use super::saved::{RunStorage, SavedRuns};
 use super::uploads::Uploads;
+use super::view;
 use crate::gateway::Inner;
 
 /// The number of decisions that wait for a run. Each call accepts one.
 const MAX_DECISIONS: usize = 256;
 
 /// Above it, what is known about ended responses is forgotten. The messages are in the store.
-const MAX_ENDED: usize = 256;
+const MAX_ENDED: usize = 32;
 
 /// The state of the chat view.
 pub(in crate::page) struct Chats {
@@ -159,7 +161,8 @@ impl Chats {
         map.entry(conversation.id.clone()).or_insert_with(new).clone()
     }
 
-    /// Starts a response: to a new message, or to the messages that are stored already.
+    /// Prepares a response: to a new message, or to the messages that are stored already. It must be passed to
+    /// [`Chats::spawn`] at once.
     pub(super) async fn start(
         &self,
         context: &Context<'_>,
@@ -196,12 +199,13 @@ impl Chats {
         for tool in &always {
             run.allow_always(tool.clone());
         }
-        if let Some(message) = message {
+        if let Some(message) = message.clone() {
             run.say_message(message);
         }
         // The message is stored before the response begins, so that it is never lost.
         agent.persist(&mut run).await.map_err(store_failure)?;
         let position = run.stored_in().map_or(0, |(_, position)| position);
+        let mut events = Vec::new();
         {
             let mut live = active.lock();
             if live.is_busy() {
@@ -212,8 +216,12 @@ impl Chats {
                 ));
             }
             live.start(agent.model().name().to_owned(), position, &always);
+            if let Some(message) = message {
+                events = live.add_user_message(view::new_message(conversation, position, message));
+            }
+            events.extend(live.controls());
         }
-        Ok(Started { agent, active, run, position, id: conversation.id.clone() })
+        Ok(Started { agent, active, run, position, events, id: conversation.id.clone() })
     }
 
     /// Starts the task that drives a run.
@@ -279,7 +287,7 @@ impl Chats {
         }
         let position = conversation.messages;
         let id = conversation.id.clone();
-        self.spawn(Started { agent, active: active.clone(), run, position, id }, true);
+        self.spawn(Started { agent, active: active.clone(), run, position, events: Vec::new(), id }, true);
         Ok(Some(active))
     }
 }
@@ -287,10 +295,12 @@ impl Chats {
 /// A run that is ready to be driven.
 pub(super) struct Started {
     agent: Agent,
-    pub(super) active: Arc<Active>,
+    active: Arc<Active>,
     run: Run,
     /// The number of stored messages.
     pub(super) position: u64,
+    /// The changes of the page that sent the form.
+    pub(super) events: Vec<Event>,
     id: ConversationId,
 }
 

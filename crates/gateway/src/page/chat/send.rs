@@ -60,8 +60,7 @@ pub(super) async fn send(
     let message = message(context, input, &model)?;
     let started = context.page.chats.start(context, &conversation, &model, Some(message)).await?;
     let position = started.position;
-    let mut events = publish_message(context, &conversation, &started.active, position).await?;
-    events.extend(started.active.lock().controls());
+    let mut events = started.events.clone();
     let models = chat::model_select(&context.inner.models.names(), &model);
     events.push(Event::put("composer-model", models));
     context.page.chats.spawn(started, false);
@@ -69,21 +68,6 @@ pub(super) async fn send(
         true => Ok(redirect(id, Some(position))),
         false => Ok(Reply::changes(&events)),
     }
-}
-
-/// Publishes the message that was stored last.
-async fn publish_message(
-    context: &Context<'_>,
-    conversation: &Conversation,
-    active: &super::active::Active,
-    position: u64,
-) -> Result<Vec<Event>, PageFailure> {
-    let store = &context.page.parts.conversations;
-    let stored =
-        store.load_range(&conversation.id, position.saturating_sub(1), 1).await.map_err(store_failure)?;
-    let Some(entry) = stored.entries.first() else { return Ok(Vec::new()) };
-    let html = view::message(conversation, entry, &[], None);
-    Ok(active.lock().add_user_message(html))
 }
 
 /// Sends another version of a message, in a fork.
@@ -143,7 +127,7 @@ pub(super) async fn retry(
     };
     let started = context.page.chats.start(context, &target, &model, None).await?;
     let position = started.position;
-    let events = started.active.lock().controls();
+    let events = started.events.clone();
     context.page.chats.spawn(started, false);
     match target.id == *id {
         true => Ok(done(request, id, &events)),

@@ -209,7 +209,7 @@ fn has_content(message: &Message) -> bool {
 }
 
 /// Draws a stored message.
-pub(super) fn message(
+fn message(
     conversation: &Conversation,
     entry: &Entry,
     cards: &[Markup],
@@ -225,6 +225,14 @@ pub(super) fn message(
         branches,
         is_summary: toolwire_agent::run::is_summary(&entry.message),
     })
+}
+
+/// Draws a message that was just stored.
+pub(super) fn new_message(conversation: &Conversation, position: u64, message: Message) -> Markup {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let time = Timestamp(u64::try_from(since_epoch.as_millis()).unwrap_or_default());
+    let entry = Entry { sequence: position, time, model: None, usage: None, message: Arc::new(message) };
+    self::message(conversation, &entry, &[], None)
 }
 
 /// Draws the calls of a message, with the results in the messages after it.
