@@ -337,6 +337,11 @@ impl Live {
         self.publish([self.title_event()]);
     }
 
+    /// Returns the name of a tool whose call waits for a decision.
+    pub(super) fn waiting_name(&self) -> Option<String> {
+        self.calls.first_waiting().filter(|_| self.is_busy()).map(str::to_owned)
+    }
+
     /// Returns the title and the icon of a page with this conversation.
     pub(super) fn title_event(&self) -> Event {
         match self.calls.first_waiting().filter(|_| self.is_busy()) {

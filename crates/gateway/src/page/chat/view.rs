@@ -87,9 +87,11 @@ pub(super) async fn open(
         composer,
         is_running: drawn.is_running,
     });
-    let title = conversation.title.as_deref().unwrap_or("untitled");
+    let waiting = active.as_ref().and_then(|active| active.lock().waiting_name());
+    let stored = || conversation.title.clone().unwrap_or_else(|| "untitled".to_owned());
+    let title = waiting.map_or_else(stored, |name| format!("? {name}"));
     let topics = ["chat".to_owned(), format!("chat.{id}")];
-    Ok(page(context, title, &topics, &event, chat::list(&list, ""), main))
+    Ok(page(context, &title, &topics, &event, chat::list(&list, ""), main))
 }
 
 /// Returns the messages of one section.
