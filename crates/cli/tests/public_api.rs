@@ -11,8 +11,19 @@ use std::process::Command;
 
 use public_api::Builder;
 
-const CRATES: [&str; 10] =
-    ["agent", "contract", "dialect", "gateway", "hub", "llm", "page", "store", "toolkit", "validation"];
+const CRATES: [&str; 11] = [
+    "agent",
+    "contract",
+    "dialect",
+    "gateway",
+    "hub",
+    "llm",
+    "markdown",
+    "page",
+    "store",
+    "toolkit",
+    "validation",
+];
 
 /// The compiler version that wrote the snapshots. Others are skipped, because rustdoc's JSON format and its
 /// rendering of types depend on it.
