@@ -77,8 +77,8 @@ fn offered(served: &Served, request: usize) -> Vec<String> {
     tools.iter().map(name).collect()
 }
 
-/// The search, a call of a server's tool and the second turn: the provider gets everything back unchanged, and
-/// the client gets the provider's own parts.
+/// The search, a call of a server's tool and the second turn: the provider gets everything back unchanged,
+/// and the client gets the provider's own parts.
 #[tokio::test]
 async fn the_provider_s_own_calls_and_those_of_servers_are_in_one_loop() {
     let outputs =

@@ -104,7 +104,8 @@ async fn citations_with_a_url_become_annotations_and_others_are_listed() {
     assert_eq!(events.last().unwrap()["response"]["output"][0]["content"][0]["annotations"], json!([flat]));
 }
 
-/// The headers of a stream are sent before the citations are known, so a comment before the last event says it.
+/// The headers of a stream are sent before the citations are known, so a comment before the last event says
+/// it.
 #[tokio::test]
 async fn citations_that_a_stream_leaves_out_are_in_a_comment() {
     let gateway = TestGateway::start().await;

@@ -211,8 +211,8 @@ async fn tools_that_only_a_provider_has_are_refused_elsewhere() {
     }
 }
 
-/// The provider gets its own tools as the client wrote them, in the client's order and before those of servers,
-/// also if the request has no other tools.
+/// The provider gets its own tools as the client wrote them, in the client's order and before those of
+/// servers, also if the request has no other tools.
 #[tokio::test]
 async fn tools_of_the_provider_stay_in_their_place() {
     let hi = json!([{"role": "user", "content": "say hi"}]);
@@ -254,7 +254,8 @@ async fn tools_of_the_provider_stay_in_their_place() {
     }
 }
 
-/// A choice of tools restricts those in items of the conversation too, also in the item that the provider gets.
+/// A choice of tools restricts those in items of the conversation too, also in the item that the provider
+/// gets.
 #[tokio::test]
 async fn only_allowed_tools_of_an_item_reach_the_provider() {
     let gateway = TestGateway::start().await;

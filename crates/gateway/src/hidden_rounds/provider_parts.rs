@@ -1,5 +1,5 @@
-//! The parts of a response that the provider's own tools have added, such as a web search. Clients of the same
-//! API get them, and send them back unchanged.
+//! The parts of a response that the provider's own tools have added, such as a web search. Clients of the
+//! same API get them, and send them back unchanged.
 
 use std::sync::Arc;
 

@@ -219,8 +219,8 @@ fn finish_block(block: StreamedBlock) -> PartialBlock {
     }
 }
 
-/// Replaces the streamed fragments of the input by the input. A call that the provider runs has such fragments
-/// too.
+/// Replaces the streamed fragments of the input by the input. A call that the provider runs has such
+/// fragments too.
 fn parse_input(fields: &mut Map<String, Value>) {
     if let Some(Value::String(fragments)) = fields.shift_remove(INPUT_FRAGMENTS)
         && let Ok(input) = serde_json::from_str::<Value>(&fragments)
