@@ -288,7 +288,7 @@ fn markdown_piece() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_text_streams_like_the_whole(pieces in prop::collection::vec(markdown_piece(), 0..30)) {
