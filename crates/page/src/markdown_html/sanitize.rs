@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use ammonia::Builder;
+use ammonia::{Builder, UrlRelative};
 use maud::{Markup, PreEscaped};
 
 /// The elements, each with its attributes and classes.
@@ -59,6 +59,9 @@ fn sanitizer() -> Builder<'static> {
         .tags(ELEMENTS.iter().map(|(name, ..)| *name).collect())
         .tag_attributes(ELEMENTS.iter().map(|(name, attributes, _)| (*name, set(attributes))).collect())
         .allowed_classes(ELEMENTS.iter().map(|(name, _, classes)| (*name, set(classes))).collect())
+        // By default, every element may have `lang` and `title`, and addresses may be relative.
+        .generic_attributes(HashSet::new())
+        .url_relative(UrlRelative::Deny)
         .url_schemes(set(&["http", "https", "mailto"]))
         .link_rel(Some("noopener noreferrer"));
     builder
