@@ -47,7 +47,7 @@ pub(super) async fn start(context: &Context<'_>, request: &PageRequest) -> Resul
     let model = default_model(context.inner);
     let models = context.inner.models.names();
     let tools: Vec<String> = context.inner.tools.tools().iter().map(|tool| tool.name.clone()).collect();
-    let composer = composer(None, &models, &model, false, None);
+    let composer = composer(context, None, &models, &model, false, None);
     let main = chat::new_conversation(&chat::start(&tools, model == "demo"), &composer);
     let event = context.page.events.last_id();
     Ok(page(context, "New chat", &["chat".to_owned()], &event, chat::list(&list, &query), main))
@@ -77,7 +77,7 @@ pub(super) async fn open(
     let models = context.inner.models.names();
     let model = conversation.model.clone().unwrap_or_else(|| default_model(context.inner));
     let edited = edited.as_ref().map(|(position, text)| (*position, text.as_str()));
-    let composer = composer(Some(id.as_str()), &models, &model, drawn.is_running, edited);
+    let composer = composer(context, Some(id.as_str()), &models, &model, drawn.is_running, edited);
     let main = chat::conversation(&chat::Conversation {
         id: id.as_str(),
         title: conversation.title.as_deref(),
@@ -300,13 +300,16 @@ fn ending(conversation: &Conversation, active: Option<&Active>, last: Option<&En
 }
 
 fn composer(
+    context: &Context<'_>,
     conversation: Option<&str>,
     models: &[String],
     model: &str,
     is_running: bool,
     edited: Option<(u64, &str)>,
 ) -> Markup {
-    let max_bytes = uploads::MAX_FILE_BYTES;
+    // The form around a file has some bytes too.
+    let body_bytes = context.inner.settings.limits.body_bytes.saturating_sub(4_096);
+    let max_bytes = uploads::MAX_FILE_BYTES.min(body_bytes);
     chat::composer(&Composer { conversation, models, model, is_running, edited, max_bytes })
 }
 
