@@ -1,8 +1,6 @@
 //! Responses: pages, changes for the module, redirects.
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue,
     IF_NONE_MATCH, LOCATION, SET_COOKIE,
@@ -11,7 +9,6 @@ use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use toolwire_page::Markup;
 
 use super::events::Event;
@@ -191,8 +188,19 @@ pub(super) fn accepts_gzip(request: &HeaderMap) -> bool {
     })
 }
 
+/// Returns the compressed bytes; `None` without the feature `compression`.
+#[cfg(feature = "compression")]
 pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::io::Write as _;
+
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 3), Compression::new(5));
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok().map(Bytes::from)
+}
+
+#[cfg(not(feature = "compression"))]
+pub(super) fn gzip(_: &[u8]) -> Option<Bytes> {
+    None
 }

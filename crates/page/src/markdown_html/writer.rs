@@ -234,7 +234,7 @@ impl Writer {
         if let Some(link) = &link {
             self.html.push_str("<a href=\"");
             link.render_to(&mut self.html);
-            self.html.push_str("\" target=\"_blank\">");
+            self.html.push_str("\" target=\"_blank\" rel=\"noopener noreferrer\">");
         }
         self.links.push(OpenLink { address, link, start: self.html.len() });
     }
@@ -298,7 +298,7 @@ impl Writer {
             Some((link, host)) => {
                 self.html.push_str("<a href=\"");
                 link.render_to(&mut self.html);
-                self.html.push_str("\" target=\"_blank\">");
+                self.html.push_str("\" target=\"_blank\" rel=\"noopener noreferrer\">");
                 self.text(host);
                 self.html.push_str("</a>");
             }
