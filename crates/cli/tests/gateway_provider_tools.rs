@@ -11,7 +11,9 @@ use client::{CHAT, Client, MESSAGES, RESPONSES};
 use serde_json::{Value, json};
 use served_gateway::{Served, answer, call, serve_with};
 use toolwire_gateway::GatewaySettings;
-use toolwire_testkit::provider::{Api, FinishReason, ModelOutput, Script, ScriptedResponse};
+use toolwire_testkit::provider::{
+    Api, BodySplit, Delivery, FinishReason, ModelOutput, Script, ScriptedResponse,
+};
 
 /// The providers with a web search, the path of their API, and the client's definition of the search.
 const SEARCHING: [(Api, &str, &str); 2] = [
@@ -26,8 +28,10 @@ const SEARCHING: [(Api, &str, &str); 2] = [
 /// The names of the servers' tools.
 const SERVERS: [&str; 3] = ["lookup", "picture", "wait"];
 
+/// Starts a gateway in front of a provider that sends each byte of its streams separately.
 async fn start(api: Api, outputs: &[ModelOutput]) -> Served {
-    let outputs = outputs.iter().cloned().map(ScriptedResponse::Output);
+    let delivery = Delivery { split: BodySplit::EveryByte, ..Delivery::default() };
+    let outputs = outputs.iter().map(|output| ScriptedResponse::Delivered(output.clone(), delivery.clone()));
     serve_with(api, Script::new(outputs), json!({}), GatewaySettings::default()).await
 }
 

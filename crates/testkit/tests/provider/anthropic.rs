@@ -328,3 +328,61 @@ fn the_schema_of_a_response_has_closed_objects() {
         "output_config.format.type: Input should be 'json_schema'",
     );
 }
+
+/// Adds a response with a search of the provider, and the next question.
+fn add_search(body: &mut Value, change: impl FnOnce(&mut Value)) {
+    let output = ModelOutput::text("It is so.").search("q");
+    let mut content = rendered(Api::Anthropic, &output)["content"].clone();
+    change(&mut content);
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(json!({"role": "assistant", "content": content}));
+    messages.push(json!({"role": "user", "content": "and?"}));
+}
+
+fn remove(content: &mut Value, index: usize) {
+    content.as_array_mut().unwrap().remove(index);
+}
+
+#[test]
+fn a_search_of_the_provider_comes_back_with_its_result() {
+    check_accepted(|body| add_search(body, |_| {}));
+    let output = ModelOutput::text("It is so.").search("q");
+    let id = rendered(Api::Anthropic, &output)["content"][0]["id"].as_str().unwrap().to_owned();
+    check(
+        |body| add_search(body, |content| remove(content, 0)),
+        &format!(
+            "messages.4.content.0: unexpected `tool_use_id` found in `web_search_tool_result` blocks: {id}. Each \
+             `web_search_tool_result` block must have a corresponding `server_tool_use` block before it."
+        ),
+    );
+    check(
+        |body| add_search(body, |content| remove(content, 1)),
+        &format!(
+            "`web_search` tool use with id `{id}` was found without a corresponding `web_search_tool_result` block"
+        ),
+    );
+    // Only the last message may end with a call of the provider, which then continues.
+    check_accepted(|body| {
+        add_search(body, |content| remove(content, 1));
+        body["messages"].as_array_mut().unwrap().pop();
+        without_thinking(body);
+    });
+}
+
+#[test]
+fn the_result_of_a_search_is_unaltered() {
+    let page = "messages.4.content.1.web_search_tool_result.content.0";
+    let citation = "messages.4.content.2.text.citations.0.web_search_result_location";
+    check(
+        |body| add_search(body, |content| drop(content[1]["content"][0]["encrypted_content"].take())),
+        &format!("{page}.encrypted_content: Field required"),
+    );
+    check(
+        |body| add_search(body, |content| content[1]["content"][0]["encrypted_content"] = json!("YQ==")),
+        &format!("{page}: Invalid `encrypted_content`"),
+    );
+    check(
+        |body| add_search(body, |content| drop(content[2]["citations"][0]["encrypted_index"].take())),
+        &format!("{citation}.encrypted_index: Field required"),
+    );
+}
