@@ -31,6 +31,8 @@ struct LiveCall {
     id: String,
     name: String,
     arguments: Map<String, Value>,
+    /// The arguments with which it runs, if they are not the model's.
+    edited: Option<Map<String, Value>>,
     state: LiveState,
 }
 
@@ -85,7 +87,8 @@ impl Calls {
                 _ => LiveState::Queued,
             };
             let arguments = call.arguments.clone().unwrap_or_default();
-            let call = LiveCall { id: id.to_owned(), name: call.name.clone(), arguments, state };
+            let call =
+                LiveCall { id: id.to_owned(), name: call.name.clone(), arguments, edited: None, state };
             self.calls.insert((message, position), call);
         }
     }
@@ -140,8 +143,13 @@ impl Calls {
         changed
     }
 
-    pub(super) fn started(&mut self, id: &str) -> Option<CallKey> {
-        self.change(id, LiveState::Running { since: SystemTime::now(), progress: None, is_sent: true })
+    pub(super) fn started(&mut self, id: &str, arguments: &Map<String, Value>) -> Option<CallKey> {
+        let state = LiveState::Running { since: SystemTime::now(), progress: None, is_sent: true };
+        let key = self.change(id, state)?;
+        if let Some(call) = self.calls.get_mut(&key) {
+            call.edited = (call.arguments != *arguments).then(|| arguments.clone());
+        }
+        Some(key)
     }
 
     pub(super) fn ended(
@@ -209,7 +217,7 @@ impl Calls {
             LiveState::Running { since, progress, .. } => {
                 CallState::Running { since: *since, progress: progress.as_ref().map(shown) }
             }
-            LiveState::Ended { result, elapsed } => ended(result, *elapsed),
+            LiveState::Ended { result, elapsed } => ended(result, *elapsed, call.edited.as_ref()),
         };
         Some(self.draw(key, &call.name, &call.arguments, state))
     }
@@ -240,14 +248,18 @@ impl Calls {
     }
 }
 
-/// Returns the state of a call with a result.
-pub(super) fn ended(result: &ToolResult, elapsed: Option<Duration>) -> CallState<'_> {
+/// Returns the state of a call with a result. A stored result contains the arguments that a person changed.
+pub(super) fn ended<'r>(
+    result: &'r ToolResult,
+    elapsed: Option<Duration>,
+    edited: Option<&'r Map<String, Value>>,
+) -> CallState<'r> {
     if is_denied(result) {
         CallState::Denied { result }
     } else if is_outcome_unknown(result) {
         CallState::Unknown { result: Some(result) }
     } else {
-        CallState::Done { result, elapsed, edited: edited_arguments(result) }
+        CallState::Done { result, elapsed, edited: edited.or_else(|| edited_arguments(result)) }
     }
 }
 

@@ -194,8 +194,8 @@ impl Live {
             AgentEvent::Thinking(text) => self.write(|writing, message| writing.think(message, text)),
             AgentEvent::CallAnnounced { name, .. } => self.announce(name),
             AgentEvent::MessageAdded(message) => self.add_message(message),
-            AgentEvent::CallStarted { id, .. } => {
-                if let Some(key) = self.calls.started(id) {
+            AgentEvent::CallStarted { id, arguments, .. } => {
+                if let Some(key) = self.calls.started(id, arguments) {
                     self.publish_call(key);
                 }
             }

@@ -255,7 +255,7 @@ fn cards(
             return card;
         }
         let state = match result {
-            Some(result) => ended(result, None),
+            Some(result) => ended(result, None, None),
             None => CallState::Unknown { result: None },
         };
         let server = context.inner.tools.server_of(&call.name).map(|server| server.name);
