@@ -148,6 +148,13 @@ impl RunTrace {
         RunTrace { trace, has_output: false }
     }
 
+    /// Ends the record of a run that is not the response to a request.
+    pub(crate) fn end(&self, outcome: Outcome, error: Option<&str>) {
+        let mut request = lock(&self.trace.request);
+        request.error = error.map(shortened);
+        self.trace.end(&mut request, outcome);
+    }
+
     pub(crate) fn observe(&mut self, event: &AgentEvent) {
         let is_output = matches!(
             event,

@@ -20,6 +20,8 @@ use super::saved::{RunStorage, SavedRuns};
 use super::uploads::Uploads;
 use super::view;
 use crate::gateway::Inner;
+use crate::ids::random_id;
+use crate::traffic::RunTrace;
 
 /// The number of decisions that wait for a run. Each call accepts one.
 const MAX_DECISIONS: usize = 256;
@@ -225,8 +227,13 @@ impl Chats {
     }
 
     /// Starts the task that drives a run.
-    pub(super) fn spawn(&self, started: Started, is_waiting: bool) {
+    pub(super) fn spawn(&self, context: &Context<'_>, started: Started, is_waiting: bool) {
         let Started { agent, active, run, id, .. } = started;
+        let request = random_id("chat_").unwrap_or_default();
+        let trace = context.page.traffic.begin(&request, &format!("/chat/{id}"), &context.principal);
+        trace.set_model(Some(agent.model().name().to_owned()));
+        // Ends the record also if the gateway ends before the run.
+        let guard = trace.guard();
         let (sender, decisions) = mpsc::channel(MAX_DECISIONS);
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
         *active.control() = Control { stop: stop.clone(), ended: ended.clone(), decisions: Some(sender) };
@@ -239,9 +246,11 @@ impl Chats {
             stop,
             closing: self.closing.clone(),
             early: Vec::new(),
+            trace: RunTrace::new(trace),
         };
         self.tasks.spawn(async move {
             engine.run(run, is_waiting).await;
+            drop(guard);
             ended.cancel();
         });
     }
@@ -287,7 +296,7 @@ impl Chats {
         }
         let position = conversation.messages;
         let id = conversation.id.clone();
-        self.spawn(Started { agent, active: active.clone(), run, position, events: Vec::new(), id }, true);
+        self.spawn(context, Started { agent, active: active.clone(), run, position, events: Vec::new(), id }, true);
         Ok(Some(active))
     }
 }

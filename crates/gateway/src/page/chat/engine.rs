@@ -11,10 +11,12 @@ use toolwire_agent::approval::Decision;
 use toolwire_agent::run::Run;
 use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun};
 use toolwire_contract::conversations::ConversationId;
+use toolwire_page::traffic::Outcome;
 
 use super::active::Active;
 use super::live::End;
 use super::saved::SavedRuns;
+use crate::traffic::RunTrace;
 
 /// Changes of this time are published together: a screen shows no more.
 const FRAME: Duration = Duration::from_millis(16);
@@ -38,6 +40,8 @@ pub(super) struct Engine {
     pub(super) closing: CancellationToken,
     /// Decisions that came while other calls were running.
     pub(super) early: Vec<Decided>,
+    /// The record of the run in the traffic.
+    pub(super) trace: RunTrace,
 }
 
 /// Why the engine stopped waiting for decisions.
@@ -78,6 +82,12 @@ impl Engine {
                     hint: None,
                 }),
             };
+            let (outcome, error) = match &end {
+                Some(End::Stopped) => (Outcome::Stopped, None),
+                Some(End::Failed { message, .. }) => (Outcome::UpstreamError, Some(message.as_str())),
+                Some(End::Limited(_)) | None => (Outcome::Ok, None),
+            };
+            self.trace.end(outcome, error);
             self.active.lock().end(end);
             return;
         }
@@ -136,6 +146,7 @@ impl Engine {
                         return *finished;
                     }
                     Some(event) => {
+                        self.trace.observe(&event);
                         self.active.lock().apply(&event);
                         flush_at.get_or_insert_with(|| Instant::now() + FRAME);
                     }

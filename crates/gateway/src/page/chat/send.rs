@@ -34,7 +34,7 @@ pub(super) async fn begin(context: &Context<'_>, request: &PageRequest) -> Resul
     let started = context.page.chats.start(context, &conversation, &model, Some(message)).await;
     match started {
         Ok(started) => {
-            context.page.chats.spawn(started, false);
+            context.page.chats.spawn(context, started, false);
             Ok(redirect(&conversation.id, None))
         }
         Err(failure) => {
@@ -63,7 +63,7 @@ pub(super) async fn send(
     let mut events = started.events.clone();
     let models = chat::model_select(&context.inner.models.names(), &model);
     events.push(Event::put("composer-model", models));
-    context.page.chats.spawn(started, false);
+    context.page.chats.spawn(context, started, false);
     match accepts_html(&request.head.headers) {
         true => Ok(redirect(id, Some(position))),
         false => Ok(Reply::changes(&events)),
@@ -94,7 +94,7 @@ pub(super) async fn edit(
         store.rename(&fork.id, title(&message)).await.map_err(store_failure)?;
     }
     let started = context.page.chats.start(context, &fork, &model, Some(message)).await?;
-    context.page.chats.spawn(started, false);
+    context.page.chats.spawn(context, started, false);
     Ok(redirect(&fork.id, Some(position)))
 }
 
@@ -128,7 +128,7 @@ pub(super) async fn retry(
     let started = context.page.chats.start(context, &target, &model, None).await?;
     let position = started.position;
     let events = started.events.clone();
-    context.page.chats.spawn(started, false);
+    context.page.chats.spawn(context, started, false);
     match target.id == *id {
         true => Ok(done(request, id, &events)),
         false => Ok(redirect(&target.id, Some(position))),
