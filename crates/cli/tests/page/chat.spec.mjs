@@ -48,11 +48,11 @@ test('a response is displayed while it is written, as the stored text', async ({
   const pieces = ['# Title\n\nSome **bold', ' text** and `code`.\n\n- one\n- two\n\n```js\nconst a = 1;\n', 'let b = "x";\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nThe end.'];
   provider.answer = () => [pieces[0], gate.after(pieces[1]), pieces[2]];
   await start(page, 'write');
-  await expect(last(page).locator('h1, h2, h3').first()).toHaveText('Title');
+  await expect(last(page).getByRole('heading')).toHaveText('Title');
   await expect(last(page).locator('strong')).toHaveText('bold');
   await page.evaluate(() => {
     globalThis.changed = 0;
-    const heading = document.querySelector('.message.model h1').closest('.block');
+    const heading = document.querySelector('.message.model .block');
     new MutationObserver(() => { globalThis.changed += 1; }).observe(heading, { subtree: true, childList: true, characterData: true });
   });
   gate.open();
@@ -95,7 +95,7 @@ test('results of every kind are displayed', async ({ page, provider }) => {
   provider.answer = calling(['table'], ['media'], ['resources'], ['json_text'], ['broken']);
   await start(page, 'everything');
   await idle(page);
-  await expect(card(page, 'table').locator('th[scope=col]')).toHaveText(['city', 'degrees']);
+  await expect(card(page, 'table').getByRole('columnheader')).toHaveText(['city', 'degrees']);
   const image = card(page, 'media').locator('img');
   await expect(image).toHaveCount(1);
   await expect.poll(() => image.evaluate((element) => element.naturalWidth)).toBe(1);

@@ -121,6 +121,7 @@ impl Page {
     /// Stops the responses of the chat view, and waits until what they wrote is stored.
     pub(crate) async fn close(&self) {
         self.chats.close().await;
+        self.events.close();
     }
 
     /// Returns a token that makes its first user an administrator.

@@ -117,7 +117,9 @@ impl Live {
     /// stops. A form that was sent gets them in its response: the part with the focus is not changed otherwise.
     pub(super) fn controls(&self) -> [Event; 2] {
         let buttons = chat::composer_buttons(Some(&self.id), self.is_busy());
-        [Event::put("ending", self.ending()), Event::put("composer-buttons", buttons)]
+        let controls = [Event::put("ending", self.ending()), Event::put("composer-buttons", buttons)];
+        let version = self.events.next_version();
+        controls.map(|event| event.with_version(version))
     }
 
     /// Returns the line after the last message.
@@ -163,7 +165,7 @@ impl Live {
     pub(super) fn decided(&mut self, key: CallKey, always: Option<&str>) -> Vec<Event> {
         let changed = self.calls.decided(key, always);
         let events: Vec<Event> = changed.into_iter().filter_map(|key| self.call_event(key)).collect();
-        self.publish(events.clone());
+        let events = self.publish(events);
         if self.calls.first_waiting().is_none() {
             self.phase = Phase::Running;
         }
@@ -177,10 +179,9 @@ impl Live {
         let mut events = self.window_event(self.position);
         let (id, window) = (format!("m{}", self.position), chat::window_id(self.position));
         let message = Event::append(id, window, html);
-        events.push(message.clone());
-        self.publish(events);
+        events.push(message);
         // Without the section: the stream may already have filled it.
-        vec![message]
+        self.publish(events).pop().into_iter().collect()
     }
 
     /// Applies an event of the run.
@@ -360,9 +361,12 @@ impl Live {
         }
     }
 
-    fn publish(&self, events: impl IntoIterator<Item = Event>) {
-        let events: Vec<Event> = events.into_iter().collect();
+    /// Publishes changes, and returns them with their version.
+    fn publish(&self, events: impl IntoIterator<Item = Event>) -> Vec<Event> {
+        let version = self.events.next_version();
+        let events: Vec<Event> = events.into_iter().map(|event| event.with_version(version)).collect();
         self.events.publish(&format!("chat.{}", self.id), &events);
+        events
     }
 }
 

@@ -8,7 +8,14 @@ use toolwire_page::Markup;
 #[expect(dead_code, reason = "the chat view constructs the others")]
 pub(in crate::page) enum Event {
     /// Replaces the element with this id, or inserts it into another one, before a third one.
-    Put { id: String, html: String, parent: Option<String>, before: Option<String> },
+    Put {
+        id: String,
+        html: String,
+        parent: Option<String>,
+        before: Option<String>,
+        /// A browser ignores an older version than it has.
+        version: Option<u64>,
+    },
     /// A block of a message that may still change.
     Open { message: String, block: usize, html: String },
     /// A block of a message that does not change any more.
@@ -30,12 +37,28 @@ pub(in crate::page) enum Event {
 impl Event {
     /// Replaces the element with this id.
     pub(in crate::page) fn put(id: impl Into<String>, html: Markup) -> Event {
-        Event::Put { id: id.into(), html: html.into_string(), parent: None, before: None }
+        Event::Put { id: id.into(), html: html.into_string(), parent: None, before: None, version: None }
     }
 
     /// Replaces the element with this id, or adds it at the end of another one.
     pub(in crate::page) fn append(id: impl Into<String>, parent: impl Into<String>, html: Markup) -> Event {
-        Event::Put { id: id.into(), html: html.into_string(), parent: Some(parent.into()), before: None }
+        Event::Put {
+            id: id.into(),
+            html: html.into_string(),
+            parent: Some(parent.into()),
+            before: None,
+            version: None,
+        }
+    }
+
+    /// Sets the version of an element.
+    pub(in crate::page) fn with_version(self, number: u64) -> Event {
+        match self {
+            Event::Put { id, html, parent, before, .. } => {
+                Event::Put { id, html, parent, before, version: Some(number) }
+            }
+            other => other,
+        }
     }
 
     fn name(&self) -> &'static str {
@@ -54,8 +77,12 @@ impl Event {
 
     fn data(&self) -> Value {
         match self {
-            Event::Put { id, html, parent, before } => {
-                json!({"id": id, "html": html, "in": parent, "before": before})
+            Event::Put { id, html, parent, before, version } => {
+                let mut data = json!({"id": id, "html": html, "in": parent, "before": before});
+                if let (Some(version), Some(data)) = (version, data.as_object_mut()) {
+                    data.insert("v".to_owned(), (*version).into());
+                }
+                data
             }
             Event::Open { message, block, html } | Event::Settle { message, block, html } => {
                 json!({"m": message, "n": block, "html": html})

@@ -20,6 +20,9 @@ const FRAME: Duration = Duration::from_millis(16);
 
 const BEAT: &str = "event: beat\ndata: {}\n\n";
 
+/// The last event: the gateway ends, and the browser connects again after this many milliseconds.
+const BYE: &str = "event: bye\ndata: {\"after\":1000}\n\n";
+
 /// The first line: the delay before a browser connects again, in milliseconds.
 const START: &str = "retry: 500\n\n";
 
@@ -37,7 +40,7 @@ pub(in crate::page) fn stream(
         add_reset(&mut text, &events.id(position));
     }
     let changed = events.subscribe();
-    let state = Reader { events, topics, position, changed, ready: Some(text) };
+    let state = Reader { events, topics, position, changed, ready: Some(text), is_closed: false };
     futures::stream::unfold(state, |mut reader| async move {
         let text = reader.next().await?;
         Some((Ok(Bytes::from(text)), reader))
@@ -50,6 +53,7 @@ struct Reader {
     position: u64,
     changed: watch::Receiver<u64>,
     ready: Option<String>,
+    is_closed: bool,
 }
 
 impl Reader {
@@ -78,6 +82,11 @@ impl Reader {
                 }
             }
             tokio::select! {
+                biased;
+                () = self.events.closing().cancelled() => {
+                    // The next attempt ends the stream, because the text was sent.
+                    return (!std::mem::replace(&mut self.is_closed, true)).then(|| BYE.to_owned());
+                }
                 changed = self.changed.changed() => changed.ok()?,
                 () = tokio::time::sleep(HEARTBEAT) => return Some(BEAT.to_owned()),
             }
@@ -125,6 +134,18 @@ mod tests {
         );
         assert_eq!(text, expected);
         assert_eq!(next(&mut stream).await, BEAT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_with_the_gateway() {
+        let events: Arc<Events> = Arc::default();
+        let mut stream = Box::pin(stream(events.clone(), vec!["a".to_owned()], None));
+        assert_eq!(next(&mut stream).await, START);
+        events.publish("a", &[say("last")]);
+        events.close();
+        assert!(next(&mut stream).await.contains("last"));
+        assert_eq!(next(&mut stream).await, BYE);
+        assert!(stream.next().await.is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,9 +1,11 @@
 //! The last changes of each topic.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::Event;
 use crate::ids::random_id;
@@ -22,6 +24,10 @@ pub(in crate::page) struct Events {
     state: Mutex<State>,
     /// The number of the last change of any topic.
     last: watch::Sender<u64>,
+    /// The number of the last version of an element.
+    version: AtomicU64,
+    /// Cancelled when the gateway ends, so that no stream keeps it running.
+    closing: CancellationToken,
 }
 
 #[derive(Default)]
@@ -52,7 +58,13 @@ impl Default for Events {
     fn default() -> Events {
         // The id only distinguishes starts, so a fixed one is possible if there are no random bytes.
         let boot = random_id("").map_or_else(|_| "0".to_owned(), |id| id[..8].to_owned());
-        Events { boot, state: Mutex::default(), last: watch::Sender::new(0) }
+        Events {
+            boot,
+            state: Mutex::default(),
+            last: watch::Sender::new(0),
+            version: AtomicU64::new(0),
+            closing: CancellationToken::new(),
+        }
     }
 }
 
@@ -78,6 +90,21 @@ impl Events {
         let last = *sequence;
         drop(state);
         self.last.send_replace(last);
+    }
+
+    /// Returns a version that is newer than all before. A browser ignores an older version of an element, which
+    /// the response to a form may contain.
+    pub(in crate::page) fn next_version(&self) -> u64 {
+        self.version.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Ends all streams.
+    pub(in crate::page) fn close(&self) {
+        self.closing.cancel();
+    }
+
+    pub(super) fn closing(&self) -> &CancellationToken {
+        &self.closing
     }
 
     /// Returns the id of the last change.

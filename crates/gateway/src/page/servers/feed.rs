@@ -60,6 +60,7 @@ impl ServersFeed {
                         html: html.clone(),
                         parent: None,
                         before: None,
+                        version: None,
                     });
                     displayed.parts.insert(key, html);
                 }
