@@ -42,7 +42,10 @@ fn document(servers: &[Server], may_change: bool) -> Html {
 fn texts(document: &Html, selector: &str) -> Vec<String> {
     let selector = Selector::parse(selector).expect("a valid selector");
     let text = |element: scraper::ElementRef<'_>| {
-        element.text().collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ")
+        // The parts of a row have a gap between them, but no space.
+        let is_row = element.value().classes().any(|class| class == "row");
+        let text = element.text().collect::<Vec<_>>().join(if is_row { " " } else { "" });
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     document.select(&selector).map(text).collect()
 }
@@ -64,7 +67,7 @@ fn a_server_that_is_down_has_its_reason_hint_and_standard_error_in_view() {
     let mut down = server("files2", State::Down { problem });
     down.stderr = vec!["/bin/sh: 1: uvx: not found".to_owned()];
     let document = document(&[down], true);
-    assert_eq!(texts(&document, ".error > span[dir]"), ["command `uvx` not found"]);
+    assert_eq!(texts(&document, ".error > span[dir]:not(.hint)"), ["command `uvx` not found"]);
     assert_eq!(texts(&document, ".error > .muted"), ["· not tried again"]);
     assert_eq!(texts(&document, ".error > .hint"), ["install uv"]);
     assert_eq!(texts(&document, "#server-files2-stderr"), ["/bin/sh: 1: uvx: not found"]);
