@@ -67,8 +67,8 @@ pub(super) fn change_server(
 fn change_in_place(text: &str, name: &str, changes: &[(String, Option<Value>)]) -> Option<String> {
     let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
     let object = root.object_value()?;
-    let servers = ["mcpServers", "servers"].iter().find_map(|key| last(&object, key)?.object_value())?;
-    let server = last(&servers, name)?.object_value()?;
+    let mut servers = ["mcpServers", "servers"].iter().filter_map(|key| last(&object, key)?.object_value());
+    let server = servers.find_map(|servers| last(&servers, name)?.object_value())?;
     for (key, value) in changes {
         set(&server, key, value.as_ref());
     }

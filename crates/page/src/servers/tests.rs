@@ -75,6 +75,25 @@ fn a_server_that_is_down_has_its_reason_hint_and_standard_error_in_view() {
     assert_eq!(texts(&document, "form[action='/-/servers/files2/retry'] button"), ["Try now files2"]);
 }
 
+/// The focus stays on the button of a server although the button changes.
+#[test]
+fn the_action_has_the_same_id_in_each_state() {
+    let problem = |attempt| Problem { reason: "it ended".to_owned(), hint: None, attempt };
+    let page = Link::outside("https://login.example/authorize");
+    for (state, label) in [
+        (State::Ready, "Restart demo"),
+        (State::Connecting { detail: String::new() }, "Trying demo"),
+        (State::Recovering { problem: problem(Attempt::At(UNIX_EPOCH)) }, "Try now demo"),
+        (State::Recovering { problem: problem(Attempt::Running) }, "Trying demo"),
+        (State::Down { problem: problem(Attempt::OnRequest) }, "Try now demo"),
+        (State::SignIn { page: None, reason: String::new() }, "Sign in demo"),
+        (State::SignIn { page, reason: String::new() }, "Sign in ↗"),
+    ] {
+        let document = document(&[server("demo", state)], true);
+        assert_eq!(texts(&document, "#server-demo-head #server-demo-action[data-stays]"), [label]);
+    }
+}
+
 #[test]
 fn a_changed_definition_is_a_difference_with_marked_words() {
     let word = |text: &str, is_before, is_after| Words { text: text.to_owned(), is_before, is_after };
