@@ -63,7 +63,9 @@ const touched = new Set(); // ids of `details` that a person opened or closed
 
 /** Whether a part holds the focus or selected text. */
 function isInUse(element) {
-	if (active() !== body && element.contains(active())) return true;
+	const used = active();
+	// The new part has a control with the same id, which gets the focus.
+	if (used !== body && element.contains(used) && !('stays' in used.dataset)) return true;
 	const selection = getSelection();
 	return !selection.isCollapsed && selection.containsNode(element, true);
 }

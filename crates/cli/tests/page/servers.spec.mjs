@@ -21,6 +21,14 @@ function server(content = {}) {
   return { file, list, entry: { command: process.execPath, args: [PROGRAM, file] } };
 }
 
+/** A server whose program is missing until it is installed. It is not tried again by itself. */
+function missingProgram() {
+  const { file, entry } = server();
+  const command = path.join(path.dirname(file), 'program');
+  const install = () => writeFileSync(command, `#!/bin/sh\nexec '${entry.command}' '${PROGRAM}' '${file}'\n`, { mode: 0o755 });
+  return { install, entry: { command } };
+}
+
 /** Runs a test with a gateway of its own. */
 async function withGateway(servers, run, settings = {}) {
   const gateway = await Gateway.start({ config: { mcpServers: servers, ...settings } });
@@ -58,19 +66,22 @@ test('a ready server shows its revision, transport, tools and program', async ({
 });
 
 test('a server that is down has its reason, hint and standard error, and is tried again on request', async ({ page }) => {
-  const late = server({ stderr: 'the key is missing\n', exit: 3 });
-  const missing = { command: '/missing/program', args: [] };
-  await withGateway({ late: late.entry, missing }, async (gateway) => {
+  const broken = server({ stderr: 'the key is missing\n', exit: 3 });
+  const late = missingProgram();
+  await withGateway({ broken: broken.entry, late: late.entry }, async (gateway) => {
     await signIn(page, gateway);
     await page.goto(`${gateway.url}/servers`);
-    await expect(card(page, 'missing')).toContainText('down');
-    await expect(card(page, 'missing')).toContainText('not tried again');
-    await expect(card(page, 'missing').locator('.hint')).toContainText('correct the path');
-    await expect(card(page, 'late').locator('.error').first()).toContainText('exited with code 3');
-    await expect(card(page, 'late').locator('figure.code code')).toContainText('the key is missing');
-    late.list({ tools: [tool('now_here')] });
-    await card(page, 'late').getByRole('button', { name: /Try now/ }).click();
+    await expect(card(page, 'broken').locator('.error').first()).toContainText('exited with code 3');
+    await expect(card(page, 'broken').locator('figure.code code')).toContainText('the key is missing');
+    await expect(card(page, 'late')).toContainText('down');
+    await expect(card(page, 'late')).toContainText('not tried again');
+    await expect(card(page, 'late').locator('.hint')).toContainText('correct the path');
+    late.install();
+    await card(page, 'late').getByRole('button', { name: /Try now/ }).focus();
+    await page.keyboard.press('Enter');
     await expect(card(page, 'late')).toContainText('ready');
+    // The button has changed, and has the focus.
+    await expect(card(page, 'late').getByRole('button', { name: /Restart/ })).toBeFocused();
     await expect(card(page, 'late').locator('.error:visible')).toHaveCount(0);
     await expect(page.locator('#list')).toContainText('1 tool');
   });
@@ -134,7 +145,8 @@ test('without an administrator, controls are disabled with the reason and change
   });
 });
 
-test('a server is added: checked live, written with comments kept, used at once', async ({ page }) => {
+test('a server is added: checked live, written with comments kept, used at once', async ({ page, traps }) => {
+  traps.allow(/status of 409/);
   const [files, time] = [server(), server({ tools: [tool('now'), tool('zone')] })];
   await withGateway({ files: files.entry }, async (gateway) => {
     const config = path.join(gateway.folder, 'mcp.json');
@@ -197,7 +209,8 @@ test('a check says why a server does not start, and a wrong field is marked', as
   });
 });
 
-test('a remote server is signed in to by a link', async ({ page, context }) => {
+test('a remote server is signed in to by a link', async ({ page, context, traps }) => {
+  traps.allow(/favicon/);
   const remote = await OAuthServer.start();
   await withGateway({ remote: { url: `${remote.url}/mcp`, type: 'http' } }, async (gateway) => {
     await signIn(page, gateway);
@@ -233,17 +246,20 @@ test('nothing that servers say is executed', async ({ page }) => {
     sources.push(server({ tools, info, instructions: text, stderr: `${text}\n` }));
     // A name has no control characters.
     servers[`${index} ${text.replace(/\p{Cc}/gu, '')}`] = sources.at(-1).entry;
-    servers[`down ${index}`] = server({ stderr: `${text}\n`, exit: 1 }).entry;
   }
+  servers.down = server({ stderr: HOSTILE.join('\n'), exit: 1 }).entry;
   await withGateway(servers, async (gateway) => {
     await signIn(page, gateway);
     await page.goto(`${gateway.url}/servers`);
-    await expect(page.locator('article.server')).toHaveCount(2 * HOSTILE.length);
+    await expect(page.locator('article.server')).toHaveCount(HOSTILE.length + 1);
     for (const [index, source] of sources.entries()) {
       const text = `${HOSTILE[index]} changed`;
       source.list({ tools: [{ name: `tool${index}`, title: text, description: text, inputSchema: { type: 'object', title: text } }], stderr: `${text}\n` });
     }
-    for (const button of await page.getByRole('button', { name: /Restart/ }).all()) await button.click();
+    for (const article of await page.locator('article.server').all()) {
+      const restart = article.getByRole('button', { name: /^Restart/ });
+      if (await restart.count()) await restart.click();
+    }
     await expect(page.locator('.changed-tool')).toHaveCount(HOSTILE.length);
     for (const [index] of HOSTILE.entries()) {
       const name = Object.keys(servers).find((name) => name.startsWith(`${index} `));
@@ -258,7 +274,7 @@ test('nothing that servers say is executed', async ({ page }) => {
 });
 
 test('everything works without JavaScript', async ({ browser }) => {
-  const late = server({ exit: 1 });
+  const [late, time] = [missingProgram(), server()];
   await withGateway({ late: late.entry }, async (gateway) => {
     const context = await browser.newContext({ javaScriptEnabled: false });
     const page = await context.newPage();
@@ -267,7 +283,7 @@ test('everything works without JavaScript', async ({ browser }) => {
     await page.locator('input[name=key]').fill(token);
     await page.locator('#sign-in button').click();
     await page.goto(`${gateway.url}/servers`);
-    late.list();
+    late.install();
     await card(page, 'late').getByRole('button', { name: /Try now/ }).click();
     await page.waitForURL('**/servers/late');
     await expect(async () => {
@@ -276,8 +292,8 @@ test('everything works without JavaScript', async ({ browser }) => {
     }).toPass();
     await page.goto(`${gateway.url}/servers/new`);
     await page.getByLabel('Name', { exact: true }).fill('time');
-    await page.getByLabel('Command').fill(late.entry.command);
-    await page.getByLabel('Arguments').fill(late.entry.args.join('\n'));
+    await page.getByLabel('Command').fill(time.entry.command);
+    await page.getByLabel('Arguments').fill(time.entry.args.join('\n'));
     await page.getByRole('button', { name: 'Start it to check it' }).click();
     await expect(page.locator('#server-check')).toContainText('1 tool, all convert');
     await expect(page.getByLabel('Name', { exact: true })).toHaveValue('time');

@@ -91,6 +91,13 @@ pub enum LoginStatus {
 
 /// Opens a login page for the user. Applications without a user provide none.
 pub trait Browser: Send + Sync {
+    /// Whether a user can see a login page of this server now. If not, the connection fails with the hint to log
+    /// in with `toolwire login`.
+    fn can_open(&self, server: &str) -> bool {
+        let _ = server;
+        true
+    }
+
     /// Opens `url`, or prints it for the user to open. May return immediately or when the page is closed: the
     /// result of the login arrives at a local port. `url` is always `https`, or `http` on this machine.
     fn open<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>>;

@@ -307,7 +307,8 @@ impl TokenManager {
     ) -> TokenResult {
         let needs_login = self.server.config.grant == GrantKind::AuthorizationCode;
         if needs_login {
-            if self.browser.is_none() {
+            let can_open = self.browser.as_ref().is_some_and(|browser| browser.can_open(&self.server.name));
+            if !can_open {
                 return Err(AuthProblem::LoginRequired { refused: self.state().refresh_refused.clone() });
             }
             if let Some((failed, error)) = &self.state().login_failed

@@ -42,6 +42,8 @@ pub(super) fn change_server(
     name: &str,
     changes: &[(String, Option<Value>)],
 ) -> Result<String, ConfigError> {
+    let text = strip_byte_order_mark(text);
+    let text = if text.trim().is_empty() { "{}\n" } else { text };
     let current = super::parse::raw_servers(text, file)?;
     let Some((_, current)) = current.into_iter().find(|(known, _)| known == name) else {
         let set = changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
@@ -54,7 +56,6 @@ pub(super) fn change_server(
             None => changed.shift_remove(key),
         };
     }
-    let text = strip_byte_order_mark(text);
     match change_in_place(text, name, changes) {
         Some(text) => Ok(text),
         // Another place than the keys of an object, such as a file in the format of another host.
@@ -67,8 +68,8 @@ pub(super) fn change_server(
 fn change_in_place(text: &str, name: &str, changes: &[(String, Option<Value>)]) -> Option<String> {
     let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
     let object = root.object_value()?;
-    let servers = ["mcpServers", "servers"].iter().find_map(|key| last(&object, key)?.object_value())?;
-    let server = last(&servers, name)?.object_value()?;
+    let mut servers = ["mcpServers", "servers"].iter().filter_map(|key| last(&object, key)?.object_value());
+    let server = servers.find_map(|servers| last(&servers, name)?.object_value())?;
     for (key, value) in changes {
         set(&server, key, value.as_ref());
     }
@@ -266,6 +267,10 @@ mod tests {
     #[test]
     fn an_unknown_server_is_added() {
         let changes = [("command".to_owned(), Some(json!("n"))), ("url".to_owned(), None)];
+        assert_eq!(
+            change_server("", Path::new("mcp.json"), "new", &changes),
+            change_server("{}\n", Path::new("mcp.json"), "new", &changes),
+        );
         let text = "{\"mcpServers\": {}} // end\n";
         let added = change_server(text, Path::new("mcp.json"), "new", &changes).expect("valid");
         assert_eq!(

@@ -42,31 +42,34 @@ fn state_detail(server: &Server) -> Markup {
     }
 }
 
+/// Returns the button or the link for the state. All of them have the same id, so that the focus stays when the
+/// state changes.
 fn actions(server: &Server, may_change: bool) -> Markup {
-    html! {
-        @match &server.state {
-            State::Ready => { (action(server, "restart", "Restart", false, may_change)) },
-            State::SignIn { page: Some(page), .. } => {
-                @if may_change {
-                    a.button.primary href=(page) target="_blank" rel="noopener noreferrer" { "Sign in ↗" }
-                    span.muted { "opens " (inline(page.host().unwrap_or("the provider’s page"))) }
-                } @else {
-                    button.button disabled aria-describedby="needs-admin" { "Sign in ↗" }
-                }
-            },
-            State::SignIn { page: None, .. } => { (action(server, "retry", "Sign in", true, may_change)) },
-            State::Recovering { problem } | State::Down { problem } => {
-                @if problem.attempt != Attempt::Running { (action(server, "retry", "Try now", true, may_change)) }
-            },
-            State::Connecting { .. } | State::Disabled | State::Stopped => {},
+    match &server.state {
+        State::Ready => action(server, "restart", "Restart", may_change),
+        State::SignIn { page: Some(page), .. } if may_change => html! {
+            a.button.primary id={ (id(&server.name)) "-action" } data-stays href=(page)
+                target="_blank" rel="noopener noreferrer" { "Sign in ↗" }
+            span.muted { "opens " (inline(page.host().unwrap_or("the provider’s page"))) }
+        },
+        State::SignIn { .. } => action(server, "retry", "Sign in", may_change),
+        State::Recovering { problem } | State::Down { problem } if problem.attempt != Attempt::Running => {
+            action(server, "retry", "Try now", may_change)
         }
+        State::Connecting { .. } | State::Recovering { .. } | State::Down { .. } => html! {
+            button.button type="button" id={ (id(&server.name)) "-action" } data-stays aria-disabled="true" {
+                "Trying" span.unseen { " " (Outside(&server.name)) }
+            }
+        },
+        State::Disabled | State::Stopped => html! {},
     }
 }
 
-fn action(server: &Server, name: &str, label: &str, is_primary: bool, may_change: bool) -> Markup {
+fn action(server: &Server, name: &str, label: &str, may_change: bool) -> Markup {
+    let is_primary = may_change && name == "retry";
     html! {
         form data-live method="post" action=(Link::to(&["-", "servers", &server.name, name])) {
-            button.button.primary[is_primary && may_change] disabled[!may_change]
+            button.button.primary[is_primary] id={ (id(&server.name)) "-action" } data-stays disabled[!may_change]
                 aria-describedby=[(!may_change).then_some("needs-admin")] {
                 (label) span.unseen { " " (Outside(&server.name)) }
             }

@@ -42,7 +42,10 @@ fn document(servers: &[Server], may_change: bool) -> Html {
 fn texts(document: &Html, selector: &str) -> Vec<String> {
     let selector = Selector::parse(selector).expect("a valid selector");
     let text = |element: scraper::ElementRef<'_>| {
-        element.text().collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ")
+        // The parts of a row have a gap between them, but no space.
+        let is_row = element.value().classes().any(|class| class == "row");
+        let text = element.text().collect::<Vec<_>>().join(if is_row { " " } else { "" });
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     document.select(&selector).map(text).collect()
 }
@@ -64,12 +67,31 @@ fn a_server_that_is_down_has_its_reason_hint_and_standard_error_in_view() {
     let mut down = server("files2", State::Down { problem });
     down.stderr = vec!["/bin/sh: 1: uvx: not found".to_owned()];
     let document = document(&[down], true);
-    assert_eq!(texts(&document, ".error > span[dir]"), ["command `uvx` not found"]);
+    assert_eq!(texts(&document, ".error > span[dir]:not(.hint)"), ["command `uvx` not found"]);
     assert_eq!(texts(&document, ".error > .muted"), ["· not tried again"]);
     assert_eq!(texts(&document, ".error > .hint"), ["install uv"]);
     assert_eq!(texts(&document, "#server-files2-stderr"), ["/bin/sh: 1: uvx: not found"]);
     assert!(texts(&document, "details pre").is_empty(), "nothing is folded");
     assert_eq!(texts(&document, "form[action='/-/servers/files2/retry'] button"), ["Try now files2"]);
+}
+
+/// The focus stays on the button of a server although the button changes.
+#[test]
+fn the_action_has_the_same_id_in_each_state() {
+    let problem = |attempt| Problem { reason: "it ended".to_owned(), hint: None, attempt };
+    let page = Link::outside("https://login.example/authorize");
+    for (state, label) in [
+        (State::Ready, "Restart demo"),
+        (State::Connecting { detail: String::new() }, "Trying demo"),
+        (State::Recovering { problem: problem(Attempt::At(UNIX_EPOCH)) }, "Try now demo"),
+        (State::Recovering { problem: problem(Attempt::Running) }, "Trying demo"),
+        (State::Down { problem: problem(Attempt::OnRequest) }, "Try now demo"),
+        (State::SignIn { page: None, reason: String::new() }, "Sign in demo"),
+        (State::SignIn { page, reason: String::new() }, "Sign in ↗"),
+    ] {
+        let document = document(&[server("demo", state)], true);
+        assert_eq!(texts(&document, "#server-demo-head #server-demo-action[data-stays]"), [label]);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Server, card, id};
 use crate::link::Link;
-use crate::text::inline;
+use crate::text::{Outside, inline};
 
 /// The part of a page, which changes while the page is open.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ pub fn main(servers: &[Server], may_change: bool) -> Markup {
         h1 { span.grow { "Servers" } a.button.phone href="/servers/new" { "Add" } }
         (admin_note(may_change))
         div.stack #servers {
-            @for server in servers { (card(server, may_change)) }
+            @for server in servers { (card(server, may_change, false)) }
             @if servers.is_empty() { (empty()) }
         }
     }
@@ -84,7 +84,7 @@ pub fn detail(server: &Server, may_change: bool) -> Markup {
             a.button.quiet href=(Link::to(&["servers", &format!("{}.json", server.name)])) { "JSON" }
         }
         (admin_note(may_change))
-        div.stack { (card(server, may_change)) }
+        div.stack { (card(server, may_change, true)) }
     }
 }
 
@@ -104,11 +104,18 @@ pub(super) fn admin_note(may_change: bool) -> Markup {
     }
 }
 
-fn card(server: &Server, may_change: bool) -> Markup {
+fn card(server: &Server, may_change: bool, is_alone: bool) -> Markup {
     let id = id(&server.name);
     html! {
         article.card.stack.server id=(id) aria-labelledby={ (id) "-name" } {
-            h2.row { a id={ (id) "-name" } href=(Link::to(&["servers", &server.name])) { (inline(&server.name)) } }
+            div.row {
+                h2.grow id={ (id) "-name" } { (inline(&server.name)) }
+                @if !is_alone {
+                    a.button.quiet href=(Link::to(&["servers", &server.name])) {
+                        "Open" span.unseen { " " (Outside(&server.name)) }
+                    }
+                }
+            }
             (card::head(server, may_change))
             (card::problem(server))
             (card::changes(server, may_change))

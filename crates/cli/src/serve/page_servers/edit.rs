@@ -47,9 +47,11 @@ impl ConfigEditor {
     }
 
     pub(super) fn target(&self) -> Target {
-        let is_toml = self.path.extension().is_some_and(|extension| extension == "toml");
-        let problem =
-            is_toml.then(|| "This page cannot change a TOML file: edit it in an editor.".to_owned());
+        let is_read_only = self
+            .path
+            .extension()
+            .is_some_and(|extension| ["toml", "yaml", "yml"].iter().any(|read_only| extension == *read_only));
+        let problem = is_read_only.then(|| "This page can change only JSON files; use an editor.".to_owned());
         Target { path: self.path.to_string_lossy().into_owned(), problem }
     }
 

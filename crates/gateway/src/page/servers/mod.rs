@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use http::StatusCode;
 use serde_json::Value;
+use toolwire_page::link::Link;
 use toolwire_page::servers::form::{Checked, Draft, Target};
 use toolwire_page::servers::{self, Server};
 use toolwire_page::shell::{Role, View};
@@ -204,11 +205,16 @@ pub(super) async fn change(
         }
         _ => return Err(PageFailure::not_found(format!("there is no change `{action}` of a server"))),
     };
-    context.page.servers.refresh(context.page, source);
+    let servers = context.page.servers.refresh(context.page, source);
     if accepts_html(&request.head.headers) {
-        return Ok(Reply::redirect(toolwire_page::link::Link::to(&["servers", name]).as_str()));
+        return Ok(Reply::redirect(Link::to(&["servers", name]).as_str()));
     }
-    Ok(Reply::changes(&[Event::Say { text: said, is_urgent: false }]))
+    // The part with the pressed button changes only with this response.
+    let server = servers.iter().filter(|server| server.name == *name);
+    let parts = server.flat_map(|server| servers::parts(server, true));
+    let mut events: Vec<Event> = parts.map(|part| Event::put(part.id, part.html)).collect();
+    events.push(Event::Say { text: said, is_urgent: false });
+    Ok(Reply::changes(&events))
 }
 
 fn page(context: &Context<'_>, servers: &[Server], current: Option<&Server>) -> Reply {
@@ -217,7 +223,8 @@ fn page(context: &Context<'_>, servers: &[Server], current: Option<&Server>) -> 
         view: View::Servers,
         title: current.map_or("Servers", |server| &server.name),
         topics: &[topic(is_admin).to_owned()],
-        has_item: current.is_some(),
+        // On a phone, the cards are more useful than the list.
+        has_item: true,
         list: Some(servers::list(servers, current.map(|server| server.name.as_str()))),
         main: match current {
             Some(server) => servers::detail(server, is_admin),
