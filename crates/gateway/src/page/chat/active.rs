@@ -296,7 +296,11 @@ impl Chats {
         }
         let position = conversation.messages;
         let id = conversation.id.clone();
-        self.spawn(context, Started { agent, active: active.clone(), run, position, events: Vec::new(), id }, true);
+        self.spawn(
+            context,
+            Started { agent, active: active.clone(), run, position, events: Vec::new(), id },
+            true,
+        );
         Ok(Some(active))
     }
 }
