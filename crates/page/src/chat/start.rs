@@ -15,9 +15,12 @@ pub fn start(tools: &[String], is_demo: bool) -> Markup {
         div.start {
             h2 { "Ask, and watch the tools work" }
             p.muted { (count(tools.len(), "tool")) @if tools.len() == 1 { " is ready" } @else { " are ready" } }
-            form method="post" action="/-/chat/send" data-live {
-                input type="hidden" name="text" value=(EXAMPLE);
-                button.button.primary.wraps { (EXAMPLE) }
+            @if tools.iter().any(|tool| tool == "get_weather") {
+                form method="post" action="/-/chat/send" data-live {
+                    input type="hidden" name="text" value=(EXAMPLE);
+                    button.button.primary.wraps { (EXAMPLE) }
+                    div.error role="alert" hidden {}
+                }
             }
             div.row.wrap {
                 @if let Some(tool) = tools.first() {

@@ -86,7 +86,6 @@ pub fn heading(id: &str, name: Option<&str>, facts: &str) -> Markup {
             (back())
             h1 dir="auto" { (title(name)) }
             span.muted.small.desk.cut dir="auto" { (Outside(facts)) }
-            (palette_button())
             button.button.quiet.icon-only type="button" popovertarget="chat-menu" aria-label="More" { (icon(Icon::More)) }
             div.menu #chat-menu popover {
                 form.row method="post" action=(action(id, "rename")) data-live {

@@ -59,8 +59,11 @@ export class Provider {
   }
 }
 
-/** The messages of a request since the last one of the user. */
-export const resultsOf = (request) => request.messages.slice(request.messages.findLastIndex(({ role }) => role === 'user') + 1).filter(({ role }) => role === 'tool');
+/** The results since the last text of the user. Images of results are in messages of the user too, as arrays. */
+export function resultsOf({ messages }) {
+  const question = messages.findLastIndex(({ role, content }) => role === 'user' && typeof content === 'string');
+  return messages.slice(question + 1).filter(({ role }) => role === 'tool');
+}
 
 /** A promise that a test fulfils: `const gate = new Gate(); …; gate.open()`. */
 export class Gate {
