@@ -17,6 +17,8 @@ mod streaming;
 mod tests;
 mod writer;
 
+use std::borrow::Cow;
+
 use maud::{Markup, html};
 
 pub use streaming::{BlockEvent, StreamingMarkdown};
@@ -28,7 +30,17 @@ pub fn render(text: &str) -> Markup {
 
 /// Renders a complete text as its top-level blocks.
 pub fn blocks(text: &str) -> Vec<Markup> {
-    toolwire_markdown::blocks(text).into_iter().map(|range| block(&text[range])).collect()
+    let text = line_ends(text);
+    toolwire_markdown::blocks(&text).into_iter().map(|range| block(&text[range])).collect()
+}
+
+/// Replaces carriage returns by newlines. Both end a line for the parser, but only newlines do for the splitter.
+fn line_ends(text: &str) -> Cow<'_, str> {
+    if text.contains('\r') {
+        Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 /// Renders one top-level block.

@@ -10,7 +10,7 @@ use maud::Markup;
 use toolwire_markdown::event::{CodeBlockKind, Event, Tag};
 
 use super::code::{self, CodeWriter};
-use super::{block, sanitize};
+use super::{block, line_ends, sanitize};
 
 /// What a call of [`StreamingMarkdown::events`] may render again for free, in bytes. Larger open blocks are
 /// rendered with fewer calls, so the cost of each call is limited on average.
@@ -39,8 +39,8 @@ pub struct StreamingMarkdown {
     /// The HTML of the open blocks, as it was sent.
     open: Vec<String>,
     fence: Option<Fence>,
-    /// Whether fences are rendered like other blocks.
-    has_lone_returns: bool,
+    /// Whether the last piece ended with a carriage return. A newline after it is the same line end.
+    ends_with_return: bool,
     /// Whether `source` has text that was not rendered.
     is_stale: bool,
     /// What may be rendered, in bytes.
@@ -70,9 +70,14 @@ impl StreamingMarkdown {
 
     /// Adds a piece of the text.
     pub fn push(&mut self, piece: &str) {
-        self.source.push_str(piece);
+        if piece.is_empty() {
+            return;
+        }
+        let continues_line_end = self.ends_with_return && piece.starts_with('\n');
+        self.ends_with_return = piece.ends_with('\r');
+        self.source.push_str(&line_ends(&piece[usize::from(continues_line_end)..]));
         self.credit = self.credit.saturating_add(piece.len() * 2);
-        self.is_stale |= !piece.is_empty();
+        self.is_stale = true;
     }
 
     /// Returns what changed since the last call. It may postpone the rendering of a large open block to a later
@@ -194,7 +199,7 @@ impl StreamingMarkdown {
         while let Some(blank) = self.source.find('\n').filter(|end| self.source[..*end].trim().is_empty()) {
             self.source.drain(..=blank);
         }
-        let Some(fence) = Fence::open(&self.source).filter(|_| !self.has_lone_returns) else { return false };
+        let Some(fence) = Fence::open(&self.source) else { return false };
         // The start of the figure, which replaces what was guessed from an incomplete line.
         let mut html = String::new();
         code::figure(&mut html, &fence.info, "");
@@ -216,12 +221,6 @@ impl StreamingMarkdown {
         };
         fence.scanned = self.source.len();
         let lines = &self.source[start..lines_end];
-        if has_lone_return(lines) {
-            // For the parser, it is the end of a line.
-            self.has_lone_returns = true;
-            self.fence = None;
-            return false;
-        }
         let mut end = start;
         for line in lines.split_inclusive('\n') {
             end += line.len();
@@ -256,11 +255,6 @@ impl StreamingMarkdown {
     }
 }
 
-/// Whether a text has a carriage return that is not a part of a Windows line end.
-fn has_lone_return(text: &str) -> bool {
-    text.replace("\r\n", "").contains('\r')
-}
-
 impl Fence {
     /// Returns the fence that the text starts with. A fence with an indentation is rendered like other blocks.
     fn open(text: &str) -> Option<Fence> {
@@ -268,7 +262,7 @@ impl Fence {
         let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
         let info = line.trim_start_matches(mark);
         let length = line.len() - info.len();
-        if length < 3 || (mark == '`' && info.contains('`')) || has_lone_return(&text[..=line.len()]) {
+        if length < 3 || (mark == '`' && info.contains('`')) {
             return None;
         }
         // The parser knows how an info string is unescaped.
@@ -283,10 +277,12 @@ impl Fence {
         Some(Fence { mark, length, info: parsed, writer, rendered: start, scanned: start })
     }
 
-    /// Whether a complete line closes the fence.
+    /// Whether a complete line closes the fence. The parser allows spaces after it, but no tabs.
     fn is_closed_by(&self, line: &str) -> bool {
         let text = line.trim_start_matches(' ');
         let rest = text.trim_start_matches(self.mark);
-        line.len() - text.len() <= 3 && text.len() - rest.len() >= self.length && rest.trim().is_empty()
+        line.len() - text.len() <= 3
+            && text.len() - rest.len() >= self.length
+            && rest.trim_start_matches(' ') == "\n"
     }
 }

@@ -246,6 +246,26 @@ fn a_block_that_was_guessed_wrong_is_hidden() {
     stream(["- a\n\n1", ".", " b"]).expect("equal");
 }
 
+#[test]
+fn line_ends_of_other_systems_do_not_change_the_blocks() {
+    for text in [
+        "```rust\n```\ra\n```\n",
+        "|a|b|\n|-|-|\n|---\r    <div>\na",
+        "a\r\n\r\nb\r\rc\r",
+        "```\r\na\r\n```\r\nb",
+    ] {
+        stream(characters(text)).expect("equal");
+        let newlines = text.replace("\r\n", "\n").replace('\r', "\n");
+        assert_eq!(render(text).into_string(), render(&newlines).into_string(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_fence_with_a_tab_after_it_closes_nothing() {
+    stream(characters("```rust\n```\t\n```\n")).expect("equal");
+    stream(characters("<div>\n\n```\n```\t\na")).expect("equal");
+}
+
 fn markdown_piece() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-z]{1,5}",
