@@ -345,7 +345,7 @@ await run({
     const sound = await toFile(bytes, "a.wav");
     const { text } = await client.audio.transcriptions.create({ file: sound, model: "files", language: "de" });
     assert.deepEqual(text.split(" ").sort(), ["file:a.wav=300000", "language=de", "model=real-name"]);
-    const picture = await toFile(Buffer.from(PNG, "base64"), "a.png", { type: "image/png" });
+    const picture = await toFile(Buffer.from("iVBORw0KGgo=", "base64"), "a.png", { type: "image/png" });
     const edited = await client.images.edit({ image: [picture, picture], prompt: "dot", model: "files" });
     const described = edited.data[0].revised_prompt;
     contains(described, "model=real-name");
