@@ -1,0 +1,120 @@
+//! Assigns each difference of a comparison to the entry of the report that explains it.
+
+use toolwire_dialect::comparison::PlacedChange;
+
+use super::align::Row;
+
+/// Keywords whose change rewrites the schemas below, too.
+const STRUCTURAL: [&str; 26] = [
+    "$ref",
+    "$defs",
+    "definitions",
+    "$dynamicRef",
+    "$schema",
+    "$id",
+    "id",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "dependentSchemas",
+    "items",
+    "prefixItems",
+    "additionalItems",
+    "type",
+    "enum",
+    "const",
+    "inputSchema",
+    "nullable",
+];
+
+/// How well an entry explains a difference; less is better.
+type Distance = usize;
+
+/// Returns for each row the index of the entry that explains its difference. `None` if it has no difference, or no
+/// entry explains it.
+pub(super) fn assign(rows: &[Row], changes: &[PlacedChange]) -> Vec<Option<usize>> {
+    let entries: Vec<Entry<'_>> = changes.iter().map(Entry::of).collect();
+    let mut uses = vec![0_usize; entries.len()];
+    let mut assigned = Vec::with_capacity(rows.len());
+    for row in rows {
+        let best = if row.is_changed() { best_entry(row, &entries, &uses) } else { None };
+        if let Some(index) = best {
+            uses[index] += 1;
+        }
+        assigned.push(best);
+    }
+    assigned
+}
+
+struct Entry<'a> {
+    keyword: &'a str,
+    original: Vec<&'a str>,
+    definition: Vec<Vec<&'a str>>,
+    is_structural: bool,
+}
+
+impl<'a> Entry<'a> {
+    fn of(placed: &'a PlacedChange) -> Entry<'a> {
+        Entry {
+            keyword: &placed.change.keyword,
+            original: segments(&placed.change.pointer),
+            definition: placed.definition.iter().map(|pointer| segments(pointer)).collect(),
+            is_structural: STRUCTURAL.contains(&placed.change.keyword.as_str()),
+        }
+    }
+
+    /// Whether it is about the schema at all, and not about the name or the mode.
+    fn is_about_schema(&self) -> bool {
+        !matches!(self.keyword, "name" | "strict")
+    }
+}
+
+fn segments(pointer: &str) -> Vec<&str> {
+    pointer.split('/').skip(1).collect()
+}
+
+fn best_entry(row: &Row, entries: &[Entry<'_>], uses: &[usize]) -> Option<usize> {
+    let left = row.left.as_ref().filter(|line| line.is_changed).map(|line| segments(&line.pointer));
+    let right = row.right.as_ref().filter(|line| line.is_changed).map(|line| segments(&line.pointer));
+    let distances = entries.iter().enumerate().filter(|(_, entry)| entry.is_about_schema());
+    let distances = distances.filter_map(|(index, entry)| {
+        let at_left = left.iter().filter_map(|line| distance(line, &entry.original, entry));
+        let at_right = right
+            .iter()
+            .flat_map(|line| entry.definition.iter().filter_map(move |schema| distance(line, schema, entry)));
+        Some((at_left.chain(at_right).min()?, uses[index], index))
+    });
+    distances.min().map(|(_, _, index)| index)
+}
+
+/// Returns how far an entry about the schema at `schema` is from the line of the value at `line`.
+fn distance(line: &[&str], schema: &[&str], entry: &Entry<'_>) -> Option<Distance> {
+    if let Some(rest) = line.strip_prefix(schema) {
+        return match rest {
+            // The keyword itself, or something inside it.
+            [keyword, ..] if *keyword == entry.keyword => Some(0),
+            // Text about the keyword, or another keyword of the schema.
+            ["description"] => Some(1),
+            [_] | [] => Some(2),
+            // Keys that a schema requires are about its properties.
+            ["required", ..] => Some(2),
+            rest if entry.is_structural => Some(2 + rest.len()),
+            _ => None,
+        };
+    }
+    if let Some(below) = schema.strip_prefix(line) {
+        // A part that contains the schema was written or removed as a whole.
+        return Some(4 + below.len());
+    }
+    // `required` of an object changes for one of its properties.
+    let (object, rest) = line.split_at(line.iter().rposition(|segment| *segment == "required")?);
+    let is_property = schema.strip_prefix(object).is_some_and(|rest| matches!(rest, ["properties", _]));
+    (is_property && rest.len() <= 2 && entry.keyword == "required").then_some(1)
+}
