@@ -14,6 +14,8 @@ const MAX_INLINE: usize = 72;
 pub(super) struct Row {
     pub(super) left: Option<Line>,
     pub(super) right: Option<Line>,
+    /// Whether the sides are the same value before and after, and not two values that are beside each other.
+    pub(super) is_one: bool,
 }
 
 /// A line of JSON.
@@ -46,7 +48,7 @@ pub(super) fn align(left: &Value, right: &Value, origins: &Origins) -> Vec<Row> 
 pub(super) fn alone(value: &Value) -> Vec<Row> {
     let part = Part { key: None, value, pointer: String::new(), is_last: true };
     let lines = lines(&part, 0, false);
-    lines.into_iter().map(|line| Row { left: Some(line), right: None }).collect()
+    lines.into_iter().map(|line| Row { left: Some(line), ..Row::default() }).collect()
 }
 
 /// A value with its key, in its column.
@@ -78,7 +80,7 @@ impl Alignment<'_> {
         if left.key == right.key && self.origins.is_same(left.value, right.value, left.key) {
             let right = lines(right, depth, false);
             for (left, right) in lines(left, depth, false).into_iter().zip(right) {
-                self.rows.push(Row { left: Some(left), right: Some(right) });
+                self.rows.push(Row { left: Some(left), right: Some(right), is_one: true });
             }
             return;
         }
@@ -103,7 +105,7 @@ impl Alignment<'_> {
         let line = |part: &Part<'_>| {
             Some(Line { depth, text: part.text(bracket), is_changed, pointer: part.pointer.clone() })
         };
-        self.rows.push(Row { left: line(left), right: line(right) });
+        self.rows.push(Row { left: line(left), right: line(right), is_one: true });
     }
 
     fn end(&mut self, left: &Part<'_>, right: &Part<'_>, depth: usize, bracket: &str) {
@@ -111,7 +113,7 @@ impl Alignment<'_> {
             let text = format!("{bracket}{}", part.comma());
             Some(Line { depth, text, is_changed: false, pointer: part.pointer.clone() })
         };
-        self.rows.push(Row { left: line(left), right: line(right) });
+        self.rows.push(Row { left: line(left), right: line(right), is_one: true });
     }
 
     /// Writes two values that have nothing in common.
@@ -119,7 +121,7 @@ impl Alignment<'_> {
         let mut left = lines(left, depth, true).into_iter();
         let mut right = lines(right, depth, true).into_iter();
         loop {
-            let row = Row { left: left.next(), right: right.next() };
+            let row = Row { left: left.next(), right: right.next(), is_one: true };
             if row.left.is_none() && row.right.is_none() {
                 return;
             }
@@ -127,26 +129,38 @@ impl Alignment<'_> {
         }
     }
 
+    /// Writes a value that only the tool has, beside the lines that only the definition has before it.
     fn left_only(&mut self, part: &Part<'_>, depth: usize) {
-        let lines = lines(part, depth, true);
-        self.rows.extend(lines.into_iter().map(|line| Row { left: Some(line), right: None }));
+        let mut start = self.free_rows(depth, |row| (&row.left, &row.right));
+        for line in lines(part, depth, true) {
+            match self.rows.get_mut(start) {
+                Some(row) => row.left = Some(line),
+                None => self.rows.push(Row { left: Some(line), ..Row::default() }),
+            }
+            start += 1;
+        }
     }
 
     /// Writes a value that only the definition has, beside the lines that only the tool has before it.
     fn right_only(&mut self, part: &Part<'_>, depth: usize) {
-        let is_free = |row: &&Row| {
-            row.right.is_none()
-                && row.left.as_ref().is_some_and(|line| line.is_changed && line.depth == depth)
-        };
-        let free = self.rows.iter().rev().take_while(is_free).count();
-        let mut start = self.rows.len() - free;
+        let mut start = self.free_rows(depth, |row| (&row.right, &row.left));
         for line in lines(part, depth, true) {
             match self.rows.get_mut(start) {
                 Some(row) => row.right = Some(line),
-                None => self.rows.push(Row { left: None, right: Some(line) }),
+                None => self.rows.push(Row { right: Some(line), ..Row::default() }),
             }
             start += 1;
         }
+    }
+
+    /// Returns the index of the first row at the end whose own side is free. The other side was changed at the same
+    /// depth.
+    fn free_rows(&self, depth: usize, sides: impl Fn(&Row) -> (&Option<Line>, &Option<Line>)) -> usize {
+        let is_free = |row: &&Row| {
+            let (own, other) = sides(row);
+            own.is_none() && other.as_ref().is_some_and(|line| line.is_changed && line.depth == depth)
+        };
+        self.rows.len() - self.rows.iter().rev().take_while(is_free).count()
     }
 
     fn members(

@@ -10,6 +10,7 @@ mod reasons;
 mod standalone;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use serde_json::Value;
 use toolwire_contract::text::estimate_tokens;
@@ -19,6 +20,7 @@ pub use grid::grid;
 pub use matrix::{MatrixRow, MatrixTarget, counts, matrix};
 pub use pair::{Pair, pair};
 pub use standalone::{CheckedTool, standalone};
+pub use view::{Pasted, Survey, address, list, open, overview, paste};
 
 use maud::{Markup, html};
 

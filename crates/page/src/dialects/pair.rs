@@ -29,8 +29,11 @@ pub struct Pair<'a> {
 /// A row of the schemas, with the entries of the report whose reasons are below it.
 struct ReasonedRow {
     row: Row,
-    /// The status of the entry that explains the difference.
-    status: Option<Status>,
+    /// The status of the entry that explains each side's difference.
+    left: Option<Status>,
+    right: Option<Status>,
+    /// Whether there is a difference that no entry explains.
+    is_unexplained: bool,
     reasons: Vec<Change>,
     refusal: bool,
 }
@@ -56,37 +59,46 @@ impl<'a> Pair<'a> {
         let mut below: Vec<Vec<usize>> = vec![Vec::new(); rows.len()];
         let mut head = Vec::new();
         for (index, placed) in changes.iter().enumerate() {
-            let first = assigned.iter().position(|entry| *entry == Some(index));
+            let first = assigned.iter().position(|entry| entry.is_by(index));
             let row = first.map(|first| {
-                let group = assigned[first..].iter().take_while(|entry| **entry == Some(index)).count();
+                let group = assigned[first..].iter().take_while(|entry| entry.is_by(index)).count();
                 first + group - 1
             });
-            match row.or_else(|| row_at(&rows, &placed.change)) {
+            match row.or_else(|| row_at(&rows, &placed.change.pointer)) {
                 Some(row) => below[row].push(index),
                 None => head.push(&placed.change),
             }
         }
-        let unexplained =
-            rows.iter().zip(&assigned).filter(|(row, entry)| row.is_changed() && entry.is_none());
-        let unexplained = unexplained.flat_map(|(row, _)| [&row.left, &row.right]).flatten();
-        let unexplained = unexplained.map(|line| format!("{}: {}", line.pointer, line.text)).collect();
-        let rows = rows.into_iter().zip(assigned).zip(below);
-        let rows = rows.map(|((row, entry), below)| ReasonedRow {
-            row,
-            status: entry.map(|entry| status_of(changes[entry].change.effect)),
-            reasons: below.into_iter().map(|index| changes[index].change.clone()).collect(),
-            refusal: false,
+        let status = |entry: Option<usize>| entry.map(|entry| status_of(changes[entry].change.effect));
+        let mut unexplained = Vec::new();
+        let rows = rows.into_iter().zip(assigned).zip(below).map(|((row, entry), below)| {
+            let sides = [(&row.left, entry.left), (&row.right, entry.right)];
+            let without_entry = sides.into_iter().filter(|(_, entry)| entry.is_none());
+            let lines = without_entry.filter_map(|(line, _)| line.as_ref()).filter(|line| line.is_changed);
+            let before = unexplained.len();
+            unexplained.extend(lines.map(|line| format!("{}: {}", line.pointer, line.text)));
+            ReasonedRow {
+                left: status(entry.left),
+                right: status(entry.right),
+                is_unexplained: unexplained.len() > before,
+                reasons: below.into_iter().map(|index| changes[index].change.clone()).collect(),
+                refusal: false,
+                row,
+            }
         });
-        Pair { comparison, rows: rows.collect(), head, unexplained }
+        let rows = rows.collect();
+        Pair { comparison, rows, head, unexplained }
     }
 
     fn refused(comparison: &'a Comparison) -> Pair<'a> {
         let rows = alone(&comparison.schema);
         let pointer = comparison.report.reason.as_ref().map_or("", |reason| reason.pointer.as_str());
-        let place = rows.iter().position(|row| row.left.as_ref().is_some_and(|line| line.pointer == pointer));
+        let place = row_at(&rows, pointer);
         let rows = rows.into_iter().enumerate().map(|(index, row)| ReasonedRow {
             row,
-            status: None,
+            left: None,
+            right: None,
+            is_unexplained: false,
             reasons: Vec::new(),
             refusal: Some(index) == place.or(Some(0)),
         });
@@ -104,13 +116,18 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Returns the row of the schema that a change without a difference is about. `None` for a change of the tool as a
-/// whole.
-fn row_at(rows: &[Row], change: &Change) -> Option<usize> {
-    if change.pointer.is_empty() {
-        return None;
+/// Returns the row of the value at `pointer` in the tool, or of the nearest one that contains it. `None` for the tool
+/// as a whole.
+fn row_at(rows: &[Row], mut pointer: &str) -> Option<usize> {
+    while let Some(parent) = pointer.rfind('/') {
+        let is_here = |row: &Row| row.left.as_ref().is_some_and(|line| line.pointer == pointer);
+        let found = rows.iter().position(is_here);
+        if found.is_some() {
+            return found;
+        }
+        pointer = &pointer[..parent];
     }
-    rows.iter().position(|row| row.left.as_ref().is_some_and(|line| line.pointer == change.pointer))
+    None
 }
 
 /// Renders a comparison.
@@ -139,6 +156,9 @@ pub fn pair(pair: &Pair<'_>) -> Markup {
                 }
                 (pair_row(row, near[index]))
                 @for change in &row.reasons { (reason(change)) }
+                @if row.is_unexplained {
+                    p.reason.lossy { (glyph(Status::Lossy)) " " b { "unexplained" } " no entry of the report is about this difference" }
+                }
                 @if row.refusal { @if let Some(refusal) = &report.reason { (refusal_reason(refusal)) } }
             }
         }
@@ -172,12 +192,13 @@ fn near_changes(rows: &[ReasonedRow]) -> Vec<bool> {
 }
 
 fn pair_row(row: &ReasonedRow, is_near: bool) -> Markup {
-    let status = row.status.unwrap_or(if row.refusal { Status::Refused } else { Status::Rewritten });
+    // A difference that nobody explains may be anything.
+    let status = |side: Option<Status>| side.unwrap_or(Status::Lossy);
     let is_change = row.row.is_changed() || row.refusal;
     html! {
         div.pair-row.change[is_change].far[!is_near] tabindex=[is_change.then_some("-1")] {
-            (line(row.row.left.as_ref(), "removed", status))
-            (line(row.row.right.as_ref(), "added", status))
+            (line(row.row.left.as_ref(), "removed", status(row.left)))
+            (line(row.row.right.as_ref(), "added", status(row.right)))
         }
     }
 }

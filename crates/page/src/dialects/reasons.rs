@@ -2,7 +2,7 @@
 
 use toolwire_dialect::comparison::PlacedChange;
 
-use super::align::Row;
+use super::align::{Line, Row};
 
 /// Keywords whose change rewrites the schemas below, too.
 const STRUCTURAL: [&str; 26] = [
@@ -37,20 +37,49 @@ const STRUCTURAL: [&str; 26] = [
 /// How well an entry explains a difference; less is better.
 type Distance = usize;
 
-/// Returns for each row the index of the entry that explains its difference. `None` if it has no difference, or no
-/// entry explains it.
-pub(super) fn assign(rows: &[Row], changes: &[PlacedChange]) -> Vec<Option<usize>> {
+/// The indexes of the entries that explain the sides of a row. `None` for a side that has no difference, or that no
+/// entry explains.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Explained {
+    pub(super) left: Option<usize>,
+    pub(super) right: Option<usize>,
+}
+
+impl Explained {
+    pub(super) fn is_by(self, index: usize) -> bool {
+        self.left == Some(index) || self.right == Some(index)
+    }
+}
+
+/// Returns for each row the entries that explain its difference.
+pub(super) fn assign(rows: &[Row], changes: &[PlacedChange]) -> Vec<Explained> {
     let entries: Vec<Entry<'_>> = changes.iter().map(Entry::of).collect();
     let mut uses = vec![0_usize; entries.len()];
     let mut assigned = Vec::with_capacity(rows.len());
     for row in rows {
-        let best = if row.is_changed() { best_entry(row, &entries, &uses) } else { None };
-        if let Some(index) = best {
+        let explained = explain(row, &entries, &uses);
+        for index in [explained.left, explained.right].into_iter().flatten() {
             uses[index] += 1;
         }
-        assigned.push(best);
+        assigned.push(explained);
     }
     assigned
+}
+
+fn explain(row: &Row, entries: &[Entry<'_>], uses: &[usize]) -> Explained {
+    let (left, right) = (changed(row.left.as_ref()), changed(row.right.as_ref()));
+    if row.is_one {
+        let index = best_entry(left, right, entries, uses);
+        return Explained { left: left.and(index), right: right.and(index) };
+    }
+    Explained {
+        left: left.and_then(|_| best_entry(left, None, entries, uses)),
+        right: right.and_then(|_| best_entry(None, right, entries, uses)),
+    }
+}
+
+fn changed(line: Option<&Line>) -> Option<&Line> {
+    line.filter(|line| line.is_changed)
 }
 
 struct Entry<'a> {
@@ -80,9 +109,14 @@ fn segments(pointer: &str) -> Vec<&str> {
     pointer.split('/').skip(1).collect()
 }
 
-fn best_entry(row: &Row, entries: &[Entry<'_>], uses: &[usize]) -> Option<usize> {
-    let left = row.left.as_ref().filter(|line| line.is_changed).map(|line| segments(&line.pointer));
-    let right = row.right.as_ref().filter(|line| line.is_changed).map(|line| segments(&line.pointer));
+fn best_entry(
+    left: Option<&Line>,
+    right: Option<&Line>,
+    entries: &[Entry<'_>],
+    uses: &[usize],
+) -> Option<usize> {
+    let left = left.map(|line| segments(&line.pointer));
+    let right = right.map(|line| segments(&line.pointer));
     let distances = entries.iter().enumerate().filter(|(_, entry)| entry.is_about_schema());
     let distances = distances.filter_map(|(index, entry)| {
         let at_left = left.iter().filter_map(|line| distance(line, &entry.original, entry));

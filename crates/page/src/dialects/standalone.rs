@@ -38,11 +38,8 @@ struct Variant<'a> {
 
 /// Renders the file.
 pub fn standalone(dialects: &[Dialect], tools: &[CheckedTool]) -> String {
-    let variants: Vec<Vec<Variant<'_>>> = tools.iter().map(|tool| variants(&tool.comparisons)).collect();
     let reports: Vec<&Report> =
         tools.iter().flat_map(|tool| &tool.comparisons).map(|comparison| &comparison.report).collect();
-    let rows: Vec<MatrixRow<'_>> = tools.iter().zip(&variants).enumerate().map(row).collect();
-    let first_refused = tools.iter().position(|tool| status(tool) == Status::Refused);
     let title = format!("{} in {}", count(tools.len(), "tool"), count(dialects.len(), "dialect"));
     let style = format!("{}{STYLE}", stylesheet());
     html! {
@@ -67,15 +64,25 @@ pub fn standalone(dialects: &[Dialect], tools: &[CheckedTool]) -> String {
                         label { input #show-lossy type="radio" name="show"; " lossy or refused in a dialect" }
                         label { input #show-refused type="radio" name="show"; " refused in a dialect" }
                     }
-                    (matrix(dialects, &rows))
-                    @for (index, (tool, variants)) in tools.iter().zip(&variants).enumerate() {
-                        (section(index, tool, variants, first_refused == Some(index)))
-                    }
+                    (sections(dialects, tools))
                 }
             }
         }
     }
     .into_string()
+}
+
+/// Renders the matrix, and below it the comparisons of each tool.
+pub(super) fn sections(dialects: &[Dialect], tools: &[CheckedTool]) -> Markup {
+    let variants: Vec<Vec<Variant<'_>>> = tools.iter().map(|tool| variants(&tool.comparisons)).collect();
+    let rows: Vec<MatrixRow<'_>> = tools.iter().zip(&variants).enumerate().map(row).collect();
+    let first_refused = tools.iter().position(|tool| status(tool) == Status::Refused);
+    html! {
+        (matrix(dialects, &rows))
+        @for (index, (tool, variants)) in tools.iter().zip(&variants).enumerate() {
+            (section(index, tool, variants, first_refused == Some(index)))
+        }
+    }
 }
 
 fn stylesheet() -> &'static str {
@@ -141,9 +148,10 @@ fn section(index: usize, tool: &CheckedTool, variants: &[Variant<'_>], is_open: 
             }
             @for (number, variant) in variants.iter().enumerate() {
                 @let is_refused = variant.comparison.report.status == Status::Refused;
-                details.variant id=(id(index, number)) open[is_open && is_refused] {
+                details.variant open[is_open && is_refused] {
                     summary { span.chips { @for dialect in &variant.dialects { span { (label(tool, *dialect)) } } } }
-                    (pair(&Pair::new(variant.comparison)))
+                    // Browsers open `details` if the target of a link is inside.
+                    div id=(id(index, number)) { (pair(&Pair::new(variant.comparison))) }
                 }
             }
         }
