@@ -90,7 +90,11 @@ impl Alignment<'_> {
                 self.members(a, b, left, right, depth + 1);
                 self.end(left, right, depth, "}");
             }
-            (Value::Array(a), Value::Array(b)) if a.iter().chain(b).any(Value::is_object) => {
+            (Value::Array(a), Value::Array(b))
+                if a.iter().chain(b).any(Value::is_object)
+                    || !is_short(left.value)
+                    || !is_short(right.value) =>
+            {
                 self.bracket(left, right, depth, "[");
                 self.items(a, b, left, right, depth + 1);
                 self.end(left, right, depth, "]");
@@ -179,7 +183,12 @@ impl Alignment<'_> {
         let counterparts: Vec<Option<usize>> = a
             .keys()
             .map(|key| {
-                b.keys().position(|other| other == key).or_else(|| {
+                let same = b.keys().position(|other| other == key);
+                let same = same.or_else(|| {
+                    let is_free = key == "oneOf" && !a.contains_key("anyOf");
+                    b.keys().position(|other| is_free && other == "anyOf")
+                });
+                same.or_else(|| {
                     let original = child(&left.pointer, key);
                     let is_renamed = |other: &String| {
                         !a.contains_key(other)
@@ -237,6 +246,9 @@ impl Alignment<'_> {
                 let is_same = self.origins.is_same(value, &b[*other], None);
                 is_same || self.origins.is_from(&format!("{}/{other}", right.pointer), &pointer)
             });
+            // Otherwise, lists of schemas have the same order.
+            let is_listed = a.len() == b.len() && index >= next && value.is_object() && b[index].is_object();
+            let counterpart = counterpart.or(is_listed.then_some(index));
             let own = Part { key: None, value, pointer, is_last };
             let Some(other) = counterpart else {
                 self.left_only(&own, depth);

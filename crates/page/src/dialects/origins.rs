@@ -32,6 +32,17 @@ impl Origins {
             .is_some_and(|origins| origins.iter().any(|origin| origin == original))
     }
 
+    /// Returns the places in the original of the schema that a value of the definition is in.
+    pub(super) fn of_value(&self, mut pointer: &str) -> &[String] {
+        loop {
+            if let Some(origins) = self.by_definition.get(pointer) {
+                return origins;
+            }
+            let Some((parent, _)) = pointer.rsplit_once('/') else { return &[] };
+            pointer = parent;
+        }
+    }
+
     /// Whether two values of a key are the same, except for the order of keys.
     pub(super) fn is_same(&self, left: &Value, right: &Value, key: Option<&str>) -> bool {
         match (left, right) {

@@ -6,7 +6,7 @@ use toolwire_dialect::{Change, Dialect, Refusal, Status};
 
 use super::align::{Line, Row, align, alone};
 use super::origins::Origins;
-use super::reasons::assign;
+use super::reasons::{assign, notation};
 use super::{glyph, status_of, tokens};
 use crate::text::{Outside, count};
 
@@ -34,6 +34,8 @@ struct ReasonedRow {
     right: Option<Status>,
     /// Whether there is a difference that no entry explains.
     is_unexplained: bool,
+    /// Why it differs without an entry.
+    notation: Option<&'static str>,
     reasons: Vec<Change>,
     refusal: bool,
 }
@@ -48,10 +50,9 @@ impl<'a> Pair<'a> {
 
     fn converted(comparison: &'a Comparison, definition: &'a ComparedDefinition) -> Pair<'a> {
         let changes = &definition.changes;
+        let origins = Origins::of(definition, comparison.report.dialect);
         let rows = match &definition.schema {
-            Some(schema) => {
-                align(&comparison.schema, schema, &Origins::of(definition, comparison.report.dialect))
-            }
+            Some(schema) => align(&comparison.schema, schema, &origins),
             None => alone(&comparison.schema),
         };
         let assigned = assign(&rows, changes);
@@ -72,15 +73,19 @@ impl<'a> Pair<'a> {
         let status = |entry: Option<usize>| entry.map(|entry| status_of(changes[entry].change.effect));
         let mut unexplained = Vec::new();
         let rows = rows.into_iter().zip(assigned).zip(below).map(|((row, entry), below)| {
+            let notation = notation(&row, entry, &comparison.schema, &origins);
             let sides = [(&row.left, entry.left), (&row.right, entry.right)];
             let without_entry = sides.into_iter().filter(|(_, entry)| entry.is_none());
-            let lines = without_entry.filter_map(|(line, _)| line.as_ref()).filter(|line| line.is_changed);
+            let lines = without_entry
+                .filter_map(|(line, _)| line.as_ref())
+                .filter(|line| line.is_changed && notation.is_none());
             let before = unexplained.len();
             unexplained.extend(lines.map(|line| format!("{}: {}", line.pointer, line.text)));
             ReasonedRow {
                 left: status(entry.left),
                 right: status(entry.right),
                 is_unexplained: unexplained.len() > before,
+                notation,
                 reasons: below.into_iter().map(|index| changes[index].change.clone()).collect(),
                 refusal: false,
                 row,
@@ -99,6 +104,7 @@ impl<'a> Pair<'a> {
             left: None,
             right: None,
             is_unexplained: false,
+            notation: None,
             reasons: Vec::new(),
             refusal: Some(index) == place.or(Some(0)),
         });

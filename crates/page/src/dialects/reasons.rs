@@ -1,11 +1,13 @@
 //! Assigns each difference of a comparison to the entry of the report that explains it.
 
+use serde_json::Value;
 use toolwire_dialect::comparison::PlacedChange;
 
 use super::align::{Line, Row};
+use super::origins::Origins;
 
 /// Keywords whose change rewrites the schemas below, too.
-const STRUCTURAL: [&str; 26] = [
+const STRUCTURAL: [&str; 27] = [
     "$ref",
     "$defs",
     "definitions",
@@ -32,6 +34,34 @@ const STRUCTURAL: [&str; 26] = [
     "const",
     "inputSchema",
     "nullable",
+    // A property that becomes required becomes an alternative to null.
+    "required",
+];
+
+/// Keywords with schemas inside.
+const SCHEMAS: [&str; 22] = [
+    "$defs",
+    "definitions",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "propertyNames",
+    "dependentSchemas",
+    "items",
+    "prefixItems",
+    "additionalItems",
+    "unevaluatedItems",
+    "contains",
+    "contentSchema",
+    "dependencies",
 ];
 
 /// How well an entry explains a difference; less is better.
@@ -137,8 +167,8 @@ fn distance(line: &[&str], schema: &[&str], entry: &Entry<'_>) -> Option<Distanc
             // Text about the keyword, or another keyword of the schema.
             ["description"] => Some(1),
             [_] | [] => Some(2),
-            // Keys that a schema requires are about its properties.
-            ["required", ..] => Some(2),
+            // Values that are no schemas, such as those of an `enum`.
+            [keyword, ..] if !SCHEMAS.contains(keyword) => Some(2),
             rest if entry.is_structural => Some(2 + rest.len()),
             _ => None,
         };
@@ -151,4 +181,79 @@ fn distance(line: &[&str], schema: &[&str], entry: &Entry<'_>) -> Option<Distanc
     let (object, rest) = line.split_at(line.iter().rposition(|segment| *segment == "required")?);
     let is_property = schema.strip_prefix(object).is_some_and(|rest| matches!(rest, ["properties", _]));
     (is_property && rest.len() <= 2 && entry.keyword == "required").then_some(1)
+}
+
+/// Returns why a line differs that no entry explains: a notation that the report does not list, because it never
+/// changes which arguments are valid.
+pub(super) fn notation(
+    row: &Row,
+    explained: Explained,
+    schema: &Value,
+    origins: &Origins,
+) -> Option<&'static str> {
+    let left = changed(row.left.as_ref()).filter(|_| explained.left.is_none());
+    let right = changed(row.right.as_ref()).filter(|_| explained.right.is_none());
+    let left = left.map(|line| left_notation(line, schema));
+    let right = right.map(|line| right_notation(line, schema, origins));
+    match (left, right) {
+        // Each side of a row needs a reason; one is displayed.
+        (Some(left), Some(right)) => left.and(right),
+        (Some(reason), None) | (None, Some(reason)) => reason,
+        (None, None) => None,
+    }
+}
+
+const INLINED: &str = "references are replaced by the schemas that they refer to";
+const VERSION: &str = "the dialect has no versions, ids or comments of schemas";
+const ALTERNATIVES: &str = "the alternatives exclude each other, so `oneOf` and `anyOf` are the same";
+const NULL: &str = "the alternative null is written in the dialect's way";
+const CONST: &str = "`const` is an `enum` with one value";
+const ENUM_FORMAT: &str = "the dialect marks each `enum` with this format";
+const NO_EFFECT: &str = "the keyword has no effect";
+
+fn left_notation(line: &Line, schema: &Value) -> Option<&'static str> {
+    match segments(&line.pointer).as_slice() {
+        ["$defs" | "definitions", ..] | [.., "$ref"] => Some(INLINED),
+        [.., "$schema" | "$id" | "id" | "$comment" | "$anchor"] => Some(VERSION),
+        [.., "properties" | "patternProperties"] if line.text.trim_end_matches(',').ends_with("{}") => {
+            Some(NO_EFFECT)
+        }
+        [.., "const"] => Some(CONST),
+        _ if is_beside_null(&line.pointer, schema) => Some(NULL),
+        [.., "oneOf"] => Some(ALTERNATIVES),
+        _ => None,
+    }
+}
+
+fn right_notation(line: &Line, schema: &Value, origins: &Origins) -> Option<&'static str> {
+    let pointer = line.pointer.as_str();
+    if pointer.ends_with("/nullable") {
+        return Some(NULL);
+    }
+    if pointer.ends_with("/format") && line.text.starts_with("\"format\": \"enum\"") {
+        return Some(ENUM_FORMAT);
+    }
+    let mut from = origins.of_value(pointer).iter();
+    let is_const =
+        |origin: &String| schema.pointer(origin).is_some_and(|schema| schema.get("const").is_some());
+    if (pointer.ends_with("/enum") || pointer.ends_with("/type")) && from.clone().any(is_const) {
+        return Some(CONST);
+    }
+    if from.clone().any(|origin| origin.starts_with("/$defs/") || origin.starts_with("/definitions/")) {
+        return Some(INLINED);
+    }
+    if from.any(|origin| is_beside_null(origin, schema)) {
+        return Some(NULL);
+    }
+    pointer.ends_with("/anyOf").then_some(ALTERNATIVES)
+}
+
+/// Whether a value is in a list of alternatives of which one is null, or is that list.
+fn is_beside_null(pointer: &str, schema: &Value) -> bool {
+    let is_null = |alternative: &Value| alternative.get("type").and_then(Value::as_str) == Some("null");
+    let ends = pointer.match_indices('/').map(|(index, _)| index).skip(1).chain([pointer.len()]);
+    ends.map(|end| &pointer[..end])
+        .filter(|prefix| prefix.ends_with("/anyOf") || prefix.ends_with("/oneOf"))
+        .filter_map(|prefix| schema.pointer(prefix)?.as_array())
+        .any(|alternatives| alternatives.iter().any(is_null))
 }
