@@ -162,6 +162,9 @@ pub fn pair(pair: &Pair<'_>) -> Markup {
                 }
                 (pair_row(row, near[index]))
                 @for change in &row.reasons { (reason(change)) }
+                @if let Some(text) = row.notation.filter(|text| !is_followed(&pair.rows, index, text)) {
+                    p.reason.exact { (glyph(Status::Exact)) " " b { "notation" } " " (text) }
+                }
                 @if row.is_unexplained {
                     p.reason.lossy { (glyph(Status::Lossy)) " " b { "unexplained" } " no entry of the report is about this difference" }
                 }
@@ -169,6 +172,11 @@ pub fn pair(pair: &Pair<'_>) -> Markup {
             }
         }
     }
+}
+
+/// Whether the next row has the same notation, so that it is stated there.
+fn is_followed(rows: &[ReasonedRow], index: usize, notation: &str) -> bool {
+    rows.get(index + 1).is_some_and(|next| next.notation == Some(notation))
 }
 
 fn name(name: &str, description: Option<&str>) -> Markup {
@@ -199,7 +207,8 @@ fn near_changes(rows: &[ReasonedRow]) -> Vec<bool> {
 
 fn pair_row(row: &ReasonedRow, is_near: bool) -> Markup {
     // A difference that nobody explains may be anything.
-    let status = |side: Option<Status>| side.unwrap_or(Status::Lossy);
+    let without_entry = if row.notation.is_some() { Status::Exact } else { Status::Lossy };
+    let status = |side: Option<Status>| side.unwrap_or(without_entry);
     let is_change = row.row.is_changed() || row.refusal;
     html! {
         div.pair-row.change[is_change].far[!is_near] tabindex=[is_change.then_some("-1")] {

@@ -209,6 +209,7 @@ const ALTERNATIVES: &str = "the alternatives exclude each other, so `oneOf` and 
 const NULL: &str = "the alternative null is written in the dialect's way";
 const CONST: &str = "`const` is an `enum` with one value";
 const ENUM_FORMAT: &str = "the dialect marks each `enum` with this format";
+const MOVED: &str = "texts beside alternatives are moved into them";
 const NO_EFFECT: &str = "the keyword has no effect";
 
 fn left_notation(line: &Line, schema: &Value) -> Option<&'static str> {
@@ -218,7 +219,9 @@ fn left_notation(line: &Line, schema: &Value) -> Option<&'static str> {
         [.., "properties" | "patternProperties"] if line.text.trim_end_matches(',').ends_with("{}") => {
             Some(NO_EFFECT)
         }
+        [.., "additionalProperties"] if line.text.trim_end_matches(',').ends_with("true") => Some(NO_EFFECT),
         [.., "const"] => Some(CONST),
+        [.., "description" | "title"] if is_annotation_of_alternatives(&line.pointer, schema) => Some(MOVED),
         _ if is_beside_null(&line.pointer, schema) => Some(NULL),
         [.., "oneOf"] => Some(ALTERNATIVES),
         _ => None,
@@ -233,6 +236,9 @@ fn right_notation(line: &Line, schema: &Value, origins: &Origins) -> Option<&'st
     if pointer.ends_with("/format") && line.text.starts_with("\"format\": \"enum\"") {
         return Some(ENUM_FORMAT);
     }
+    if let [.., "anyOf", _, "description" | "title"] = segments(pointer).as_slice() {
+        return Some(MOVED);
+    }
     let mut from = origins.of_value(pointer).iter();
     let is_const =
         |origin: &String| schema.pointer(origin).is_some_and(|schema| schema.get("const").is_some());
@@ -242,10 +248,25 @@ fn right_notation(line: &Line, schema: &Value, origins: &Origins) -> Option<&'st
     if from.clone().any(|origin| origin.starts_with("/$defs/") || origin.starts_with("/definitions/")) {
         return Some(INLINED);
     }
-    if from.any(|origin| is_beside_null(origin, schema)) {
+    let is_type = pointer.ends_with("/type");
+    let has_null = |origin: &String| {
+        let lists = ["anyOf", "oneOf"].map(|key| format!("{origin}/{key}"));
+        is_type && lists.iter().any(|list| is_beside_null(list, schema))
+    };
+    if from.any(|origin| is_beside_null(origin, schema) || has_null(origin)) {
         return Some(NULL);
     }
     pointer.ends_with("/anyOf").then_some(ALTERNATIVES)
+}
+
+fn is_annotation_of_alternatives(pointer: &str, schema: &Value) -> bool {
+    let parent = pointer.rsplit_once('/').and_then(|(parent, _)| schema.pointer(parent));
+    parent.is_some_and(|parent| {
+        ["anyOf", "oneOf"].iter().any(|key| parent.get(key).is_some())
+            // Alternatives have the texts of all of them.
+            || pointer.contains("/anyOf/")
+            || pointer.contains("/oneOf/")
+    })
 }
 
 /// Whether a value is in a list of alternatives of which one is null, or is that list.
