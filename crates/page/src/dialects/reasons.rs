@@ -203,29 +203,46 @@ pub(super) fn notation(
     }
 }
 
-const INLINED: &str = "references are replaced by the schemas that they refer to";
+const INLINED: &str =
+    "references are replaced by the schemas that they refer to, or point to another copy of them";
 const VERSION: &str = "the dialect has no versions, ids or comments of schemas";
 const ALTERNATIVES: &str = "the alternatives exclude each other, so `oneOf` and `anyOf` are the same";
 const NULL: &str = "the alternative null is written in the dialect's way";
 const CONST: &str = "`const` is an `enum` with one value";
 const ENUM_FORMAT: &str = "the dialect marks each `enum` with this format";
-const MOVED: &str = "texts beside alternatives are moved into them";
+const MOVED: &str = "what is beside alternatives is moved into them";
+const MERGED: &str = "the schemas of `allOf` are merged into one";
+const ALL_TYPES: [&str; 6] = ["string", "number", "boolean", "object", "array", "null"];
 const NO_EFFECT: &str = "the keyword has no effect";
 
 fn left_notation(line: &Line, schema: &Value) -> Option<&'static str> {
     match segments(&line.pointer).as_slice() {
-        ["$defs" | "definitions", ..] | [.., "$ref"] => Some(INLINED),
+        ["$defs" | "definitions", ..] => Some(INLINED),
+        // The name of a property is no keyword.
+        [.., "properties" | "patternProperties", _] => around(&line.pointer, schema),
+        [.., "$ref"] => Some(INLINED),
         [.., "$schema" | "$id" | "id" | "$comment" | "$anchor"] => Some(VERSION),
         [.., "properties" | "patternProperties"] if line.text.trim_end_matches(',').ends_with("{}") => {
             Some(NO_EFFECT)
         }
         [.., "additionalProperties"] if line.text.trim_end_matches(',').ends_with("true") => Some(NO_EFFECT),
+        [.., "type"] if ALL_TYPES.iter().all(|name| line.text.contains(name)) => Some(NO_EFFECT),
         [.., "const"] => Some(CONST),
+        [.., "oneOf"] if !is_beside_null(&line.pointer, schema) => Some(ALTERNATIVES),
         [.., "description" | "title"] if is_annotation_of_alternatives(&line.pointer, schema) => Some(MOVED),
-        _ if is_beside_null(&line.pointer, schema) => Some(NULL),
-        [.., "oneOf"] => Some(ALTERNATIVES),
-        _ => None,
+        _ => around(&line.pointer, schema),
     }
+}
+
+/// Returns why a part of the tool differs because of what is around it.
+fn around(pointer: &str, schema: &Value) -> Option<&'static str> {
+    if pointer.contains("/allOf") {
+        return Some(MERGED);
+    }
+    if is_beside_null(pointer, schema) {
+        return Some(NULL);
+    }
+    is_beside_alternatives(pointer, schema).then_some(MOVED)
 }
 
 fn right_notation(line: &Line, schema: &Value, origins: &Origins) -> Option<&'static str> {
@@ -238,6 +255,9 @@ fn right_notation(line: &Line, schema: &Value, origins: &Origins) -> Option<&'st
     }
     if let [.., "anyOf", _, "description" | "title"] = segments(pointer).as_slice() {
         return Some(MOVED);
+    }
+    if pointer.starts_with("/$defs") || prefixes(pointer).any(|prefix| has_key(schema, prefix, &["$ref"])) {
+        return Some(INLINED);
     }
     let mut from = origins.of_value(pointer).iter();
     let is_const =
@@ -256,7 +276,23 @@ fn right_notation(line: &Line, schema: &Value, origins: &Origins) -> Option<&'st
     if from.any(|origin| is_beside_null(origin, schema) || has_null(origin)) {
         return Some(NULL);
     }
-    pointer.ends_with("/anyOf").then_some(ALTERNATIVES)
+    if prefixes(pointer).any(|prefix| has_key(schema, prefix, &["allOf"])) {
+        return Some(MERGED);
+    }
+    if pointer.ends_with("/anyOf") {
+        return Some(ALTERNATIVES);
+    }
+    is_moved_to_alternative(pointer, schema).then_some(MOVED)
+}
+
+/// Returns a pointer and the ones above it.
+fn prefixes(pointer: &str) -> impl Iterator<Item = &str> {
+    let ends = pointer.match_indices('/').map(|(index, _)| index).chain([pointer.len()]);
+    ends.map(move |end| &pointer[..end])
+}
+
+fn has_key(schema: &Value, pointer: &str, keys: &[&str]) -> bool {
+    schema.pointer(pointer).is_some_and(|schema| keys.iter().any(|key| schema.get(key).is_some()))
 }
 
 fn is_annotation_of_alternatives(pointer: &str, schema: &Value) -> bool {
@@ -269,11 +305,29 @@ fn is_annotation_of_alternatives(pointer: &str, schema: &Value) -> bool {
     })
 }
 
+/// Whether a value is a keyword beside alternatives, or inside such a keyword.
+fn is_beside_alternatives(pointer: &str, schema: &Value) -> bool {
+    prefixes(pointer).any(|prefix| {
+        let below = pointer[prefix.len()..].split('/').nth(1).unwrap_or_default();
+        !below.is_empty()
+            && !["anyOf", "oneOf"].contains(&below)
+            && has_key(schema, prefix, &["anyOf", "oneOf"])
+    })
+}
+
+/// Whether a value of a definition is a keyword in an alternative, which the tool has beside its alternatives.
+fn is_moved_to_alternative(pointer: &str, schema: &Value) -> bool {
+    prefixes(pointer).any(|prefix| {
+        let mut below = pointer[prefix.len()..].split('/').skip(1);
+        let is_list = below.next() == Some("anyOf") && below.next().is_some();
+        is_list && below.next().is_some_and(|key| has_key(schema, prefix, &[key]))
+    })
+}
+
 /// Whether a value is in a list of alternatives of which one is null, or is that list.
 fn is_beside_null(pointer: &str, schema: &Value) -> bool {
     let is_null = |alternative: &Value| alternative.get("type").and_then(Value::as_str) == Some("null");
-    let ends = pointer.match_indices('/').map(|(index, _)| index).skip(1).chain([pointer.len()]);
-    ends.map(|end| &pointer[..end])
+    prefixes(pointer)
         .filter(|prefix| prefix.ends_with("/anyOf") || prefix.ends_with("/oneOf"))
         .filter_map(|prefix| schema.pointer(prefix)?.as_array())
         .any(|alternatives| alternatives.iter().any(is_null))
