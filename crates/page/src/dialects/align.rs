@@ -135,25 +135,23 @@ impl Alignment<'_> {
 
     /// Writes a value that only the tool has, beside the lines that only the definition has before it.
     fn left_only(&mut self, part: &Part<'_>, depth: usize) {
-        let mut start = self.free_rows(depth, |row| (&row.left, &row.right));
-        for line in lines(part, depth, true) {
-            match self.rows.get_mut(start) {
+        let start = self.free_rows(depth, |row| (&row.left, &row.right));
+        for (index, line) in (start..).zip(lines(part, depth, true)) {
+            match self.rows.get_mut(index) {
                 Some(row) => row.left = Some(line),
                 None => self.rows.push(Row { left: Some(line), ..Row::default() }),
             }
-            start += 1;
         }
     }
 
     /// Writes a value that only the definition has, beside the lines that only the tool has before it.
     fn right_only(&mut self, part: &Part<'_>, depth: usize) {
-        let mut start = self.free_rows(depth, |row| (&row.right, &row.left));
-        for line in lines(part, depth, true) {
-            match self.rows.get_mut(start) {
+        let start = self.free_rows(depth, |row| (&row.right, &row.left));
+        for (index, line) in (start..).zip(lines(part, depth, true)) {
+            match self.rows.get_mut(index) {
                 Some(row) => row.right = Some(line),
                 None => self.rows.push(Row { right: Some(line), ..Row::default() }),
             }
-            start += 1;
         }
     }
 

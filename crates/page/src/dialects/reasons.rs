@@ -213,6 +213,7 @@ const ENUM_FORMAT: &str = "the dialect marks each `enum` with this format";
 const MOVED: &str = "what is beside alternatives is moved into them";
 const MERGED: &str = "the schemas of `allOf` are merged into one";
 const ALL_TYPES: [&str; 6] = ["string", "number", "boolean", "object", "array", "null"];
+const ENUM_TYPE: &str = "the type is that of the values of `enum`";
 const NO_EFFECT: &str = "the keyword has no effect";
 
 fn left_notation(line: &Line, schema: &Value) -> Option<&'static str> {
@@ -269,6 +270,10 @@ fn right_notation(line: &Line, schema: &Value, origins: &Origins) -> Option<&'st
         return Some(INLINED);
     }
     let is_type = pointer.ends_with("/type");
+    let is_enum = |origin: &String| has_key(schema, origin, &["enum"]) && !has_key(schema, origin, &["type"]);
+    if is_type && from.clone().any(is_enum) {
+        return Some(ENUM_TYPE);
+    }
     let has_null = |origin: &String| {
         let lists = ["anyOf", "oneOf"].map(|key| format!("{origin}/{key}"));
         is_type && lists.iter().any(|list| is_beside_null(list, schema))
