@@ -1,6 +1,7 @@
 //! Assigns each difference of a comparison to the entry of the report that explains it.
 
 use serde_json::Value;
+use toolwire_dialect::Effect;
 use toolwire_dialect::comparison::PlacedChange;
 
 use super::align::{Line, Row};
@@ -117,6 +118,8 @@ struct Entry<'a> {
     original: Vec<&'a str>,
     definition: Vec<Vec<&'a str>>,
     is_structural: bool,
+    /// Whether an annotation was removed.
+    is_dropped: bool,
 }
 
 impl<'a> Entry<'a> {
@@ -126,6 +129,7 @@ impl<'a> Entry<'a> {
             original: segments(&placed.change.pointer),
             definition: placed.definition.iter().map(|pointer| segments(pointer)).collect(),
             is_structural: STRUCTURAL.contains(&placed.change.keyword.as_str()),
+            is_dropped: placed.change.effect == Effect::Dropped,
         }
     }
 
@@ -166,6 +170,8 @@ fn distance(line: &[&str], schema: &[&str], entry: &Entry<'_>) -> Option<Distanc
             [keyword, ..] if *keyword == entry.keyword => Some(0),
             // Text about the keyword, or another keyword of the schema.
             ["description"] => Some(1),
+            // Any other entry explains it better.
+            [_] | [] if entry.is_dropped => Some(20),
             [_] | [] => Some(2),
             // Values that are no schemas, such as those of an `enum`.
             [keyword, ..] if !SCHEMAS.contains(keyword) => Some(2),
