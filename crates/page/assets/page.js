@@ -59,13 +59,15 @@ function keep(storage, key, value) {
 // Applying events
 
 const deferred = new Map(); // id → change of a part that is in use
+const heard = new Map(); // id → time of its last change from the stream
 const touched = new Set(); // ids of `details` that a person opened or closed
 
 /** Whether a part holds the focus or selected text. */
 function isInUse(element) {
 	const used = active();
-	// The new part has a control with the same id, which gets the focus.
-	if (used !== body && element.contains(used) && !('stays' in used.dataset)) return true;
+	// A button that stays has the same id in the new part, which gets the focus.
+	const isSent = used.type === 'submit' && used.form?.dataset.sent;
+	if (used !== body && element.contains(used) && !isSent && !('stays' in used.dataset)) return true;
 	const selection = getSelection();
 	return !selection.isCollapsed && selection.containsNode(element, true);
 }
@@ -114,13 +116,12 @@ function place(id, html, force, insert) {
 		const content = fragment(html);
 		const inserted = [...content.children];
 		const old = byId(id);
-		const focused = active().id;
+		const focused = old?.contains(active()) && active();
 		if (old && !force) carryOver(old, content);
 		if (old) old.replaceWith(content);
 		else insert(content);
 		inserted.forEach(enhance);
-		if (focused && active() === body) focusOn(byId(focused));
-		if (force && !old) showQuestion(inserted);
+		if (focused && active() === body) focusOn(byId(focused.id) ?? find('.call[data-state=waiting] [data-guard]') ?? composer());
 	});
 }
 
@@ -155,6 +156,7 @@ const appliers = {
 		const page = new DOMParser().parseFromString(policy.createHTML(html ?? await get(location.href).catch(() => '')), 'text/html');
 		const element = byId(id);
 		const next = html === undefined ? page.getElementById(id) : page.body;
+		stream.isOld ||= page.body.dataset.build > '' && page.body.dataset.build !== body.dataset.build;
 		if (!element || !next) return;
 		carryOver(element, next);
 		const nodes = [...next.childNodes].map((node) => document.importNode(node, true));
@@ -176,10 +178,6 @@ const appliers = {
 	},
 	go: (event) => go(event.location),
 	bye: ({ after }) => stream.lose(after, 'The gateway restarts'),
-	hello({ build, now: time }) {
-		if (time) skew = Date.parse(time) - Date.now();
-		stream.isOld = !!build && build !== body.dataset.build;
-	},
 	beat() {},
 };
 
@@ -200,8 +198,6 @@ listen('focusout', () => setTimeout(applyDeferred));
 listen('selectionchange', () => deferred.size && requestAnimationFrame(() => applyDeferred()));
 
 // The stream of events: one per visible tab
-
-let skew = 0; // the server's clock minus ours, in ms
 
 const stream = {
 	last: body.dataset.event ?? '', queue: [], tries: 0,
@@ -225,7 +221,9 @@ const stream = {
 	receive({ type, data, lastEventId }) {
 		this.heard();
 		this.last = lastEventId || this.last;
-		this.queue.push({ ...JSON.parse(data || '{}'), type });
+		const event = { ...JSON.parse(data || '{}'), type };
+		heard.set(event.id, now());
+		this.queue.push(event);
 		this.frame ||= requestAnimationFrame(() => this.flush());
 	},
 	flush() {
@@ -294,6 +292,7 @@ setInterval(async () => {
 // Live forms
 
 async function send(url, options, form) {
+	const sent = now();
 	let reply;
 	try {
 		const response = await fetch(url, { ...options, headers: { accept: 'application/json' } });
@@ -316,8 +315,13 @@ async function send(url, options, form) {
 		wrong?.focus();
 	} else shown?.replaceChildren();
 	if (reply.events) {
-		if (form) applyDeferred(form);
-		apply(reply.events, !!form);
+		if (form) {
+			form.dataset.sent = 'yes';
+			applyDeferred(form);
+		}
+		// What the stream has sent since the request is newer.
+		apply(reply.events.filter(({ id }) => !(heard.get(id) > sent)), !!form);
+		if (form) showQuestion(reply.events);
 	}
 	go(reply.location);
 	return reply;
@@ -354,7 +358,6 @@ const ask = debounced(120, (form) => {
 	form.abort?.abort();
 	form.abort = new AbortController();
 	const { signal } = form.abort;
-	if (form.dataset.check) return send(form.dataset.check, { method: 'POST', body: dataOf(form), signal });
 	const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
 	const url = `${form.getAttribute('action')}${query.size ? `?${query}` : ''}`;
 	if ('url' in form.dataset) history.replaceState(history.state, '', url);
@@ -371,8 +374,7 @@ listen('input', ({ target }) => {
 	if (field && target.closest('.states')) field.dataset.state = target.value;
 	else if (field) setState(field);
 	if (!form) return;
-	if (form.dataset.live === 'input' || form.dataset.check) ask(form);
-	if ('submits' in target.dataset) form.requestSubmit();
+	if (form.dataset.live === 'input') ask(form);
 	if ('themeForm' in form.dataset) {
 		document.documentElement.dataset.theme = target.value;
 		fetch(form.action, { method: 'POST', body: dataOf(form), headers: { accept: 'application/json' } });
@@ -511,7 +513,7 @@ listen('click', ({ target, clientX: x, clientY: y }) => {
 // Keys: the table in the dialog is the only list
 
 const spelled = (key) => (/^[A-Z]$/.test(key) ? `Shift+${key.toLowerCase()}` : key);
-const bindings = all('#keys tr[data-keys][data-do]').map(({ dataset }) => ({ keys: dataset.keys.split(' ').map(spelled), action: dataset.do, where: dataset.where?.split(' ') }));
+const bindings = all('#keys tr[data-keys][data-do]').map(({ dataset }) => ({ keys: dataset.keys.split(' ').map(spelled), action: dataset.do }));
 let pressed = [];
 let pressedAt = 0;
 
@@ -535,7 +537,7 @@ listen('keydown', (event) => {
 	if (isLetter && byId('letter-keys')?.checked === false) return;
 	pressed = now() - pressedAt > 1000 ? [key] : [...pressed, key];
 	pressedAt = now();
-	const matches = () => bindings.filter(({ keys, where }) => (where?.includes(body.dataset.view) ?? true) && pressed.every((each, index) => keys[index] === each));
+	const matches = () => bindings.filter(({ keys }) => pressed.every((each, index) => keys[index] === each));
 	if (!matches().length) pressed = [key];
 	if (pressed.length === 1 && pressButton(key)) {
 		pressed = [];
@@ -672,20 +674,20 @@ function drawTime(element) {
 	const time = Date.parse(element.dateTime);
 	const { format } = element.dataset;
 	if (Number.isNaN(time)) return;
-	write(element, format === 'ago' ? ago((Date.now() + skew - time) / 60_000) : (FORMATS[format] ?? FORMATS.full).format(time));
+	write(element, format === 'ago' ? ago((Date.now() - time) / 60_000) : (FORMATS[format] ?? FORMATS.full).format(time));
 	element.title = FORMATS.full.format(time);
 }
 
 function drawTimer(element) {
-	const { since, until, wait } = element.dataset;
-	const past = (Date.now() + skew - Date.parse(since ?? until)) / 1000;
-	const text = seconds(Math.max(0, until ? Math.ceil(-past) : Math.floor(past)));
+	const { since, wait } = element.dataset;
+	const past = (Date.now() - Date.parse(since)) / 1000;
+	const text = seconds(Math.max(0, Math.floor(past)));
 	write(element, wait === undefined ? text : past < 0.4 ? '' : `waiting for ${wait} · ${text}`);
 }
 
 setInterval(() => {
 	if (document.hidden) return;
-	all('[data-since],[data-until]').forEach(drawTimer);
+	all('[data-since]').forEach(drawTimer);
 	all('time[data-format=ago]').forEach(drawTime);
 	drawConnection();
 }, 1000);
@@ -776,9 +778,9 @@ function updateJump() {
 }
 
 /** A sent question goes to the top, with room for the answer. */
-function showQuestion(inserted) {
+function showQuestion(events) {
 	const question = all('#messages .message.you').at(-1);
-	if (!inserted.some((element) => element.contains(question))) return;
+	if (!question || !events.some(({ id }) => byId(id)?.contains(question))) return;
 	const top = boxOf(question).top - boxOf(messages()).top;
 	messages().style.minHeight = `${Math.ceil(top + innerHeight - 70 - (byId('composer')?.offsetHeight ?? 0))}px`;
 	question.scrollIntoView();
@@ -798,7 +800,7 @@ const seen = new IntersectionObserver((entries) => {
 function enhance(root) {
 	const each = (selector, action) => [...(root.matches?.(selector) ? [root] : []), ...all(selector, root)].forEach((element) => action(element));
 	each('time[datetime]', drawTime);
-	each('[data-since],[data-until]', drawTimer);
+	each('[data-since]', drawTimer);
 	each('[data-guard]', (button) => seen.observe(button));
 	each('.window[data-src]', (section) => {
 		if (!section.firstElementChild) section.style.minHeight = `${section.dataset.height ?? 4000}px`;

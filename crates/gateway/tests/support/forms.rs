@@ -65,7 +65,7 @@ fn describe(request: &ForwardedRequest) -> String {
         let value = |key: &str| Some(head.split_once(key)?.1.split('"').next().unwrap().to_owned());
         let name = value(" name=\"").unwrap();
         match value("filename=\"") {
-            Some(file) => format!("{name}:{file}={}", content.len()),
+            Some(file) => format!("{name}:{file}={}", content.chars().count()),
             None => format!("{name}={content}"),
         }
     });

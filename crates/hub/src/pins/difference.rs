@@ -251,7 +251,7 @@ mod tests {
             &["Delete one file", "+. Always recursive"],
         );
         check_words("Reads a file.", "Reads any file.", &["Reads ", "-a", "+any", " file."]);
-        check_words("a b c d", "a x c y d", &["a ", "-b", "+x", " c ", "+y ", "d"]);
+        check_words("a b c d", "a x c y d", &["a ", "-b", "+x", " c", "+ y", " d"]);
         check_words("", "new", &["+new"]);
         check_words("same", "same", &["same"]);
     }

@@ -130,7 +130,7 @@ async fn a_changed_tool_can_be_kept_off() {
     assert!(changes.has_changed().unwrap());
     assert!(names(&hub.inner).is_empty() && hub.inner.status()[0].tool_count == 0);
     let refused = hub.call("add", json!({})).await;
-    assert!(matches!(refused, Err(CallError::UnknownTool { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(CallError::Blocked { .. })), "{refused:?}");
     hub.inner.accept_changes(|_, _| true).unwrap();
     assert_eq!(names(&hub.inner), ["add"]);
     hub.close().await;

@@ -105,7 +105,10 @@ async fn a_request_that_is_too_long_has_its_own_error() {
             };
             let omits_window = matches!(api, Api::Groq | Api::Responses | Api::Bedrock | Api::Ollama);
             assert_eq!(window, (!omits_window).then_some(3_000), "{api:?}");
-            assert_eq!(provider.endpoint.limits().context_tokens, window, "{api:?}");
+            // A window that the error does not state is assumed to be smaller than the request.
+            let known = provider.endpoint.limits().context_tokens;
+            let is_known = known.is_some_and(|known| window.map_or(known < 6_000, |window| known == window));
+            assert!(is_known, "{api:?}: {known:?}");
             assert_eq!(error.code(), "context_exceeded");
             assert!(error.hint().is_some());
             assert_eq!(provider.provider.requests().len(), 1, "{api:?}: it is not retried");

@@ -98,7 +98,7 @@ async fn a_file_of_a_newer_version_is_rejected_unchanged() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = open_error(&path).await;
     let place = path.display().to_string();
-    assert_eq!(error, StoreError::Newer { place, found: 99, known: 3 });
+    assert_eq!(error, StoreError::Newer { place, found: 99, known: 4 });
     assert_eq!(error.code(), "newer");
 }
 

@@ -81,13 +81,13 @@ export class Mock {
   }
 }
 
-function document(path, { main = '', keys = [], view = 'chat', list = '', body = '' }) {
+function document(path, { main = '', keys = [], view = 'chat', list = '', body = '', build = 'build1' }) {
   const rows = keys.map(([names, action, text]) => `<tr data-keys="${names}" data-do="${action}"><td><kbd>${names}</kbd></td><td>${text ?? action}</td></tr>`);
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${path}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="/-/assets/x/icon.svg"><link rel="stylesheet" href="/-/assets/x/page.css">
 <script type="module" src="/-/assets/x/page.js"></script></head>
-<body data-view="${view}" data-topics="one two" data-event="boot1-1" data-build="build1" class="has-item">
+<body data-view="${view}" data-topics="one two" data-event="boot1-1" data-build="${build}" class="has-item">
 <nav class="rail" aria-label="Views"><a class="rail-link" href="/">Chat<span class="dot" id="dot-chat" hidden></span></a><a class="rail-link" href="/servers">Servers</a></nav>
 ${list && `<aside class="list" id="list" aria-label="List">${list}</aside>`}
 <main id="main" tabindex="-1"><div class="bar" id="connection" hidden></div><h1>Mock</h1>${main}</main>

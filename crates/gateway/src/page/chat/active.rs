@@ -217,7 +217,7 @@ impl Chats {
                     "another response was started at the same time",
                 ));
             }
-            live.start(agent.model().name().to_owned(), position, &always);
+            live.start(agent.model().name().to_owned(), position, conversation.parent.as_ref(), &always);
             if let Some(message) = message {
                 events = live.add_user_message(view::new_message(conversation, position, message));
             }
@@ -287,7 +287,7 @@ impl Chats {
                 drop(live);
                 return Ok(Some(active));
             }
-            live.start(model, conversation.messages, run.always_allowed());
+            live.start(model, conversation.messages, None, run.always_allowed());
             if let Some(entry) = last {
                 let calls: Vec<_> =
                     entry.message.calls().map(|(id, call)| (id.to_owned(), call.clone())).collect();

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use serde_json::{Map, Value};
 use toolwire_agent::AgentEvent;
 use toolwire_agent::approval::{ApprovalPolicy, PendingCall};
+use toolwire_contract::conversations::Parent;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_contract::{Message, Role, ToolCall};
 use toolwire_page::Markup;
@@ -28,6 +29,8 @@ pub(super) struct Live {
     model: String,
     /// The number of stored messages, as far as this response knows.
     position: u64,
+    /// The position of the first message of this response, if it is another version of a message.
+    new_version: Option<u64>,
     phase: Phase,
     writing: Option<Writing>,
     calls: Calls,
@@ -61,7 +64,8 @@ impl Live {
     ) -> Live {
         let calls = Calls::new(id.clone(), tools, policy);
         let phase = Phase::Ended(None);
-        Live { id, events, title, model: String::new(), position: 0, phase, writing: None, calls }
+        let (position, new_version) = (0, None);
+        Live { id, events, title, model: String::new(), position, new_version, phase, writing: None, calls }
     }
 
     /// Whether the last message of a conversation belongs to this response.
@@ -95,9 +99,10 @@ impl Live {
     }
 
     /// Starts a response after a number of stored messages.
-    pub(super) fn start(&mut self, model: String, position: u64, always: &[String]) {
+    pub(super) fn start(&mut self, model: String, position: u64, parent: Option<&Parent>, always: &[String]) {
         self.model = model;
         self.position = position;
+        self.new_version = parent.filter(|parent| parent.at == position).map(|_| position + 1);
         self.phase = Phase::Running;
         self.calls.clear(always);
         self.writing = None;
@@ -111,6 +116,10 @@ impl Live {
         self.phase = Phase::Ended(end);
         self.publish(self.controls());
         self.publish_activity();
+        // The links to the other versions appear once the message is stored.
+        if let Some(position) = self.new_version.take().filter(|position| *position <= self.position) {
+            self.publish([Event::Reset { id: format!("m{position}-foot") }]);
+        }
     }
 
     /// Returns the changes of what one can do now: the line after the last message, and the button that sends or
