@@ -1,5 +1,6 @@
 //! `toolwire check`: shows how each tool converts to each dialect.
 
+mod html;
 mod losses;
 mod reasons;
 mod summary;
@@ -47,25 +48,32 @@ pub(crate) struct CheckArgs {
     /// Print the reports as one JSON array: for each tool, its report in each dialect
     #[arg(long)]
     json: bool,
+    /// Also write a page with all comparisons to this file, for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &CheckArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let options = Options::default().with_reshape(args.reshape);
     let dialects = selected_dialects(&args.dialects);
-    let survey = match args.file.as_deref() {
+    let (survey, tools) = match args.file.as_deref() {
         Some(file) => {
             let input = Source::new(Some(file)).read("tools as JSON")?;
-            Survey::new(&input.text, dialects, &options)
-                .map_err(|error| input.parse_error(&error, &accepted_forms(Dialect::Mcp)))?
+            let survey = Survey::new(&input.text, dialects, &options)
+                .map_err(|error| input.parse_error(&error, &accepted_forms(Dialect::Mcp)))?;
+            (survey, input.text)
         }
         None => {
             let (servers, tools) = server_tools(config)?;
             let survey = Survey::new(&tools, dialects, &options).map_err(|error| {
                 CommandError::work(format!("the tools of the servers cannot be parsed: {error}"))
             })?;
-            survey.with_servers(servers)
+            (survey.with_servers(servers), tools)
         }
     };
+    if let Some(file) = &args.html {
+        html::write(file, &survey, &tools, &options)?;
+    }
     if args.json {
         output::print(&output::to_json(&survey.to_json(), false))?;
     } else {

@@ -51,6 +51,38 @@ fn every_dialect_but_mcp_is_checked() {
 }
 
 #[test]
+fn a_page_with_all_comparisons_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str| {
+        let path = folder.path().join(name);
+        let output = check(&["--html", path.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "the exit code is that of the check");
+        assert!(String::from_utf8(output.stdout).unwrap().starts_with("5 tools in 17 dialects "));
+        std::fs::read_to_string(path).unwrap()
+    };
+    let page = write("one.html");
+    assert_eq!(page, write("two.html"), "the same tools give the same bytes");
+    assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
+    for text in
+        ["search_flights", "moved to the description", "which does not exist", "5 tools in 17 dialects"]
+    {
+        assert!(page.contains(text), "{text}");
+    }
+    for forbidden in ["<script", "<link", "src=", "/-/"] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = check(&["--html", folder.path().to_str().unwrap()]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.starts_with("error: cannot write `"), "{error}");
+}
+
+#[test]
 fn convertible_tools_exit_with_0() {
     let output = Command::new(env!("CARGO_BIN_EXE_toolwire"))
         .args(["check", "-"])

@@ -19,24 +19,24 @@ pub(crate) fn wrap<'a>(dialect: Dialect, parts: DefinitionParts<'a>, arena: &'a 
     let name = Member::new("name", Node::Text(parts.name));
     let has_description = parts.description.is_some_and(|node| !matches!(node, Node::Text("")));
     let description = Member::new("description", parts.description.unwrap_or(Node::Text("")));
+    let key = schema_key(dialect);
     let mut members = vec![name];
     match dialect.family() {
         Family::OpenAiResponses => {
             members.insert(0, Member::new("type", Node::Text("function")));
-            members.extend([description, Member::new("parameters", parts.schema)]);
+            members.extend([description, Member::new(key, parts.schema)]);
             // A missing `strict` would mean "try strict mode".
             members.push(Member::new("strict", Node::Bool(parts.strict.unwrap_or(false))));
             object(&members)
         }
         Family::Anthropic => {
             members.extend(has_description.then_some(description));
-            members.push(Member::new("input_schema", parts.schema));
+            members.push(Member::new(key, parts.schema));
             members.extend(parts.strict.map(|strict| Member::new("strict", Node::Bool(strict))));
             object(&members)
         }
         Family::Gemini => {
             members.push(description);
-            let key = if dialect == Dialect::GeminiOpenApi { "parameters" } else { "parametersJsonSchema" };
             if accepts_arguments(parts.schema) {
                 members.push(Member::new(key, parts.schema));
             }
@@ -44,19 +44,30 @@ pub(crate) fn wrap<'a>(dialect: Dialect, parts: DefinitionParts<'a>, arena: &'a 
         }
         Family::Bedrock => {
             members.extend(has_description.then_some(description));
-            members.push(Member::new("inputSchema", object(&[Member::new("json", parts.schema)])));
+            members.push(Member::new(key, object(&[Member::new("json", parts.schema)])));
             object(&[Member::new("toolSpec", object(&members))])
         }
         Family::Mcp => {
             members.extend(has_description.then_some(description));
-            members.push(Member::new("inputSchema", parts.schema));
+            members.push(Member::new(key, parts.schema));
             object(&members)
         }
         Family::OpenAiChat | Family::Cohere | Family::Ollama => {
-            members.extend([description, Member::new("parameters", parts.schema)]);
+            members.extend([description, Member::new(key, parts.schema)]);
             members.extend(parts.strict.map(|strict| Member::new("strict", Node::Bool(strict))));
             object(&[Member::new("type", Node::Text("function")), Member::new("function", object(&members))])
         }
+    }
+}
+
+/// Returns the key of the schema in the object that contains the name.
+pub(crate) fn schema_key(dialect: Dialect) -> &'static str {
+    match dialect.family() {
+        Family::Anthropic => "input_schema",
+        Family::Gemini if dialect == Dialect::GeminiOpenApi => "parameters",
+        Family::Gemini => "parametersJsonSchema",
+        Family::Bedrock | Family::Mcp => "inputSchema",
+        Family::OpenAiResponses | Family::OpenAiChat | Family::Cohere | Family::Ollama => "parameters",
     }
 }
 

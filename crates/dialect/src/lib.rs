@@ -6,6 +6,7 @@ mod report;
 
 pub mod arguments;
 mod check;
+pub mod comparison;
 mod convert;
 mod definition;
 mod json;

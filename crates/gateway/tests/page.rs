@@ -289,3 +289,37 @@ async fn requests_of_other_keys_are_visible_only_to_administrators() {
     let requests = browser.get("/traffic.json").await.json();
     assert_eq!(requests["requests"][0]["key"], "boss");
 }
+
+#[tokio::test]
+async fn each_tool_is_displayed_beside_its_definition() {
+    let (mut browser, _) = Browser::start().await;
+    let matrix = browser.get("/dialects").await;
+    assert_eq!(matrix.status, 200);
+    assert!(matrix.text.contains("href=\"/dialects/lookup?to=gemini\""), "{}", matrix.text);
+    let pair = browser.get("/dialects/lookup?to=gemini").await;
+    assert!(pair.status == 200 && pair.text.contains("data-dialect=\"gemini\""), "{}", pair.text);
+    let all = browser.get("/dialects/lookup").await;
+    assert!(all.text.contains("Changes in all dialects"), "{}", all.text);
+    let data = browser.get("/dialects/lookup.json?to=gemini").await.json();
+    assert_eq!(data["comparisons"].as_array().unwrap().len(), 1);
+    assert_eq!(data["comparisons"][0]["report"]["dialect"], "gemini");
+    assert_eq!(browser.get("/dialects/nothing").await.status, 404);
+    let unknown = browser.get("/dialects/lookup?to=latin").await;
+    assert!(unknown.status == 404 && unknown.text.contains("gemini-openapi"), "{}", unknown.text);
+}
+
+#[tokio::test]
+async fn a_pasted_tool_is_compared_in_all_dialects() {
+    let (mut browser, _) = Browser::start().await;
+    assert!(browser.get("/dialects/try").await.text.contains("Paste a tool"));
+    let tool = r#"{"name": "</textarea><script>", "inputSchema": {"type": "object", "properties": {
+        "from": {"type": "string", "pattern": "^[A-Z]{3}$"}}}}"#;
+    let page = browser.post("/-/dialects/try", &[("text", tool)], "text/html").await;
+    assert!(page.status == 200 && page.text.contains("moved to the description"), "{}", page.text);
+    assert!(!page.text.contains("</textarea><script>"), "{}", page.text);
+    let page = browser.post("/-/dialects/try", &[("text", "{")], "text/html").await;
+    assert!(page.status == 200 && page.text.contains("at line 1"), "{}", page.text);
+    let long = "x".repeat(300 * 1024);
+    assert_eq!(browser.post("/-/dialects/try", &[("text", &long)], "text/html").await.status, 400);
+    assert_eq!(browser.get("/-/dialects/try").await.status, 405);
+}

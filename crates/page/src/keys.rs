@@ -16,7 +16,7 @@ const fn binding(keys: &'static str, action: &'static str, text: &'static str) -
     Binding { keys, action, text }
 }
 
-const GROUPS: [(&str, &[Binding]); 5] = [
+const GROUPS: [(&str, &[Binding]); 6] = [
     (
         "Everywhere",
         &[
@@ -27,6 +27,7 @@ const GROUPS: [(&str, &[Binding]); 5] = [
             binding("c", "go:/", "New chat"),
             binding("g s", "go:/servers", "Servers"),
             binding("g t", "go:/tools", "Tools"),
+            binding("g d", "go:/dialects", "Dialects"),
             binding("g f", "go:/traffic", "Traffic"),
             binding("[", "prev:.item", "Previous in the list"),
             binding("]", "next:.item", "Next in the list"),
@@ -63,6 +64,18 @@ const GROUPS: [(&str, &[Binding]); 5] = [
         ],
     ),
     ("Tools", &[binding("Ctrl+Enter", "", "Call the tool")]),
+    (
+        "Dialects",
+        &[
+            binding("ArrowLeft", "", "Previous dialect"),
+            binding("ArrowRight", "", "Next dialect"),
+            binding("0", "", "All dialects"),
+            binding("n", "next:.pair-row.change", "Next change"),
+            binding("p", "prev:.pair-row.change", "Previous change"),
+            binding("m", "", "Only changes"),
+            binding("v", "", "Paste a tool"),
+        ],
+    ),
     ("Servers", &[binding("a", "", "Add a server")]),
 ];
 

@@ -2,6 +2,7 @@
 
 pub mod assets;
 pub mod chat;
+pub mod dialects;
 pub mod form;
 mod icons;
 pub mod json_view;

@@ -16,10 +16,11 @@ pub enum View {
 }
 
 /// The views of the rail.
-const VIEWS: [(View, &str, &str, &str, Icon); 4] = [
+const VIEWS: [(View, &str, &str, &str, Icon); 5] = [
     (View::Chat, "chat", "/", "Chat", Icon::Chat),
     (View::Servers, "servers", "/servers", "Servers", Icon::Servers),
     (View::Tools, "tools", "/tools", "Tools", Icon::Tools),
+    (View::Dialects, "dialects", "/dialects", "Dialects", Icon::Dialects),
     (View::Traffic, "traffic", "/traffic", "Traffic", Icon::Traffic),
 ];
 

@@ -76,11 +76,15 @@ impl Survey {
         self.servers.iter().map(move |server| (server, rows.by_ref().take(server.count).flatten().collect()))
     }
 
+    /// The reports of each tool, one per dialect, with the server of the tool.
+    pub(super) fn by_owned_tool(&self) -> impl Iterator<Item = (Option<&str>, Vec<&Report>)> {
+        let owners = self.servers.iter().flat_map(|tools| repeat_n(Some(tools.server.as_str()), tools.count));
+        owners.chain(repeat(None)).zip(self.by_tool())
+    }
+
     /// All reports, tool by tool, each with its server; then the servers that failed.
     pub(super) fn to_json(&self) -> Vec<CheckEntry<'_>> {
-        let owners = self.servers.iter().flat_map(|tools| repeat_n(Some(tools.server.as_str()), tools.count));
-        let rows = self.by_tool().zip(owners.chain(repeat(None)));
-        let reports = rows.flat_map(|(reports, server)| {
+        let reports = self.by_owned_tool().flat_map(|(server, reports)| {
             reports.into_iter().map(move |report| CheckEntry::Report { server, report })
         });
         let failed = self.servers.iter().filter_map(|ServerTools { server, error, .. }| {

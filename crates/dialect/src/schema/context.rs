@@ -9,6 +9,7 @@ use super::budget::Budget;
 use super::edit::ObjectEdit;
 use super::excerpt::excerpt;
 use super::profile::DefaultSupport;
+use super::trace::Trace;
 use super::walk::KeyLookup;
 use crate::json::{Member, Node, Object, Place};
 use crate::{Change, Defaults, Effect, Options};
@@ -32,6 +33,8 @@ pub(crate) struct Context<'a, 'o> {
     /// Number of enclosing schemas with `unevaluatedItems`: an `items` inside them evaluates every item.
     pub(crate) unevaluated_items: usize,
     pub(crate) budget: &'a Budget,
+    /// Records where schemas come from, if the caller asked.
+    pub(crate) trace: Option<&'o Trace>,
 }
 
 impl<'a, 'o> Context<'a, 'o> {
@@ -53,6 +56,7 @@ impl<'a, 'o> Context<'a, 'o> {
             negations: 0,
             unevaluated_items: 0,
             budget,
+            trace: None,
         }
     }
 

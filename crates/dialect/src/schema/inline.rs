@@ -71,9 +71,11 @@ impl<'a> Context<'a, '_> {
             return node;
         }
         inlining.open.push(id);
-        let referenced = self.inline_node(target.node, inlining, &Place::at(&target.pointer));
+        let target_place = Place::at(&target.pointer);
+        let referenced = self.inline_node(target.node, inlining, &target_place);
         inlining.open.pop();
         inlining.replaced = true;
+        self.trace(referenced, &target_place);
         if members.len() == 1 {
             return referenced;
         }
@@ -88,7 +90,10 @@ impl<'a> Context<'a, '_> {
         for annotation in members.iter().filter(|member| member.key != "$ref") {
             edit.put(annotation.key, annotation.value);
         }
-        self.object(edit.members())
+        let inlined = self.object(edit.members());
+        self.trace(inlined, &target_place);
+        self.trace(inlined, place);
+        inlined
     }
 
     fn inline_children(

@@ -31,6 +31,7 @@ mod root_alternatives;
 mod root_keys;
 mod satisfiable;
 mod spec_version;
+mod trace;
 mod types;
 mod walk;
 
@@ -47,6 +48,7 @@ pub(crate) use self::profile::{Profile, RestrictedKeys};
 use self::refs::Document;
 use self::root::unsatisfiable;
 use self::spec_version::SpecVersion;
+pub(crate) use self::trace::{Trace, Traced};
 use crate::arguments::Plan;
 use crate::json::{Node, Place};
 use crate::{Change, Dialect, Effect, Options, Refusal};
@@ -124,7 +126,7 @@ pub(crate) fn convert<'a>(
     options: &Options,
     arena: &'a Bump,
 ) -> Result<Converted<'a>, Refusal> {
-    match convert_with(sent, Profile::of(dialect), options, arena) {
+    match convert_with(sent, Profile::of(dialect), options, None, arena) {
         Ok(converted) => Ok(converted),
         Err(ConvertError::Inexpressible(reason)) => fall_back(sent, dialect, options, arena, reason),
         Err(ConvertError::Refused(refusal)) => Err(refusal),
@@ -146,7 +148,7 @@ pub(crate) fn fall_back<'a>(
     reason: Inexpressible,
 ) -> Result<Converted<'a>, Refusal> {
     let Some(profile) = Profile::fallback(dialect) else { return Err(reason.into()) };
-    let converted = convert_with(sent, profile, options, arena);
+    let converted = convert_with(sent, profile, options, None, arena);
     let mut converted = converted.map_err(|error| match error {
         ConvertError::Inexpressible(reason) => reason.into(),
         ConvertError::Refused(refusal) => refusal,
@@ -155,6 +157,20 @@ pub(crate) fn fall_back<'a>(
     let detail = format!("sent with strict: false: {}", reason.detail);
     converted.changes.insert(0, strict_change(reason.pointer, detail));
     Ok(converted)
+}
+
+/// Converts again a schema that was converted as `strict`, and records in `trace` where its schemas come from.
+pub(crate) fn convert_traced<'a>(
+    sent: Option<Node<'a>>,
+    dialect: Dialect,
+    strict: Option<bool>,
+    options: &Options,
+    trace: &Trace,
+    arena: &'a Bump,
+) -> Option<Node<'a>> {
+    let fallback = Profile::fallback(dialect).filter(|_| strict == Some(false));
+    let profile = fallback.unwrap_or(Profile::of(dialect));
+    convert_with(sent, profile, options, Some(trace), arena).ok().map(|converted| converted.schema)
 }
 
 /// Returns the change that states whether and why a tool is strict.
@@ -166,11 +182,15 @@ fn convert_with<'a>(
     sent: Option<Node<'a>>,
     profile: &'static Profile,
     options: &Options,
+    trace: Option<&Trace>,
     arena: &'a Bump,
 ) -> Result<Converted<'a>, ConvertError> {
     let budget = arena.alloc(Budget::new());
     let mut context = Context::new(arena, profile, options, budget);
     let root = context.read_root(sent)?;
+    if let Some(trace) = trace {
+        trace.record_all(root);
+    }
     let version = SpecVersion::of(root, arena);
     let is_old = version < SpecVersion::V2020;
     let drops_version = profile.grammar.is_some() || profile.cleans_up || profile.inlines_refs;
@@ -192,6 +212,10 @@ fn convert_with<'a>(
             current = context.upgrade(current, version);
         }
         normalized = context.normalize(current, &Place::ROOT);
+    }
+    context.trace = trace;
+    if let Some(trace) = trace {
+        trace.record_all(normalized);
     }
     let mut document = None;
     let mut unsatisfiable_nodes = NodeSet::default();

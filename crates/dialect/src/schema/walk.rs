@@ -1,6 +1,7 @@
 //! Traversal of schemas: to the schemas directly below, and along JSON pointers.
 
 use std::cell::RefCell;
+use std::fmt::Write as _;
 
 use bumpalo::Bump;
 
@@ -8,7 +9,7 @@ use super::context::Context;
 use super::edit::EntryEdits;
 use super::node_id::{NodeMap, is_unchanged, node_id};
 use super::{KeywordKind, keyword_kind};
-use crate::json::{KeyIndex, Member, Node, Object, Place, get, unescape_segment};
+use crate::json::{KeyIndex, Member, Node, Object, Place, escape_segment, get, unescape_segment};
 
 /// Looks up keys in objects of any size. A large object gets a hash table on its first lookup.
 #[derive(Default)]
@@ -74,6 +75,23 @@ impl<'a> ChildPath<'a> {
     /// Whether it leads to a definition, which has an effect only where a `$ref` points to it.
     pub(crate) fn is_definition(self) -> bool {
         matches!(self.keyword, "$defs" | "definitions")
+    }
+
+    /// Appends the path to a JSON pointer.
+    pub(crate) fn append_to(self, pointer: &mut String) {
+        pointer.push('/');
+        escape_segment(self.keyword, pointer);
+        match self.position {
+            ChildPosition::Direct => {}
+            ChildPosition::Index(index) => {
+                // Writing to a string does not fail.
+                let _ = write!(pointer, "/{index}");
+            }
+            ChildPosition::Key(key) => {
+                pointer.push('/');
+                escape_segment(key, pointer);
+            }
+        }
     }
 
     /// Returns the place that this path leads to from `place`.

@@ -178,6 +178,14 @@ impl<'a> Lowering<'_, 'a, '_> {
 
     /// Lowers any schema.
     fn lower(&mut self, node: Node<'a>, place: &Place<'_>) -> LowerResult<'a> {
+        let result = self.lower_schema(node, place);
+        if let (Some(_), Ok(lowered)) = (self.context.trace, &result) {
+            self.context.trace(lowered.node, self.origin(node).unwrap_or(place));
+        }
+        result
+    }
+
+    fn lower_schema(&mut self, node: Node<'a>, place: &Place<'_>) -> LowerResult<'a> {
         let members = match node {
             Node::Bool(false) => return Err(LowerError::Unsatisfiable),
             Node::Object(members) => members,

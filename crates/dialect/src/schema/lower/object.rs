@@ -224,6 +224,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             }
             node = self.with_null(node);
         }
+        self.context.trace(node, place);
         lowered.properties.push(Member::new(key, node));
         lowered.fields.push(Field { wire: key.to_owned(), own: key.to_owned(), plan, null_is_absent });
         Ok(())

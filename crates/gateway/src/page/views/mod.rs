@@ -1,5 +1,6 @@
 //! The paths of the page.
 
+mod dialects;
 mod palette;
 mod tools;
 mod traffic;
@@ -31,6 +32,7 @@ pub(super) async fn respond(
             request.require_post()?;
             Ok(sign_in::sign_out(context.page, request, cookie))
         }
+        ["dialects", ..] | ["-", "dialects", ..] => dialects::respond(context, request),
         ["traffic", ..] => traffic::respond(context, request),
         ["servers", path @ ..] => servers::view(context, request, path),
         ["-", "servers", path @ ..] => servers::change(context, request, path).await,

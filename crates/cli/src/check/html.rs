@@ -1,0 +1,47 @@
+//! Writes the comparisons of all tools as one file for a browser.
+
+use std::fs;
+use std::path::Path;
+
+use toolwire_dialect::Options;
+use toolwire_dialect::comparison::{Comparison, compare};
+use toolwire_page::dialects::{CheckedTool, standalone};
+
+use super::survey::Survey;
+use crate::command_error::CommandError;
+
+/// Writes the file. `tools` is the JSON text that the survey was made from.
+pub(super) fn write(
+    file: &Path,
+    survey: &Survey,
+    tools: &str,
+    options: &Options,
+) -> Result<(), CommandError> {
+    let checked = checked_tools(survey, tools, options)?;
+    fs::write(file, standalone(&survey.dialects, &checked))
+        .map_err(|error| CommandError::work(format!("cannot write `{}`: {error}", file.display())))
+}
+
+/// Compares the tools of the survey, in its order.
+fn checked_tools(survey: &Survey, tools: &str, options: &Options) -> Result<Vec<CheckedTool>, CommandError> {
+    let mut compared = Vec::new();
+    for dialect in &survey.dialects {
+        let comparisons = compare(tools, *dialect, options)
+            .map_err(|error| CommandError::work(format!("the tools cannot be parsed: {error}")))?;
+        compared.push(comparisons.into_iter());
+    }
+    let mut checked = Vec::with_capacity(survey.tool_count());
+    for (server, reports) in survey.by_owned_tool() {
+        // A quarantined tool is not among the tools that were compared.
+        let is_compared = reports.iter().zip(&compared).all(|(report, comparisons)| {
+            comparisons.as_slice().first().is_some_and(|next| next.report == **report)
+        });
+        let comparisons = if is_compared {
+            compared.iter_mut().filter_map(Iterator::next).collect()
+        } else {
+            reports.into_iter().map(|report| Comparison::without_schema(report.clone())).collect()
+        };
+        checked.push(CheckedTool { server: server.map(str::to_owned), comparisons });
+    }
+    Ok(checked)
+}

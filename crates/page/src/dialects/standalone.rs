@@ -1,0 +1,165 @@
+//! The result of `toolwire check --html`: one file without scripts, links or requests.
+//!
+//! The same input gives the same bytes.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest as _, Sha256};
+use toolwire_dialect::comparison::Comparison;
+use toolwire_dialect::{Dialect, Report, Status};
+
+use super::matrix::{MatrixRow, MatrixTarget, counts, matrix};
+use super::pair::{Pair, chip, pair};
+use super::{symbol, tokens};
+use crate::assets;
+use crate::text::{Outside, count};
+
+/// What the file needs besides the stylesheet of the page.
+const STYLE: &str = "body{display:block}main{max-width:1400px;margin:0 auto;padding:16px}\
+    details.variant{margin:8px 0}details.variant>summary{cursor:pointer}\
+    .counts{display:flex;flex-wrap:wrap;gap:16px;padding:0;list-style:none}\
+    .chips{display:inline-flex;flex-wrap:wrap;gap:4px 12px}\
+    body:has(#show-lossy:checked) .tool:is(.exact,.rewritten),\
+    body:has(#show-refused:checked) .tool:not(.refused){display:none}";
+
+/// A tool with its comparisons, one for each dialect.
+pub struct CheckedTool {
+    pub server: Option<String>,
+    pub comparisons: Vec<Comparison>,
+}
+
+/// Dialects that have the same result for a tool.
+struct Variant<'a> {
+    comparison: &'a Comparison,
+    /// The indexes of the dialects.
+    dialects: Vec<usize>,
+}
+
+/// Renders the file.
+pub fn standalone(dialects: &[Dialect], tools: &[CheckedTool]) -> String {
+    let reports: Vec<&Report> =
+        tools.iter().flat_map(|tool| &tool.comparisons).map(|comparison| &comparison.report).collect();
+    let title = format!("{} in {}", count(tools.len(), "tool"), count(dialects.len(), "dialect"));
+    let style = format!("{}{STYLE}", stylesheet());
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy(&style));
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · Toolwire" }
+                // The hash of the policy is that of these bytes. The stylesheet is a part of the program.
+                style { (PreEscaped(&style)) }
+            }
+            body {
+                main #main {
+                    h1 { (title) }
+                    (counts(reports.iter().copied()))
+                    fieldset.row {
+                        legend { "Tools" }
+                        label { input type="radio" name="show" checked; " all" }
+                        label { input #show-lossy type="radio" name="show"; " lossy or refused in a dialect" }
+                        label { input #show-refused type="radio" name="show"; " refused in a dialect" }
+                    }
+                    (sections(dialects, tools))
+                }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// Renders the matrix, and below it the comparisons of each tool.
+pub(super) fn sections(dialects: &[Dialect], tools: &[CheckedTool]) -> Markup {
+    let variants: Vec<Vec<Variant<'_>>> = tools.iter().map(|tool| variants(&tool.comparisons)).collect();
+    let rows: Vec<MatrixRow<'_>> = tools.iter().zip(&variants).enumerate().map(row).collect();
+    let first_refused = tools.iter().position(|tool| status(tool) == Status::Refused);
+    html! {
+        (matrix(dialects, &rows))
+        @for (index, (tool, variants)) in tools.iter().zip(&variants).enumerate() {
+            (section(index, tool, variants, first_refused == Some(index)))
+        }
+    }
+}
+
+fn stylesheet() -> &'static str {
+    let asset = assets::ASSETS.iter().find(|asset| asset.name == assets::STYLESHEET);
+    asset.and_then(|asset| str::from_utf8(asset.bytes).ok()).unwrap_or_default()
+}
+
+/// Returns a policy that allows the stylesheet and nothing else.
+fn policy(style: &str) -> String {
+    let hash = STANDARD.encode(Sha256::digest(style));
+    format!("default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'")
+}
+
+fn id(tool: usize, variant: usize) -> String {
+    format!("tool-{}-{}", tool + 1, variant + 1)
+}
+
+fn row<'a>((index, (tool, variants)): (usize, (&'a CheckedTool, &Vec<Variant<'a>>))) -> MatrixRow<'a> {
+    let variant_of = |dialect: usize| variants.iter().position(|variant| variant.dialects.contains(&dialect));
+    let target = |dialect: usize| MatrixTarget::Element(id(index, variant_of(dialect).unwrap_or(0)));
+    MatrixRow {
+        server: tool.server.as_deref(),
+        tool: tool.comparisons.first().map_or("", |comparison| comparison.report.tool.as_str()),
+        reports: tool.comparisons.iter().map(|comparison| &comparison.report).collect(),
+        targets: (0..tool.comparisons.len()).map(target).collect(),
+    }
+}
+
+/// Returns the worst status of a tool.
+fn status(tool: &CheckedTool) -> Status {
+    tool.comparisons.iter().map(|comparison| comparison.report.status).max().unwrap_or(Status::Exact)
+}
+
+/// Groups the comparisons that display the same.
+fn variants(comparisons: &[Comparison]) -> Vec<Variant<'_>> {
+    let mut variants: Vec<Variant<'_>> = Vec::new();
+    for (index, comparison) in comparisons.iter().enumerate() {
+        match variants.iter_mut().find(|variant| is_same(variant.comparison, comparison)) {
+            Some(variant) => variant.dialects.push(index),
+            None => variants.push(Variant { comparison, dialects: vec![index] }),
+        }
+    }
+    variants
+}
+
+fn is_same(one: &Comparison, other: &Comparison) -> bool {
+    let shown = |comparison: &Comparison| {
+        let definition = comparison.definition.as_ref();
+        definition.map(|definition| (definition.schema.clone(), definition.description.clone()))
+    };
+    let (a, b) = (&one.report, &other.report);
+    a.name == b.name && a.reason == b.reason && a.changes == b.changes && shown(one) == shown(other)
+}
+
+fn section(index: usize, tool: &CheckedTool, variants: &[Variant<'_>], is_open: bool) -> Markup {
+    let worst = status(tool);
+    let name = tool.comparisons.first().map_or("", |comparison| comparison.report.tool.as_str());
+    html! {
+        section class={ "tool " (worst.name()) } {
+            h2 {
+                @if let Some(server) = &tool.server { bdi.muted { (Outside(server)) } " " }
+                bdi { (Outside(name)) } " " (symbol(worst))
+            }
+            @for (number, variant) in variants.iter().enumerate() {
+                @let is_refused = variant.comparison.report.status == Status::Refused;
+                details.variant open[is_open && is_refused] {
+                    summary { span.chips { @for dialect in &variant.dialects { span { (label(tool, *dialect)) } } } }
+                    // Browsers open `details` if the target of a link is inside.
+                    div id=(id(index, number)) { (pair(&Pair::new(variant.comparison))) }
+                }
+            }
+        }
+    }
+}
+
+fn label(tool: &CheckedTool, dialect: usize) -> Markup {
+    let Some(comparison) = tool.comparisons.get(dialect) else { return Markup::default() };
+    let size = comparison.definition.as_ref().map(|definition| tokens(&definition.value));
+    chip(comparison.report.dialect, comparison.report.status, size)
+}

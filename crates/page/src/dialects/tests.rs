@@ -1,0 +1,140 @@
+//! Tests of the comparison of a tool with its definition.
+
+use serde_json::{Value, json};
+use toolwire_dialect::comparison::{Comparison, compare};
+use toolwire_dialect::{Dialect, Options};
+
+use super::*;
+
+fn comparison(schema: &Value, dialect: Dialect) -> Comparison {
+    let tool = json!({"name": "f", "inputSchema": schema}).to_string();
+    compare(&tool, dialect, &Options::default()).expect("a tool").pop().expect("one tool")
+}
+
+/// Returns the rows as text: both columns, and the reasons below.
+fn text(schema: &Value, dialect: Dialect) -> String {
+    let html = pair(&Pair::new(&comparison(schema, dialect))).into_string();
+    let (_, rows) = html.split_once("<div class=\"pair-row").expect("rows");
+    let rows = format!("<div class=\"pair-row{rows}");
+    let mut text = String::new();
+    for part in rows.split_inclusive("</div></div>").flat_map(|part| part.split_inclusive("</p>")) {
+        if part.contains("<p class=\"skipped") {
+            continue;
+        }
+        let part = part.replace("<span class=\"unseen\">removed </span>", "− ");
+        let part = part.replace("<span class=\"unseen\">added </span>", "+ ").replace("</code></div>", " | ");
+        let part = part.replace("<div class=\"line blank\"></div>", " | ");
+        let mut is_tag = false;
+        let mut line = String::new();
+        for character in part.chars() {
+            match character {
+                '<' => is_tag = true,
+                '>' => is_tag = false,
+                other if !is_tag => line.push(other),
+                _ => {}
+            }
+        }
+        let line = line.replace("&quot;", "\"").replace("&amp;", "&");
+        if !line.trim().is_empty() {
+            text.push_str(line.trim_end_matches([' ', '|']));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[test]
+fn a_rule_that_moved_has_its_reason_below() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"from": {"type": "string", "pattern": "^[A-Z]{3}$"}, "to": {"type": "string"}},
+        "required": ["from"]
+    });
+    assert_eq!(
+        text(&schema, Dialect::Gemini),
+        r#"{ | {
+  "type": "object", |   "type": "object",
+  "properties": { |   "properties": {
+    "from": { |     "from": {
+      "type": "string", |       "type": "string",
+!−       "pattern": "^[A-Z]{3}$" | !+       "description": "pattern: \"^[A-Z]{3}$\""
+! widened /properties/from pattern: pattern "^[A-Z]{3}$" moved to the description
+    }, |     },
+    "to": { "type": "string" } |     "to": { "type": "string" }
+  }, |   },
+  "required": ["from"] |   "required": ["from"]
+} | }
+"#
+    );
+}
+
+#[test]
+fn an_exact_tool_has_no_changes() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    let comparison = comparison(&schema, Dialect::Anthropic);
+    let pair = Pair::new(&comparison);
+    assert_eq!((pair.unexplained().len(), pair.displayed().count()), (0, 0));
+    let html = super::pair(&pair).into_string();
+    assert!(html.contains("class=\"pair-row ") && !html.contains("pair-row change"), "{html}");
+    assert!(!html.contains("class=\"reason"), "{html}");
+}
+
+#[test]
+fn a_refused_tool_has_the_reason_at_its_place() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"$ref": "#/$defs/Missing"}}
+    });
+    let html = pair(&Pair::new(&comparison(&schema, Dialect::OpenAi))).into_string();
+    let (before, after) = html.split_once("class=\"reason refused\"").expect("a reason");
+    assert!(before.ends_with("</code></div><div class=\"line blank\"></div></div><p "), "{before}");
+    assert!(before.rfind("$defs/Missing") > before.rfind("&quot;a&quot;"), "{before}");
+    assert!(after.contains("which does not exist"));
+}
+
+#[test]
+fn a_renamed_property_is_on_one_row() {
+    let schema = json!({"type": "object", "properties": {"a b": {"type": "object", "properties": {
+        "c": {"type": "string", "description": "A description that is long enough for several lines."}
+    }}}});
+    let text = text(&schema, Dialect::Anthropic);
+    assert!(text.contains("−     \"a b\": {") && text.contains("+     \"a_b\": {"), "{text}");
+    assert!(text.contains("\"c\": {"), "{text}");
+}
+
+#[test]
+fn hostile_texts_are_escaped() {
+    let text = "</code><script>alert(1)</script>\u{202E}";
+    let tool = json!({"name": text, "description": text, "inputSchema": {
+        "type": "object", "properties": {text: {"type": "string", "default": text, "pattern": text}}
+    }});
+    for dialect in Dialect::all() {
+        let comparisons = compare(&tool.to_string(), dialect, &Options::default()).expect("a tool");
+        let tools = comparisons
+            .into_iter()
+            .map(|comparison| CheckedTool { server: Some(text.to_owned()), comparisons: vec![comparison] });
+        let html = standalone(&[dialect], &tools.collect::<Vec<_>>());
+        assert!(!html.contains("<script") && !html.contains('\u{202E}'), "{html}");
+        assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;⟨U+202E⟩"));
+    }
+}
+
+#[test]
+fn a_file_is_the_same_each_time_and_loads_nothing() {
+    let tool =
+        json!({"name": "f", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}});
+    let file = || {
+        let dialects: Vec<Dialect> = Dialect::all().collect();
+        let compared = |dialect: &Dialect| {
+            compare(&tool.to_string(), *dialect, &Options::default()).expect("a tool").remove(0)
+        };
+        let comparisons = dialects.iter().map(compared).collect();
+        standalone(&dialects, &[CheckedTool { server: None, comparisons }])
+    };
+    let html = file();
+    assert_eq!(html, file());
+    for forbidden in ["src=", "http://", "https://", "url(h", "url(/", "@import", "<link", "<script", "/-/"] {
+        assert!(!html.contains(forbidden), "{forbidden}");
+    }
+    assert!(html.contains("default-src &#39;none&#39;") || html.contains("default-src 'none'"));
+}
