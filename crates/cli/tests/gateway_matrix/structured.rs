@@ -121,7 +121,7 @@ async fn structured_output_that_is_cut_off() {
                 client.tools.clear();
                 require_schema(client, client.path);
                 let reply = client.say("where").await;
-                // The part of a call that stands for the response is not shown.
+                // The part of a call that contains the response is not shown.
                 let is_shown = ["", r#"{"city":"Par"#].contains(&reply.text.as_str());
                 assert!(is_shown && reply.calls.is_empty(), "{label}: {reply:?}");
                 let is_cut_off = matches!(reply.stop.as_str(), "length" | "incomplete" | "max_tokens");

@@ -11,7 +11,7 @@ use toolwire_hub::Browser;
 use crate::servers::TerminalBrowser;
 
 /// Offers the login pages of servers as links. If the gateway has no terminal, a login page is opened only when
-/// a user requested it, because nobody would see it.
+/// a user requested it, because no user would see it.
 pub(crate) struct PageLogins {
     has_terminal: bool,
     state: Mutex<Logins>,
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_login_page_is_a_link_until_the_login_ends() {
         let logins = PageLogins::new(false);
-        assert!(!logins.can_open("web"), "nobody requested it");
+        assert!(!logins.can_open("web"), "no user requested it");
         logins.allow("web");
         assert!(logins.can_open("web") && !logins.can_open("other"));
         let changes = logins.changes();
