@@ -9,10 +9,10 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use serde_json::{Map, Value};
 
 use super::ConfigError;
+use super::formats::Positions;
 use super::json::strip_byte_order_mark;
 use super::parse::with_root;
 use super::problem::Problem;
-use super::values::Positions;
 
 pub(super) fn insert_servers(
     text: &str,

@@ -7,6 +7,7 @@ mod candidates;
 mod edit;
 mod env_file;
 mod expand;
+mod formats;
 mod hosts;
 mod json;
 mod parse;
@@ -16,6 +17,7 @@ mod sent_secrets;
 mod tests;
 mod transport;
 mod values;
+#[cfg(feature = "yaml")]
 mod yaml;
 
 use std::ffi::OsString;

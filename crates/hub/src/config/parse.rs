@@ -1,23 +1,21 @@
 //! Parses and validates the text of `mcp.json`.
 
-use std::borrow::Cow;
-use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
 use jsonc_parser::ast::Value as Node;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use toolwire_contract::Glob;
 use toolwire_contract::text::{nearest_names, parse_duration};
 use toolwire_dialect::names::is_valid_tool_name;
 
+use super::formats::{FormatError, JsonText, Positions, to_json};
 use super::hosts::{
     DisabledNames, has_milliseconds, named_servers, server_collections, skip_reason, workspace_folder,
 };
 use super::json::{parse_json, scalar, strip_byte_order_mark};
 use super::problem::{Problem, WarningKind};
-use super::values::{ConfigParser, ConfigValue, Position, Positions};
-use super::yaml::{PositionMap, yaml_to_json};
+use super::values::{ConfigParser, ConfigValue, Position};
 use super::{Config, ConfigError, ConfigProblem, ConfigWarning, ServerConfig, ServerName};
 
 const TOP_KEYS: [&str; 11] = [
@@ -111,23 +109,12 @@ pub(super) fn with_root<T>(
     let syntax_error = |parser: &ConfigParser<'_>, offset, problem| {
         ConfigError(vec![parser.error(&Position { offset, ..Position::default() }, problem)])
     };
-    let (json, positions) = match file.extension().and_then(OsStr::to_str) {
-        Some("toml") => match toml::from_str::<Map<String, Value>>(text) {
-            Ok(table) => (Cow::Owned(Value::Object(table).to_string()), Positions::Unknown),
-            Err(error) => {
-                let offset = error.span().map_or(0, |span| span.start);
-                let problem = Problem::TomlSyntax { message: error.message().to_owned() };
-                return Err(syntax_error(&parser, offset, problem));
-            }
-        },
-        Some("yaml" | "yml") => match yaml_to_json(text) {
-            Ok(converted) => (Cow::Owned(converted.json), Positions::Mapped(converted.positions)),
-            Err(error) => {
-                parser.positions = Positions::Mapped(PositionMap::single(error.line_and_column));
-                return Err(syntax_error(&parser, 0, Problem::YamlSyntax { message: error.message }));
-            }
-        },
-        _ => (Cow::Borrowed(text), Positions::OfFile),
+    let JsonText { json, positions } = match to_json(text, file) {
+        Ok(converted) => converted,
+        Err(FormatError { offset, positions, problem }) => {
+            parser.positions = positions;
+            return Err(syntax_error(&parser, offset, problem));
+        }
     };
     let root = parse_json(&json)
         .map_err(|error| syntax_error(&parser, error.offset, Problem::Syntax { message: error.message }))?;

@@ -49,10 +49,15 @@ pub(super) struct Location {
 pub(super) enum Problem {
     #[error("invalid JSON: {message}")]
     Syntax { message: String },
+    #[cfg(feature = "toml")]
     #[error("invalid TOML: {message}")]
     TomlSyntax { message: String },
+    #[cfg(feature = "yaml")]
     #[error("invalid YAML: {message}")]
     YamlSyntax { message: String },
+    #[cfg(not(all(feature = "toml", feature = "yaml")))]
+    #[error("this build cannot read {format}")]
+    UnsupportedFormat { format: &'static str, feature: &'static str },
     #[error("only a JSON file can be changed")]
     ReadOnlyFormat,
     #[error("must be {expected}, not {found}")]
@@ -181,6 +186,12 @@ impl ConfigProblem {
             }
             Problem::InvalidSetting { .. } => "`docs/guide/configuration.md` describes the keys".to_owned(),
             Problem::ReadOnlyFormat => "name another file with `--config FILE`".to_owned(),
+            #[cfg(not(all(feature = "toml", feature = "yaml")))]
+            Problem::UnsupportedFormat { feature, .. } => {
+                format!(
+                    "build with the feature `{feature}`, which is on by default, or write the file as JSON"
+                )
+            }
             Problem::MissingName => "add `name`, such as `- name: files`".to_owned(),
             Problem::EditorVariable { .. } => "write the value instead".to_owned(),
             Problem::UnreadableEnvFile { .. } => "correct `envFile`, or remove it".to_owned(),

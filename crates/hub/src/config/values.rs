@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use toolwire_contract::text::nearest_names;
 
 use super::expand::{ExpandError, expand};
+use super::formats::Positions;
 use super::hosts::{
     DisabledNames, input_variable, is_host_key, is_only_for_mcp, is_spelling_of, workspace_folder,
 };
 use super::json::{line_and_column, node_kind, number, scalar};
 use super::problem::{ConfigProblem, ConfigWarning, Location, Problem, WarningKind};
-use super::yaml::PositionMap;
 use crate::Secret;
 
 pub(super) struct ConfigParser<'a> {
@@ -29,16 +29,6 @@ pub(super) struct ConfigParser<'a> {
     pub(super) disabled: bool,
     pub(super) warnings: Vec<ConfigWarning>,
     pub(super) problems: Vec<ConfigProblem>,
-}
-
-/// What the offsets of values say about their positions in the file.
-pub(super) enum Positions {
-    /// They are offsets of the file.
-    OfFile,
-    /// They are offsets of the JSON text that a YAML file was converted to.
-    Mapped(PositionMap),
-    /// Nothing: a TOML file was converted to JSON.
-    Unknown,
 }
 
 /// A value of the file.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 
+use super::formats::PositionMap;
 use super::json::number;
 
 /// The depth of mappings and sequences. The configurations of hosts have about 5 levels.
@@ -20,22 +21,6 @@ pub(super) struct ConvertedYaml {
 pub(super) struct YamlError {
     pub(super) message: String,
     pub(super) line_and_column: (usize, usize),
-}
-
-/// Maps offsets in the JSON text to lines and columns in the YAML text.
-pub(super) struct PositionMap(Vec<(usize, (usize, usize))>);
-
-impl PositionMap {
-    /// The position of an error for the complete text.
-    pub(super) fn single(line_and_column: (usize, usize)) -> PositionMap {
-        PositionMap(vec![(0, line_and_column)])
-    }
-
-    /// Returns the position of the value that contains the offset.
-    pub(super) fn line_and_column(&self, offset: usize) -> Option<(usize, usize)> {
-        let after = self.0.partition_point(|(start, _)| *start <= offset);
-        after.checked_sub(1).map(|index| self.0[index].1)
-    }
 }
 
 /// Converts the only document of a YAML text. Numbers that JSON cannot express become strings.
