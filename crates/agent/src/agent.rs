@@ -188,15 +188,25 @@ impl Agent {
         &self.0.tools
     }
 
+    /// Returns the same agent with another model.
+    #[must_use]
+    pub fn with_model(&self, model: Arc<dyn Model>) -> Agent {
+        self.with(model, self.0.tools.clone())
+    }
+
     /// Returns the same agent with other tools. If the list is the same, the data that was computed for it is
     /// reused.
     #[must_use]
     pub fn with_tools(&self, tools: Arc<dyn Toolbox>) -> Agent {
+        self.with(self.0.model.clone(), tools)
+    }
+
+    fn with(&self, model: Arc<dyn Model>, tools: Arc<dyn Toolbox>) -> Agent {
         let agent = &self.0;
         Agent(Arc::new(AgentInner {
             catalog: Mutex::new(agent.catalog()),
             tools,
-            model: agent.model.clone(),
+            model,
             conversations: agent.conversations.clone(),
             approver: agent.approver.clone(),
             approval_timeout: agent.approval_timeout,

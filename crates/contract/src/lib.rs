@@ -21,6 +21,7 @@ pub mod text;
 mod tokens;
 mod tool;
 pub mod toolbox;
+pub mod trace_context;
 mod transcript;
 mod validation_stamp;
 mod verbatim;

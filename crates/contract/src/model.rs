@@ -15,6 +15,7 @@ pub use crate::generation::{Effort, FamilyFields, Generation};
 pub use crate::output_format::OutputFormat;
 pub use crate::response_details::{Citation, ProviderPart, ResponseDetails};
 use crate::text::format_size;
+use crate::trace_context::TraceContext;
 pub use crate::verbatim::{ProviderTool, VerbatimRequest};
 use crate::{Content, Message, Tool};
 
@@ -91,6 +92,8 @@ pub struct ModelRequest {
     pub output: OutputFormat,
     /// The client's JSON text of the request, if the request came from a client of the gateway.
     pub verbatim: Option<Arc<VerbatimRequest>>,
+    /// The trace that the request belongs to. The provider gets it in headers.
+    pub trace: Option<TraceContext>,
 }
 
 /// Whether the model calls tools.

@@ -8,6 +8,7 @@ use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use serde_json::Value;
 
+use crate::trace_context::TraceContext;
 pub use crate::validation_stamp::{SchemaFingerprint, ValidationStamp};
 use crate::{Tool, ToolResult};
 
@@ -74,6 +75,8 @@ pub struct CallOptions {
     /// Set if the arguments were validated already. A toolbox validates them again unless the stamp matches
     /// the schema that the tool has now.
     pub validation: Option<ValidationStamp>,
+    /// The trace that the call belongs to. The server gets it in `_meta`.
+    pub trace: Option<TraceContext>,
 }
 
 /// Decides whether a tool may be called; `Err` is the reason why not.

@@ -96,6 +96,7 @@ async fn call_with_retries(
             timeout: remaining,
             max_total: max_total.saturating_sub(start.elapsed()),
             progress: options.progress.clone(),
+            trace: options.trace.clone(),
         };
         let called_at = Instant::now();
         let error = match session.call(&route.tool, arguments, session_call).await {

@@ -24,6 +24,9 @@ const MAX_FAILURES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const MAX_PAUSE: Duration = Duration::from_secs(300);
 
+/// The code of a failure that a provider has reported; see [`ModelError::code`].
+const REFUSED: &str = "refused";
+
 /// Several endpoints as one model. Clones share the state of the endpoints.
 #[derive(Clone)]
 pub struct Balanced(Arc<BalancedInner>);
@@ -31,6 +34,16 @@ pub struct Balanced(Arc<BalancedInner>);
 struct BalancedInner {
     name: String,
     members: Vec<Member>,
+    observer: Option<Arc<dyn AttemptObserver>>,
+}
+
+/// Is told about each attempt to send a request to an endpoint.
+pub trait AttemptObserver: Send + Sync {
+    /// An attempt began a response, or failed with an error that has this code.
+    fn attempted(&self, model: &str, failure: Option<&str>);
+
+    /// The request is sent to another endpoint, because this one failed or is busy.
+    fn failed_over(&self, model: &str);
 }
 
 struct Member {
@@ -62,7 +75,13 @@ impl Balanced {
         };
         let members: Vec<Member> = endpoints.into_iter().map(member).collect();
         assert!(!members.is_empty(), "a balanced model has at least one endpoint");
-        Balanced(Arc::new(BalancedInner { name: name.to_owned(), members }))
+        Balanced(Arc::new(BalancedInner { name: name.to_owned(), members, observer: None }))
+    }
+
+    /// Sets the observer of a new model.
+    pub(crate) fn with_observer(self, observer: Option<Arc<dyn AttemptObserver>>) -> Balanced {
+        let Some(inner) = Arc::into_inner(self.0) else { unreachable!("a new model has no clones") };
+        Balanced(Arc::new(BalancedInner { observer, ..inner }))
     }
 
     /// Replaces each endpoint by one for another API of the same server. The limits and the failures of the
@@ -75,7 +94,8 @@ impl Balanced {
             health: known.health.clone(),
         };
         let members = endpoints.into_iter().zip(&self.0.members).map(member).collect();
-        Balanced(Arc::new(BalancedInner { name: self.0.name.clone(), members }))
+        let (name, observer) = (self.0.name.clone(), self.0.observer.clone());
+        Balanced(Arc::new(BalancedInner { name, members, observer }))
     }
 
     /// Whether all endpoints have both of OpenAI's APIs.
@@ -138,7 +158,10 @@ impl Balanced {
         let last = order.len() - 1;
         for (position, index) in order.into_iter().enumerate() {
             let member = &self.0.members[index];
-            let Some(permit) = member.enter(position == last).await else { continue };
+            let Some(permit) = member.enter(position == last).await else {
+                self.0.failed_over();
+                continue;
+            };
             let response =
                 member.endpoint.forward(if position == last { &request } else { &without_retry }).await;
             let has_failed = match &response {
@@ -148,9 +171,15 @@ impl Balanced {
             // The client may have caused these statuses, so they do not count as failures of the endpoint.
             let is_client_error = matches!(&response, Ok(response) if matches!(response.status, 404 | 409));
             member.record(!has_failed || is_client_error);
+            self.0.attempted(match &response {
+                Ok(_) if !has_failed => None,
+                Ok(_) => Some(REFUSED),
+                Err(error) => Some(error.code()),
+            });
             if !has_failed || position == last {
                 return response.map(|response| hold(response, permit));
             }
+            self.0.failed_over();
         }
         Err(self.0.busy())
     }
@@ -187,6 +216,18 @@ impl BalancedInner {
         order.rotate_left(chosen.unwrap_or(0));
         order.extend(paused);
         order
+    }
+
+    fn attempted(&self, failure: Option<&str>) {
+        if let Some(observer) = &self.observer {
+            observer.attempted(&self.name, failure);
+        }
+    }
+
+    fn failed_over(&self) {
+        if let Some(observer) = &self.observer {
+            observer.failed_over(&self.name);
+        }
     }
 
     fn busy(&self) -> ModelError {
@@ -313,11 +354,21 @@ impl Asking<'_> {
                         let events = member.endpoint.ask(self.request.clone());
                         self.current = Some(Current { events, member, has_begun: false, _permit: permit });
                     }
-                    None => self.position += 1,
+                    None => {
+                        self.position += 1;
+                        self.inner.failed_over();
+                    }
                 }
                 continue;
             };
             let event = current.events.next().await;
+            match &event {
+                Some(Ok(ModelEvent::Retrying { error, .. }) | Err(error)) if !current.has_begun => {
+                    self.inner.attempted(Some(error.code()));
+                }
+                Some(Ok(_)) if !current.has_begun => self.inner.attempted(None),
+                _ => {}
+            }
             match &event {
                 // Trying another endpoint is faster than waiting for a retry.
                 Some(Ok(ModelEvent::Retrying { .. })) if !is_last && !current.has_begun => {
@@ -340,6 +391,7 @@ impl Asking<'_> {
             }
             self.current = None;
             self.position += 1;
+            self.inner.failed_over();
         }
     }
 }

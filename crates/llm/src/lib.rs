@@ -32,7 +32,7 @@ mod clock;
 mod collect;
 mod demo;
 
-pub use balanced::Balanced;
+pub use balanced::{AttemptObserver, Balanced};
 pub use clock::Clock;
 pub use collect::collect;
 pub use config::{Api, ConfigError, EndpointConfig, EndpointConfigs, Price, Timeouts};

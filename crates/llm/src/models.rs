@@ -10,7 +10,7 @@ use crate::http_clients::HttpClients;
 use crate::model_name::ModelName;
 use crate::providers::PROVIDERS;
 use crate::settings::EndpointSettings;
-use crate::{Api, Balanced, Endpoint, EndpointConfig, EndpointError};
+use crate::{Api, AttemptObserver, Balanced, Endpoint, EndpointConfig, EndpointError};
 
 /// Finds models by name: configured endpoints, and all models of the known providers. Endpoints share
 /// connections.
@@ -18,6 +18,7 @@ pub struct Models {
     configs: BTreeMap<String, EndpointConfig>,
     lookup: Box<OwnedLookup>,
     clients: HttpClients,
+    observer: Option<Arc<dyn AttemptObserver>>,
 }
 
 type OwnedLookup = dyn Fn(&str) -> Option<String> + Send + Sync;
@@ -30,7 +31,13 @@ impl Models {
         lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Result<Models, EndpointError> {
         let clients = HttpClients::new(&lookup)?;
-        Ok(Models { configs, lookup: Box::new(lookup), clients })
+        Ok(Models { configs, lookup: Box::new(lookup), clients, observer: None })
+    }
+
+    /// Reports the attempts of models that are created from now on.
+    #[must_use]
+    pub fn with_observer(self, observer: Arc<dyn AttemptObserver>) -> Models {
+        Models { observer: Some(observer), ..self }
     }
 
     /// Returns the model with this name; `demo` is the built-in stand-in.
@@ -47,14 +54,15 @@ impl Models {
         let config = self.configs.get(name);
         if config.is_none_or(|config| config.upstreams.is_empty()) {
             let concurrent = config.and_then(|config| config.concurrent_requests);
-            return Ok(Balanced::new(name, [(self.endpoint(name)?, 1, concurrent)]));
+            let model = Balanced::new(name, [(self.endpoint(name)?, 1, concurrent)]);
+            return Ok(model.with_observer(self.observer.clone()));
         }
         let mut endpoints = Vec::new();
         for upstream in self.endpoint_configs(name) {
             let endpoint = self.create(name, &upstream)?;
             endpoints.push((endpoint, upstream.weight.unwrap_or(1), upstream.concurrent_requests));
         }
-        Ok(Balanced::new(name, endpoints))
+        Ok(Balanced::new(name, endpoints).with_observer(self.observer.clone()))
     }
 
     /// Returns the same model through OpenAI's Responses API, if all its endpoints have both of OpenAI's

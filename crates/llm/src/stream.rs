@@ -230,11 +230,16 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
         .map_err(|error| unusable(error.to_string(), error.hint()))?;
     let body = write_request_text(settings.dialect, &request, &toolset, &options)
         .map_err(|error| unusable(error.to_string(), error.hint()))?;
+    let mut headers = request.verbatim.map(|verbatim| verbatim.headers.clone()).unwrap_or_default();
+    if let Some(trace) = &request.trace {
+        headers.push(("traceparent", trace.parent()));
+        headers.extend(trace.state().map(|state| ("tracestate", state.to_owned())));
+    }
     let request = PreparedRequest {
         toolset,
         output: output.map(Arc::new),
         body: Bytes::from(body),
-        headers: request.verbatim.map(|verbatim| verbatim.headers.clone()).unwrap_or_default(),
+        headers,
         seed: request.messages.len().to_string(),
         stop: request.generation.stop,
         attempts: Attempts::new(settings.retries),

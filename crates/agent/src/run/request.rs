@@ -34,6 +34,7 @@ impl Run {
             temperature: self.settings.temperature,
             generation: self.settings.generation.clone(),
             verbatim: self.settings.verbatim.clone(),
+            trace: None,
         }
     }
 

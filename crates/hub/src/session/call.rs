@@ -5,13 +5,15 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, NumberOrString, RequestId, ServerResult,
+    CallToolRequest, CallToolRequestParams, ClientRequest, MetaObject, NumberOrString, RequestId,
+    RequestMetaObject, ServerResult,
 };
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep_until};
+use toolwire_contract::trace_context::TraceContext;
 
 use super::{Session, SessionError};
 use crate::client_service;
@@ -36,6 +38,8 @@ pub(crate) struct SessionCall {
     pub(crate) max_total: Duration,
     /// Receives the progress. It must not block.
     pub(crate) progress: Option<ProgressListener>,
+    /// The trace that the request belongs to.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 impl Session {
@@ -85,7 +89,9 @@ impl Session {
             return Err(SessionError::NotSent { end });
         }
         let mut deadline = until.min(Instant::now() + call.timeout);
-        let sending = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
+        let mut options = PeerRequestOptions::no_options();
+        options.meta = call.trace.as_ref().map(trace_metadata);
+        let sending = self.peer.send_request_with_option(request, options);
         let mut handle = tokio::select! {
             handle = sending => handle.map_err(|_| SessionError::NotSent {
                 end: self.connection.end().unwrap_or(ConnectionEnd::Closed),
@@ -262,6 +268,16 @@ impl Drop for CancelOnDrop<'_> {
             let _ = self.session.abandoned.try_send((self.request_id.clone(), reason));
         }
     }
+}
+
+/// Returns the keys of `_meta` for a trace, as MCP defines them.
+fn trace_metadata(trace: &TraceContext) -> RequestMetaObject {
+    let mut metadata = MetaObject::new();
+    metadata.set_traceparent(trace.parent());
+    if let Some(state) = trace.state() {
+        metadata.set_tracestate(state);
+    }
+    metadata.into()
 }
 
 fn into_result(response: RawResponse) -> Result<Value, SessionError> {
