@@ -1,6 +1,7 @@
-//! `toolwire doctor`: finds problems of the configuration, the servers and the model.
+//! `toolwire doctor`: finds problems of the configuration, the servers, the model and the gateway.
 
 mod endpoint;
+mod gateway;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -28,10 +29,11 @@ const NAME: Style = Style::new().bold();
 
 const MAX_STDERR_LINES: usize = 10;
 
-/// Check the configuration, the servers and their tools, and the model
+/// Check the configuration, the servers and their tools, the model, and the gateway
 ///
-/// Prints each problem with a hint. The check of the model sends it one short request. The exit code is 1 if
-/// there are problems.
+/// Prints each problem with a hint. The check of the model sends it one short request. The store and the gateway are
+/// checked if they are configured: its address, its keys, the certificate, and whether a gateway that is running is
+/// ready. The exit code is 1 if there are problems.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/doctor.txt"))]
 pub(crate) struct DoctorArgs {
@@ -75,6 +77,7 @@ pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, 
         }
         problems += report_schemas(&mut text, hub);
         problems += endpoint::report_model(&mut text, &settings).await;
+        problems += gateway::report_gateway(&mut text, &loaded, &settings).await;
         let count = if problems == 0 { "no problems".to_owned() } else { counted(problems, "problem") };
         let _ = writeln!(text, "\n{count} found ({:.1} s)", elapsed.as_secs_f64());
         output::print_styled(&text)?;

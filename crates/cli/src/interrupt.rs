@@ -47,6 +47,29 @@ async fn next_interrupt() {
     }
 }
 
+/// Yields once for each SIGHUP, from the call on. Elsewhere than on Unix, it never does.
+pub(crate) fn hangups() -> impl FnMut() -> futures::future::BoxFuture<'static, ()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listener =
+            signal(SignalKind::hangup()).ok().map(|listener| Arc::new(tokio::sync::Mutex::new(listener)));
+        move || -> futures::future::BoxFuture<'static, ()> {
+            let listener = listener.clone();
+            Box::pin(async move {
+                match listener {
+                    Some(listener) => drop(listener.lock().await.recv().await),
+                    None => std::future::pending().await,
+                }
+            })
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        || Box::pin(std::future::pending())
+    }
+}
+
 /// Waits for SIGTERM, which requests a clean stop. SIGINT exits the process at once.
 pub(crate) async fn wait_for_termination() {
     #[cfg(unix)]

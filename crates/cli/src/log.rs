@@ -1,4 +1,7 @@
-//! Prints log events to standard error, as `TOOLWIRE_LOG` or `RUST_LOG` selects them.
+//! Prints log events to standard error, as `TOOLWIRE_LOG` or `RUST_LOG` selects them, and without secrets.
+
+mod json;
+mod redaction;
 
 use std::io::{self, IsTerminal};
 
@@ -7,7 +10,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::command_error::{HINT, NOTE, print_stderr};
-use crate::stderr;
+pub(crate) use redaction::hide;
 
 /// The filter if neither variable is set. The SDK logs every connection it opens, and each command prints
 /// the status of the servers itself.
@@ -33,9 +36,29 @@ pub(crate) fn init() {
     let targets = without_messages(&filter, targets);
     let colours =
         io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let lines = tracing_subscriber::fmt::layer().with_writer(|| stderr::Stderr).with_ansi(colours);
+    redaction::hide_environment();
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| redaction::Redacted);
+    let registry = tracing_subscriber::registry().with(targets);
     // In tests a subscriber may be set already; it stays.
-    let _ = tracing_subscriber::registry().with(targets).with(lines).try_init();
+    let _ = match is_json() {
+        true => registry.with(lines.fmt_fields(json::JsonFields).event_format(json::JsonEvents)).try_init(),
+        false => registry.with(lines.with_ansi(colours)).try_init(),
+    };
+}
+
+/// Whether `TOOLWIRE_LOG_FORMAT` selects JSON.
+fn is_json() -> bool {
+    match std::env::var("TOOLWIRE_LOG_FORMAT").as_deref() {
+        Ok("json") => true,
+        Err(_) | Ok("" | "text") => false,
+        Ok(other) => {
+            print_stderr(&format!(
+                "{NOTE}warning:{NOTE:#} invalid format in TOOLWIRE_LOG_FORMAT: `{other}`\n\
+                 {HINT}hint:{HINT:#} use `json` or `text`\n"
+            ));
+            false
+        }
+    }
 }
 
 /// Limits the SDK to `debug`, unless the filter names it: its traces contain every message, and servers may

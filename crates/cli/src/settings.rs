@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -50,6 +51,17 @@ pub(crate) struct GatewayConfig {
     /// Whether requests may refer to data that the provider has stored.
     pub(crate) provider_state: Option<bool>,
     pub(crate) limits: toolwire_gateway::GatewayLimits,
+    /// The files for TLS.
+    pub(crate) tls: Option<TlsFiles>,
+}
+
+/// The key `toolwire.gateway.tls`: the paths of files in PEM format.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TlsFiles {
+    /// The certificate of the gateway, and those of its issuers.
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 /// A key of a client.

@@ -201,7 +201,8 @@ impl Inner {
             paused: self.paused.clone(),
             deadline: caller.deadline,
             client_deadline: caller.client_deadline,
-            trace: caller.trace.map(RunTrace::new),
+            span: caller.span,
+            trace: caller.trace.map(|trace| RunTrace::new(trace, self.tools.clone())),
         }
     }
 

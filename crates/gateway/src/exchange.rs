@@ -21,6 +21,7 @@ use crate::ids::random_id;
 use crate::keys::Principal;
 use crate::paused_runs::PausedRuns;
 use crate::response::{model_error, run_error};
+use crate::spans::{OpenSpan, traced};
 use crate::tools::HostedFilter;
 use crate::traffic::RunTrace;
 use approvals::Continued;
@@ -36,8 +37,10 @@ pub(crate) struct ExchangeContext {
     pub(crate) deadline: Instant,
     /// The end of the client's timeout, if the request states one.
     pub(crate) client_deadline: Option<Instant>,
-    /// The record of the request, if the gateway has a page.
+    /// The record of the request, if there is one.
     pub(crate) trace: Option<RunTrace>,
+    /// The part of a distributed trace that the request is.
+    pub(crate) span: Option<OpenSpan>,
 }
 
 /// One response in progress. Dropping it cancels the request to the model and all calls.
@@ -93,6 +96,10 @@ impl Exchange {
     }
 
     fn without_run(agent: Agent, history: Vec<Arc<Message>>, context: ExchangeContext) -> Exchange {
+        let agent = match &context.span {
+            Some(span) => traced(&agent, span),
+            None => agent,
+        };
         Exchange {
             earlier_usage: Usage::default(),
             run: None,

@@ -25,6 +25,7 @@ use crate::gateway::{Caller, Inner};
 use crate::keys::Principal;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
+use crate::spans::ForwardedSpan;
 use crate::top_level::{InvalidBody, MAX_VALUES, TopLevel};
 
 /// Headers of Anthropic's clients that the provider gets.
@@ -208,6 +209,8 @@ impl Inner {
             ..ForwardedRequest::default()
         };
         request.headers = sent_headers(family, headers);
+        let span = caller.span.as_ref().map(|span| ForwardedSpan::new(span, "chat", served.model.name()));
+        request.headers.extend(span.iter().flat_map(ForwardedSpan::headers));
         let choices = body.raw("n").and_then(|count| serde_json::from_slice(count).ok());
         let forward = Forward {
             choices: choices.unwrap_or(1),
@@ -215,6 +218,7 @@ impl Inner {
             model: served.model.name().to_owned(),
             request_id: caller.request_id.clone(),
             deadline: caller.deadline,
+            span,
         };
         let forwarded = forward.send(upstream, request);
         Ok(Some(match omitted {
@@ -292,10 +296,29 @@ pub(crate) struct Forward {
     pub(crate) model: String,
     pub(crate) request_id: String,
     pub(crate) deadline: tokio::time::Instant,
+    /// The part of a distributed trace that the request is.
+    pub(crate) span: Option<ForwardedSpan>,
 }
 
 impl Forward {
     pub(crate) async fn send(
+        mut self,
+        upstream: Arc<dyn Upstream>,
+        request: ForwardedRequest,
+    ) -> Result<HttpResponse, Failure> {
+        let mut span = self.span.take();
+        let response = self.send_request(upstream, request).await;
+        if let Some(span) = &mut span {
+            span.set_error(match &response {
+                Ok(response) if response.status().is_success() => None,
+                Ok(response) => Some(response.status().as_u16().to_string()),
+                Err(failure) => Some(format!("{:?}", failure.error.kind)),
+            });
+        }
+        response.map(|response| response.map(|body| body.holding(span)))
+    }
+
+    async fn send_request(
         self,
         upstream: Arc<dyn Upstream>,
         request: ForwardedRequest,

@@ -1,7 +1,10 @@
 //! The entry point of a request: checks its origin and its key, calls its handler, and adds the common
 //! headers.
 
-use std::collections::BTreeMap;
+mod reconfigured;
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -11,12 +14,12 @@ use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_
 use http::header::{HeaderValue, VARY};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body::Body;
-use serde_json::json;
 use tokio::time::{Duration, Instant};
 use toolwire_agent::{Agent, Unattended};
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_dialect::Dialect;
 use toolwire_dialect::client::{ClientError, ErrorKind};
+use tracing::Instrument as _;
 
 use crate::admission::Admission;
 use crate::body;
@@ -29,19 +32,25 @@ use crate::ids::random_id;
 use crate::items::Items;
 use crate::keys::Principal;
 use crate::large_bodies::{LargeBodies, is_large};
+use crate::lifecycle::Lifecycle;
+use crate::metrics::OTHER;
 use crate::origin::OriginPolicy;
 use crate::page::{Page, PageParts};
 use crate::paused_runs::PausedRuns;
 use crate::request_servers::{NoRequestServers, RequestServers};
-use crate::response::{Failure, HttpResponse, ResponseBody, json};
+use crate::response::{Failure, HttpResponse, ResponseBody};
 use crate::routes::{self, Route, RouteInfo};
 use crate::settings::GatewaySettings;
+use crate::spans::OpenSpan;
 use crate::tools::{CheckedTools, ToolSelection, select};
-use crate::traffic::Trace;
+use crate::traffic::{Trace, Traffic};
 
 /// The maximum number of cached agents, one per model and selection of tools. Above it, the cache is emptied.
 const MAX_AGENTS: usize = 256;
 const MAX_AGENT_BYTES: usize = 64 * 1024 * 1024;
+
+/// The value of `retry-after` in the responses of a gateway that stops: the time in which another one is found.
+const DRAIN_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Headers that SDKs in browsers send.
 const CORS_HEADERS: &str = "authorization, content-type, x-api-key, anthropic-version, anthropic-beta, \
@@ -63,17 +72,21 @@ pub struct Gateway(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) models: Arc<dyn ModelCatalog>,
+    /// The listed names of models, which metrics may contain.
+    model_names: BTreeSet<String>,
     pub(crate) tools: Arc<dyn Toolbox>,
     pub(crate) request_servers: Arc<dyn RequestServers>,
     pub(crate) settings: GatewaySettings,
+    pub(crate) lifecycle: Arc<Lifecycle>,
+    pub(crate) traffic: Arc<Traffic>,
     pub(crate) hidden: Arc<HiddenRounds>,
     pub(crate) paused: Arc<PausedRuns>,
     pub(crate) items: Arc<Items>,
-    pub(crate) checked_tools: CheckedTools,
+    pub(crate) checked_tools: Arc<CheckedTools>,
     pub(crate) origins: OriginPolicy,
-    pub(crate) large_bodies: LargeBodies,
-    pub(crate) admission: Admission,
-    pub(crate) failed_keys: FailedKeys,
+    pub(crate) large_bodies: Arc<LargeBodies>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) failed_keys: Arc<FailedKeys>,
     /// The web page, if the gateway has one.
     pub(crate) page: OnceLock<Arc<Page>>,
     /// Agents by model and selection of tools, so that their catalogs are computed once.
@@ -95,17 +108,20 @@ impl Gateway {
     ) -> Gateway {
         let (limits, has_several_keys) = (&settings.limits, settings.keys.len() > 1);
         Gateway(Arc::new(Inner {
+            model_names: models.names().into_iter().collect(),
             models,
             tools,
             request_servers,
+            lifecycle: Arc::default(),
+            traffic: Arc::new(Traffic::new(settings.metrics.clone())),
             hidden: Arc::new(HiddenRounds::new(limits, has_several_keys)),
             paused: Arc::new(PausedRuns::new(limits, has_several_keys)),
             items: Arc::new(Items::new(limits, has_several_keys)),
-            checked_tools: CheckedTools::default(),
-            origins: OriginPolicy::new(&settings.hosts, &settings.origins),
-            large_bodies: LargeBodies::default(),
-            admission: Admission::new(limits, has_several_keys),
-            failed_keys: FailedKeys::default(),
+            checked_tools: Arc::default(),
+            origins: OriginPolicy::new(&settings.hosts, &settings.origins, settings.tls.is_some()),
+            large_bodies: Arc::default(),
+            admission: Arc::new(Admission::new(limits, has_several_keys)),
+            failed_keys: Arc::default(),
             page: OnceLock::new(),
             agents: Mutex::default(),
             settings,
@@ -115,7 +131,7 @@ impl Gateway {
     /// Adds the web page. Only the first call has an effect.
     #[must_use]
     pub fn with_page(self, parts: PageParts) -> Gateway {
-        self.0.page.get_or_init(|| Arc::new(Page::new(parts)));
+        self.0.page.get_or_init(|| Arc::new(Page::new(parts, self.0.traffic.clone())));
         self
     }
 
@@ -140,12 +156,45 @@ impl Gateway {
         B: Body<Data = Bytes> + Unpin,
     {
         let request_id = random_id("req_").unwrap_or_default();
+        // Events of all crates during the request have its id in the log.
+        let log = tracing::error_span!("request", id = request_id);
+        let response = self.respond_and_measure(request, request_id, local, client);
+        let response = response.instrument(log.clone()).await;
+        response.map(|body| body.logged(log))
+    }
+
+    async fn respond_and_measure<B>(
+        &self,
+        mut request: Request<B>,
+        request_id: String,
+        local: SocketAddr,
+        client: IpAddr,
+    ) -> HttpResponse
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let pattern = routes::pattern(request.uri().path());
+        let mut measured = self.0.settings.metrics.begin(request.method(), pattern, &request_id);
+        if routes::is_traced(pattern)
+            && let Some(span) = self.0.settings.spans.begin(request.headers())
+        {
+            request.extensions_mut().insert(span.clone());
+            measured.set_span(Some(span));
+        }
+        let path = request.uri().path();
+        let refuses = self.0.lifecycle.refuses() && !routes::is_status(path);
         let family = routes::family_of(request.uri().path(), request.headers());
         let is_head = request.method() == Method::HEAD;
         let origin = self.0.origins.check(request.method(), request.uri(), request.headers(), local);
         let mut has_unread_body = !request.body().is_end_stream();
         let (response, origin) = match origin {
             Err(refused) => (Err(Failure::new(ErrorKind::Forbidden, refused.to_string())), None),
+            Ok(_) if refuses => {
+                let mut failure =
+                    Failure::new(ErrorKind::Overloaded, "this gateway is stopping; send the request again");
+                failure.error.retry_after = Some(DRAIN_RETRY_AFTER);
+                (Err(failure.with_status(StatusCode::SERVICE_UNAVAILABLE)), None)
+            }
             Ok(Some(origin)) if request.method() == Method::OPTIONS => (Ok(preflight()), Some(origin)),
             Ok(origin) => match self.0.page.get().filter(|_| Page::has_path(request.uri().path())) {
                 // Other web pages may use the APIs if the settings allow it, but not this page.
@@ -156,12 +205,15 @@ impl Gateway {
                 Some(page) => {
                     (Ok(page.handle(&self.0, request, local, client, &mut has_unread_body).await), None)
                 }
-                None => (self.0.respond(request, &request_id, client, &mut has_unread_body).await, origin),
+                None => {
+                    let place = (local, client);
+                    (self.0.respond(request, &request_id, place, &mut has_unread_body).await, origin)
+                }
             },
         };
         let mut response = response.unwrap_or_else(|failure| failure.respond(family, &request_id));
         add_headers(&mut response, &request_id, origin);
-        if has_unread_body {
+        if has_unread_body || refuses {
             // The connection cannot be used again. Without this header, a proxy could send the next request
             // on it.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -169,7 +221,8 @@ impl Gateway {
         if is_head {
             *response.body_mut() = ResponseBody::Whole(Bytes::new());
         }
-        response
+        measured.respond(response.status(), response.body().is_stream());
+        response.map(|body| body.holding(measured))
     }
 }
 
@@ -178,7 +231,7 @@ impl Inner {
         self: &Arc<Inner>,
         request: Request<B>,
         request_id: &str,
-        client: IpAddr,
+        (local, client): (SocketAddr, IpAddr),
         has_unread_body: &mut bool,
     ) -> Result<HttpResponse, Failure>
     where
@@ -196,7 +249,7 @@ impl Inner {
             }
         };
         if is_public {
-            return Ok(self.status(&route));
+            return self.status(&route, &parts.headers, local, client).await;
         }
         let principal = self.authenticate(&parts.headers, client)?;
         if let Some(response) = self.model_list(&route, &parts)? {
@@ -220,14 +273,14 @@ impl Inner {
         let admitted = self.admission.enter(&principal)?;
         let is_traced =
             matches!(route, Route::Complete(_) | Route::PassThrough(_) | Route::PassFormThrough(_));
-        let trace = self.page.get().filter(|_| is_traced);
-        let trace = trace.map(|page| page.traffic.begin(request_id, parts.uri.path(), &principal));
+        let trace = is_traced.then(|| self.traffic.begin(request_id, parts.uri.path(), &principal));
         let family = routes::family_of(parts.uri.path(), &parts.headers);
         let guard = trace.as_ref().map(Trace::guard);
         let caller = Caller {
             principal,
             request_id: request_id.to_owned(),
             trace: trace.clone(),
+            span: parts.extensions.get::<OpenSpan>().cloned(),
             deadline: Instant::now() + limits.run_timeout,
             client_deadline: client_timeout(&parts.headers).and_then(|timeout| start.checked_add(timeout)),
         };
@@ -264,15 +317,20 @@ impl Inner {
         body: RequestBody,
     ) -> Result<HttpResponse, Failure> {
         if let Some(trace) = &caller.trace {
-            trace.set_model(body.model());
+            let model = body.model();
+            let label = model.as_deref().map_or_else(|| OTHER.to_owned(), |name| self.model_label(name));
+            trace.set_model(model, label);
         }
         match route {
             Route::Complete(family) => self.complete(family, caller, &headers, body).await,
             Route::CountTokens(family) => self.count_tokens(family, caller.principal, headers, body).await,
             Route::PassThrough(path) => self.pass_through(path, &caller, body).await,
-            Route::Models | Route::Model(_) | Route::PassFormThrough(_) | Route::Health | Route::Ready => {
-                Err(Failure::new(ErrorKind::NotFound, "unknown path"))
-            }
+            Route::Models
+            | Route::Model(_)
+            | Route::PassFormThrough(_)
+            | Route::Health
+            | Route::Ready
+            | Route::Metrics => Err(Failure::new(ErrorKind::NotFound, "unknown path")),
         }
     }
 
@@ -288,20 +346,13 @@ impl Inner {
         })
     }
 
-    fn status(&self, route: &Route) -> HttpResponse {
-        match route {
-            Route::Ready => {
-                let missing = self.tools.missing_servers();
-                // The gateway is ready even if a server failed, because it serves the others. This path needs
-                // no key, so it does not list names or reasons.
-                let (status, text) = match missing.iter().any(|server| server.is_starting) {
-                    true => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
-                    false => (StatusCode::OK, "ready"),
-                };
-                json(status, &json!({"status": text, "unavailableServers": missing.len()}))
-            }
-            _ => json(StatusCode::OK, &json!({"status": "ok"})),
+    /// Returns the name of a model in metrics: a listed one, or `other`.
+    pub(crate) fn model_label(&self, name: &str) -> String {
+        if self.model_names.contains(name) {
+            return name.to_owned();
         }
+        let resolved = self.models.find(name).ok().map(|served| served.model.name().to_owned());
+        resolved.filter(|name| self.model_names.contains(name)).unwrap_or_else(|| OTHER.to_owned())
     }
 
     pub(crate) fn find_model(&self, name: &str) -> Result<ServedModel, Failure> {
@@ -358,8 +409,10 @@ pub(crate) struct Caller {
     pub(crate) deadline: Instant,
     /// The end of the client's timeout, if the request states one.
     pub(crate) client_deadline: Option<Instant>,
-    /// The record of the request, if the gateway has a page.
+    /// The record of the request, if it is for a model.
     pub(crate) trace: Option<Trace>,
+    /// The part of a distributed trace that the request is.
+    pub(crate) span: Option<OpenSpan>,
 }
 
 impl Caller {

@@ -15,9 +15,9 @@ const MAX_KEY_BYTES: usize = 4_096;
 /// The caller of a request. Only [`Keys::authenticate`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Principal {
-    /// The position and the name of the key; `None` if the gateway has no keys. Different keys may have the
-    /// same name.
-    key: Option<(usize, Arc<str>)>,
+    /// The fingerprint and the name of the key; `None` if the gateway has no keys. Different keys may have the
+    /// same name. The fingerprint stays the same when the configuration is read again.
+    key: Option<(u64, Arc<str>)>,
 }
 
 impl Principal {
@@ -37,7 +37,7 @@ impl Principal {
 
     /// Returns a text that only this key has.
     pub(crate) fn id(&self) -> Option<String> {
-        self.key.as_ref().map(|(position, name)| format!("{position} {name}"))
+        self.key.as_ref().map(|(fingerprint, name)| format!("{fingerprint:016x} {name}"))
     }
 }
 
@@ -97,15 +97,23 @@ impl Keys {
     }
 
     pub(crate) fn is_admin(&self, principal: &Principal) -> bool {
-        let key = principal.key.as_ref().and_then(|(position, _)| self.0.get(*position));
-        key.is_some_and(|key| key.is_admin)
+        self.find(principal).is_some_and(|key| key.is_admin)
+    }
+
+    /// Whether a caller still has a key, or needed none.
+    pub(crate) fn has(&self, principal: &Principal) -> bool {
+        !principal.has_key() || self.find(principal).is_some()
+    }
+
+    fn find(&self, principal: &Principal) -> Option<&Key> {
+        let (fingerprint, name) = principal.key.as_ref()?;
+        self.0.iter().find(|key| key.digest.fingerprint() == *fingerprint && key.name == *name)
     }
 
     /// Returns whether requests of a caller may refer to data that the provider has stored, if the key
     /// decides it.
     pub(crate) fn provider_state(&self, principal: &Principal) -> Option<bool> {
-        let (position, _) = principal.key.as_ref()?;
-        self.0.get(*position)?.provider_state
+        self.find(principal)?.provider_state
     }
 
     pub fn is_empty(&self) -> bool {
@@ -137,9 +145,9 @@ impl Keys {
         let digest = Digest::of(first);
         let mut found = None;
         // The loop does not stop at the matching key, so that its duration does not reveal which key matched.
-        for (position, key) in self.0.iter().enumerate() {
+        for key in &self.0 {
             if bool::from(key.digest.0.ct_eq(&digest.0)) {
-                found = Some((position, key.name.clone()));
+                found = Some((key.digest.fingerprint(), key.name.clone()));
             }
         }
         found.map(|key| Principal { key: Some(key) }).ok_or(Unauthenticated)
@@ -154,6 +162,11 @@ fn bearer_token(value: &[u8]) -> Option<&[u8]> {
 impl Digest {
     fn of(key: &[u8]) -> Digest {
         Digest(Sha256::digest(key).into())
+    }
+
+    /// Returns a part of the hash that identifies the key.
+    fn fingerprint(&self) -> u64 {
+        self.0.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 }
 
@@ -199,6 +212,19 @@ pub(crate) mod tests {
         };
         assert_eq!(caller("a"), caller("a"));
         assert_ne!(caller("a"), caller("b"));
+    }
+
+    /// When the configuration is read again, another key may be at the same position.
+    #[test]
+    fn a_caller_stays_the_same_when_other_keys_are_added_or_removed() {
+        let keys = Keys::default().with("one", "a").with("two", "b").with_admin();
+        let header = HeaderMap::from_iter([(API_KEY, HeaderValue::from_static("b"))]);
+        let caller = keys.authenticate(&header).expect("a valid key");
+        let fewer = Keys::default().with("two", "b");
+        assert_eq!(fewer.authenticate(&header), Ok(caller.clone()));
+        assert!(keys.is_admin(&caller) && !fewer.is_admin(&caller) && fewer.has(&caller));
+        assert!(!Keys::default().with("two", "c").has(&caller));
+        assert!(Keys::default().has(&Principal::without_key()));
     }
 
     #[test]

@@ -10,10 +10,14 @@ mod head_timer;
 mod ids;
 mod keys;
 mod large_bodies;
+mod lifecycle;
+mod metrics;
 mod origin;
 mod request_options;
 mod routes;
 mod settings;
+mod spans;
+mod tls;
 mod top_level;
 
 // Models, tools, runs and responses.
@@ -48,9 +52,13 @@ pub use catalog::{ForwardedBody, ForwardedRequest, ForwardedResponse};
 pub use catalog::{ModelCatalog, ServedModel, UnknownModel, Upstream};
 pub use gateway::Gateway;
 pub use keys::Keys;
+pub use lifecycle::{ReadinessCheck, ReadinessChecks};
+pub use metrics::{Data, Distribution, Kind, Labels, Measurement, MetricSource, Metrics};
 pub use origin::OriginError;
 pub use page::{PageParts, PageServers, RunStorage, ServerChangeError, ServerChangeErrorKind};
 pub use request_servers::{RequestServer, RequestServerError, RequestServers};
 pub use routes::RouteInfo;
 pub use server::StartError;
 pub use settings::{GatewayLimits, GatewaySettings, LimitError};
+pub use spans::{Span, SpanKind, SpanSink, SpanValue, Spans};
+pub use tls::{Tls, TlsError};

@@ -2,7 +2,7 @@
 //! user visits: a page can send requests to local addresses, and its own domain can resolve to a local
 //! address (DNS rebinding).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use http::header::{HOST, HeaderName, ORIGIN};
 use http::uri::Authority;
@@ -17,6 +17,8 @@ pub(crate) struct OriginPolicy {
     hosts: Vec<String>,
     /// Origins of web pages, such as `https://chat.example`.
     origins: Vec<String>,
+    /// Whether the connections are encrypted.
+    is_tls: bool,
 }
 
 /// A request that is refused because of where it comes from.
@@ -53,11 +55,12 @@ impl OriginError {
 }
 
 impl OriginPolicy {
-    pub(crate) fn new(hosts: &[String], origins: &[String]) -> OriginPolicy {
+    pub(crate) fn new(hosts: &[String], origins: &[String], is_tls: bool) -> OriginPolicy {
         let lower = |text: &String| text.to_ascii_lowercase();
         OriginPolicy {
             hosts: hosts.iter().map(lower).collect(),
             origins: origins.iter().map(lower).collect(),
+            is_tls,
         }
     }
 
@@ -118,7 +121,7 @@ impl OriginPolicy {
             return true;
         }
         let address = local.ip().to_canonical();
-        if host.port_u16().unwrap_or(80) != local.port() {
+        if host.port_u16().unwrap_or(if self.is_tls { 443 } else { 80 }) != local.port() {
             return false;
         }
         let literal = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(&name);
@@ -134,9 +137,25 @@ impl OriginPolicy {
         if self.origins.contains(&text) {
             return Ok(Some(origin.clone()));
         }
-        let own = format!("http://{host}").to_ascii_lowercase();
+        let scheme = if self.is_tls { "https" } else { "http" };
+        let own = format!("{scheme}://{host}").to_ascii_lowercase();
         if text == own { Ok(None) } else { Err(RefusedOrigin::Origin(text)) }
     }
+}
+
+/// Whether a request comes from this machine, and not through a proxy on it: a proxy keeps the name that its client
+/// used, or says that it passed the request on.
+pub(crate) fn is_from_this_machine(headers: &HeaderMap, local: SocketAddr, client: IpAddr) -> bool {
+    const OF_PROXIES: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
+    let is_loopback = |name: &str| {
+        let literal = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        let address = literal.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback());
+        address || name.eq_ignore_ascii_case("localhost")
+    };
+    let host = headers.get(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    [client, local.ip()].iter().all(|address| address.to_canonical().is_loopback())
+        && host.is_some_and(|host| is_loopback(host.host()))
+        && !OF_PROXIES.iter().any(|name| headers.contains_key(*name))
 }
 
 /// Whether a text is a host name or an address, with or without a port.
@@ -170,6 +189,7 @@ mod tests {
         let policy = OriginPolicy::new(
             &["gateway.example".to_owned(), "other.example:8443".to_owned()],
             &["https://chat.example".to_owned()],
+            false,
         );
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -178,6 +198,32 @@ mod tests {
         let uri = Uri::from_static("/v1/models");
         let local = local.parse().expect("an address");
         policy.check(&method, &uri, &map, local).map(|origin| origin.is_some())
+    }
+
+    #[test]
+    fn a_request_through_a_proxy_is_not_from_this_machine() {
+        let is_direct = |headers: &[(&'static str, &str)], local: &str, client: &str| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.append(*name, HeaderValue::from_str(value).expect("a header value"));
+            }
+            is_from_this_machine(
+                &map,
+                local.parse().expect("an address"),
+                client.parse().expect("an address"),
+            )
+        };
+        let (local, client) = ("127.0.0.1:8787", "127.0.0.1");
+        for host in ["127.0.0.1:8787", "localhost:8787", "127.0.0.5"] {
+            assert!(is_direct(&[("host", host)], local, client), "{host}");
+        }
+        assert!(is_direct(&[("host", "[::1]:8787")], "[::1]:8787", "::1"));
+        assert!(!is_direct(&[("host", "gateway.example")], local, client));
+        assert!(!is_direct(&[("host", "localhost"), ("x-forwarded-for", "192.0.2.1")], local, client));
+        assert!(!is_direct(&[("host", "localhost"), ("forwarded", "for=192.0.2.1")], local, client));
+        assert!(!is_direct(&[("host", "localhost")], local, "192.0.2.1"));
+        assert!(!is_direct(&[("host", "localhost")], "192.0.2.1:8787", client));
+        assert!(!is_direct(&[], local, client));
     }
 
     #[test]
@@ -234,7 +280,7 @@ mod tests {
     #[test]
     fn settings_that_match_nothing_are_reported() {
         let check = |host: &str, origin: &str| {
-            OriginPolicy::new(&[host.to_owned()], &[origin.to_owned()]).check_settings()
+            OriginPolicy::new(&[host.to_owned()], &[origin.to_owned()], false).check_settings()
         };
         for (host, origin) in [
             ("gateway.example", "https://chat.example"),

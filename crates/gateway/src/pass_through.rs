@@ -14,6 +14,8 @@ use crate::forward::{Body, Forward, shared_state_error};
 use crate::gateway::{Caller, Inner};
 use crate::large_bodies::is_large;
 use crate::response::{Failure, HttpResponse};
+use crate::spans::ForwardedSpan;
+use crate::traffic::operation_of;
 
 impl Inner {
     /// Sends a JSON body to a path.
@@ -25,13 +27,15 @@ impl Inner {
     ) -> Result<HttpResponse, Failure> {
         let name = body.model().ok_or_else(|| Failure::invalid("model", "`model` is required"))?;
         let upstream = self.openai_upstream(path, &name)?;
-        let request = ForwardedRequest {
+        let mut request = ForwardedRequest {
             path: Some(path),
             body: body.for_provider(upstream.model_id(), ApiSupport::Complete),
             retry_until: Some(caller.end()),
             ..ForwardedRequest::default()
         };
-        forward(caller, name).send(upstream, request).await
+        let forward = forward(caller, path, name);
+        request.headers.extend(forward.span.iter().flat_map(ForwardedSpan::headers));
+        forward.send(upstream, request).await
     }
 
     /// Sends a form with files to a path. It is read completely before anything is sent, so that the provider
@@ -54,10 +58,10 @@ impl Inner {
         }
         let name = form.model().to_owned();
         if let Some(trace) = &caller.trace {
-            trace.set_model(Some(name.clone()));
+            trace.set_model(Some(name.clone()), self.model_label(&name));
         }
         let upstream = self.openai_upstream(path, &name)?;
-        let request = ForwardedRequest {
+        let mut request = ForwardedRequest {
             path: Some(path),
             headers: vec![("content-type", form.content_type())],
             body: match is_large(form.len()) {
@@ -69,7 +73,9 @@ impl Inner {
             },
             retry_until: Some(caller.end()),
         };
-        forward(caller, name).send(upstream, request).await
+        let forward = forward(caller, path, name);
+        request.headers.extend(forward.span.iter().flat_map(ForwardedSpan::headers));
+        forward.send(upstream, request).await
     }
 
     /// Returns the provider of a model, which must have the complete API of OpenAI.
@@ -81,8 +87,10 @@ impl Inner {
     }
 }
 
-fn forward(caller: &Caller, model: String) -> Forward {
+fn forward(caller: &Caller, path: &'static str, model: String) -> Forward {
+    let span = caller.span.as_ref().map(|span| ForwardedSpan::new(span, operation_of(path), &model));
     Forward {
+        span,
         choices: 1,
         family: Family::OpenAiChat,
         model,

@@ -98,15 +98,37 @@ impl ResponseBody {
     /// disconnected.
     pub(crate) fn traced(self, guard: TraceGuard) -> ResponseBody {
         match self {
-            ResponseBody::Stream(stream) => {
-                let end = futures::stream::poll_fn(move |_| {
-                    guard.complete();
-                    Poll::Ready(None)
-                });
-                ResponseBody::stream(stream.chain(end))
+            ResponseBody::Stream(mut stream) => {
+                let mut has_begun = false;
+                ResponseBody::stream(futures::stream::poll_fn(move |context| {
+                    let next = std::task::ready!(stream.as_mut().poll_next(context));
+                    match &next {
+                        Some(_) if !std::mem::replace(&mut has_begun, true) => guard.record_part(),
+                        Some(_) => {}
+                        None => guard.complete(),
+                    }
+                    Poll::Ready(next)
+                }))
             }
             whole => whole,
         }
+    }
+
+    /// Adds the fields of a span of the log to what is logged while a stream is produced.
+    pub(crate) fn logged(self, log: tracing::Span) -> ResponseBody {
+        match self {
+            ResponseBody::Stream(mut stream) if !log.is_none() => {
+                ResponseBody::stream(futures::stream::poll_fn(move |context| {
+                    let _entered = log.enter();
+                    stream.as_mut().poll_next(context)
+                }))
+            }
+            other => other,
+        }
+    }
+
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self, ResponseBody::Stream(_))
     }
 
     pub(crate) fn stream(

@@ -5,6 +5,7 @@ use percent_encoding::percent_decode_str;
 use toolwire_dialect::Family;
 use toolwire_dialect::client::ErrorKind;
 
+use crate::page::Page;
 use crate::response::Failure;
 
 /// The handler of a path.
@@ -24,6 +25,8 @@ pub(crate) enum Route {
     PassFormThrough(&'static str),
     Health,
     Ready,
+    /// Needs an administrator's key, or none from this machine.
+    Metrics,
 }
 
 /// A path and its method, as listed by [`Gateway::routes`](crate::Gateway::routes).
@@ -33,13 +36,13 @@ pub struct RouteInfo {
     pub method: &'static str,
     /// `{…}` matches the rest of the path.
     pub path: &'static str,
-    /// Whether it needs no key.
+    /// Whether it needs no key. `/metrics` needs none only from this machine.
     pub is_public: bool,
 }
 
 type NewRoute = fn(&str) -> Route;
 
-const ROUTES: [(RouteInfo, NewRoute); 18] = [
+const ROUTES: [(RouteInfo, NewRoute); 19] = [
     post("/v1/chat/completions", |_| Route::Complete(Family::OpenAiChat)),
     post("/v1/responses", |_| Route::Complete(Family::OpenAiResponses)),
     post("/v1/messages", |_| Route::Complete(Family::Anthropic)),
@@ -61,6 +64,7 @@ const ROUTES: [(RouteInfo, NewRoute); 18] = [
     post("/v1/images/variations", |_| Route::PassFormThrough("images/variations")),
     get("/healthz", true, |_| Route::Health),
     get("/readyz", true, |_| Route::Ready),
+    get("/metrics", true, |_| Route::Metrics),
 ];
 
 const fn post(path: &'static str, route: NewRoute) -> (RouteInfo, NewRoute) {
@@ -99,6 +103,26 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(Route, bool), Failure
         }
         None => Failure::new(ErrorKind::NotFound, unknown_path(path)),
     })
+}
+
+/// Returns the pattern of a path, for metrics: one of those in the table, or a fixed text.
+pub(crate) fn pattern(path: &str) -> &'static str {
+    let matches = |pattern: &str| match pattern.split_once('{') {
+        Some((start, _)) => path.strip_prefix(start).is_some_and(|rest| !rest.is_empty()),
+        None => path == pattern,
+    };
+    let found = ROUTES.iter().find(|(info, _)| matches(info.path)).map(|(info, _)| info.path);
+    found.unwrap_or(if Page::has_path(path) { "/{page}" } else { "other" })
+}
+
+/// Whether requests to a path with this pattern are parts of distributed traces.
+pub(crate) fn is_traced(pattern: &str) -> bool {
+    pattern.starts_with("/v1/") || pattern == "/mcp"
+}
+
+/// Whether a path tells the state of the gateway. It works while the gateway stops.
+pub(crate) fn is_status(path: &str) -> bool {
+    ["/healthz", "/readyz", "/metrics"].contains(&path)
 }
 
 /// Returns a message that explains common mistakes in a base URL.

@@ -2,18 +2,19 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,6 +31,9 @@ const READ_FACTOR: usize = 2;
 
 /// The delay after a connection could not be accepted, for example because too many files are open.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
+
+/// The time for the responses to clients that connected while the gateway stopped.
+const LATE_TIME: Duration = Duration::from_secs(1);
 
 /// The reason why a gateway cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -48,14 +52,66 @@ pub enum StartError {
 }
 
 impl Gateway {
-    /// Serves clients until `stop` is cancelled. Running requests then have `drain` to finish.
+    /// Serves clients until `stop` is cancelled. Running requests then have `drain` to finish, and new ones get an
+    /// error until then.
     ///
     /// # Errors
     ///
     /// If clients on other machines could use the gateway without a key, or with a weak one, or if the
     /// settings are invalid.
     pub async fn serve(&self, listener: TcpListener, stop: CancellationToken) -> Result<(), StartError> {
-        if !listener.local_addr()?.ip().to_canonical().is_loopback() {
+        let (_sender, gateways) = watch::channel(self.clone());
+        Gateway::serve_latest(gateways, listener, stop).await
+    }
+
+    /// Like [`Gateway::serve`], with the latest of several gateways for each request. Each must be the
+    /// [reconfigured](Gateway::reconfigured) one before it, and its settings must be [valid](Gateway::check).
+    pub async fn serve_latest(
+        gateways: watch::Receiver<Gateway>,
+        listener: TcpListener,
+        stop: CancellationToken,
+    ) -> Result<(), StartError> {
+        let gateway = gateways.borrow().clone();
+        gateway.check(listener.local_addr()?.ip())?;
+        let limits = gateway.0.settings.limits.clone();
+        let server = Server {
+            gateways,
+            listener,
+            connections: Arc::new(Semaphore::new(limits.connections)),
+            addresses: Arc::default(),
+        };
+        let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
+        server.accept_until(stop.cancelled(), &tasks, &closing).await;
+        let limits = server.latest().0.settings.limits.clone();
+        let lifecycle = &gateway.0.lifecycle;
+        lifecycle.leave();
+        if !limits.drain_delay.is_zero() {
+            server.accept_until(tokio::time::sleep(limits.drain_delay), &tasks, &closing).await;
+        }
+        lifecycle.refuse();
+        closing.cancel();
+        tasks.close();
+        let page = async {
+            if let Some(page) = gateway.0.page.get() {
+                page.close().await;
+            }
+        };
+        let running = async { tokio::join!(tasks.wait(), page) };
+        let drained = tokio::time::timeout(limits.drain, running);
+        // Clients that still connect learn that the gateway stops.
+        let (late, end) = (TaskTracker::new(), CancellationToken::new());
+        server.accept_until(drained.map(drop), &late, &end).await;
+        drop(server);
+        end.cancel();
+        late.close();
+        // Connections that are still open after this are closed when the process ends.
+        let _ = tokio::time::timeout(LATE_TIME, late.wait()).await;
+        Ok(())
+    }
+
+    /// Checks the settings of a gateway that listens on an address.
+    pub fn check(&self, address: IpAddr) -> Result<(), StartError> {
+        if !address.to_canonical().is_loopback() {
             if self.0.settings.keys.is_empty() {
                 return Err(StartError::NoKey);
             }
@@ -64,73 +120,116 @@ impl Gateway {
             }
         }
         self.0.origins.check_settings()?;
-        let limits = &self.0.settings.limits;
-        limits.check()?;
-        let addresses: Arc<Counts<IpAddr>> = Arc::default();
-        let connections = Arc::new(Semaphore::new(limits.connections));
-        let tasks = TaskTracker::new();
-        let closing = CancellationToken::new();
+        self.0.settings.limits.check()?;
+        Ok(())
+    }
+}
+
+/// A gateway that listens.
+struct Server {
+    gateways: watch::Receiver<Gateway>,
+    listener: TcpListener,
+    connections: Arc<Semaphore>,
+    addresses: Arc<Counts<IpAddr>>,
+}
+
+impl Server {
+    fn latest(&self) -> Gateway {
+        self.gateways.borrow().clone()
+    }
+
+    /// Accepts connections until `end`. The tasks of the connections end after `closing` is cancelled, when their
+    /// request is complete.
+    async fn accept_until(
+        &self,
+        end: impl Future<Output = ()>,
+        tasks: &TaskTracker,
+        closing: &CancellationToken,
+    ) {
+        let mut end = std::pin::pin!(end);
         loop {
             let accepted = tokio::select! {
                 biased;
-                () = stop.cancelled() => break,
-                accepted = accept(&listener, &connections) => accepted,
+                () = &mut end => return,
+                accepted = accept(&self.listener, &self.connections) => accepted,
             };
             let Some((stream, address, permit)) = accepted else { continue };
             // The new connection of a client that has too many is closed.
-            let Some(counted) = addresses.enter(client_network(address), connections_of(address, limits))
-            else {
-                continue;
-            };
-            let (gateway, closing) = (self.clone(), closing.clone());
+            let limit = connections_of(address, &self.gateways.borrow().0.settings.limits);
+            let Some(counted) = self.addresses.enter(client_network(address), limit) else { continue };
+            let (gateways, closing) = (self.gateways.clone(), closing.clone());
             tasks.spawn(async move {
-                gateway.serve_connection(stream, address, closing).await;
+                serve_connection(gateways, stream, address, closing).await;
                 drop((permit, counted));
             });
         }
-        drop(listener);
-        closing.cancel();
-        tasks.close();
-        let page = async {
-            if let Some(page) = self.0.page.get() {
-                page.close().await;
-            }
-        };
-        // Connections that are still open after this are closed when the process ends.
-        let _ = tokio::time::timeout(limits.drain, async { tokio::join!(tasks.wait(), page) }).await;
-        Ok(())
     }
+}
 
-    async fn serve_connection(&self, stream: TcpStream, client: IpAddr, closing: CancellationToken) {
-        let Ok(local) = stream.local_addr() else { return };
-        // Sends small events without the delay of Nagle's algorithm.
-        let _ = stream.set_nodelay(true);
-        let limits = &self.0.settings.limits;
-        let timer = HeadTimer::new(limits.header_timeout, limits.keep_alive_timeout);
-        let limit = limits.write_timeout;
-        let io = TokioIo::new(LimitedStream { stream, limit, waiting: None, timer: timer.clone() });
-        let service =
-            service_fn(
-                |request| async move { Ok::<_, Infallible>(self.handle(request, local, client).await) },
-            );
-        let connection = http1::Builder::new()
-            .timer(timer)
-            // The timer has the limits.
-            .header_read_timeout(limits.keep_alive_timeout)
-            .max_header_size(READ_FACTOR * MAX_HEADER_BYTES)
-            .max_headers(READ_FACTOR * MAX_HEADERS)
-            .serve_connection(io, service);
-        let mut connection = std::pin::pin!(connection);
-        let result = tokio::select! {
-            result = connection.as_mut() => result,
-            () = closing.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+async fn serve_connection(
+    gateways: watch::Receiver<Gateway>,
+    stream: TcpStream,
+    client: IpAddr,
+    closing: CancellationToken,
+) {
+    let Ok(local) = stream.local_addr() else { return };
+    // Sends small events without the delay of Nagle's algorithm.
+    let _ = stream.set_nodelay(true);
+    let (timer, limit, tls) = {
+        let gateway = gateways.borrow();
+        let settings = &gateway.0.settings;
+        let timer = HeadTimer::new(settings.limits.header_timeout, settings.limits.keep_alive_timeout);
+        (timer, settings.limits.write_timeout, settings.tls.clone())
+    };
+    let stream = LimitedStream { stream, limit, waiting: None, timer: timer.clone() };
+    match tls {
+        None => serve_stream(gateways, stream, timer, (local, client), closing).await,
+        Some(tls) => {
+            let accepted = tokio::select! {
+                accepted = tls.accept(stream) => accepted,
+                () = closing.cancelled() => return,
+            };
+            match accepted {
+                Ok(stream) => serve_stream(gateways, stream, timer, (local, client), closing).await,
+                Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
             }
-        };
-        if let Err(error) = result {
-            tracing::debug!(%error, "a connection ended");
         }
+    }
+}
+
+/// Serves the requests of a connection.
+async fn serve_stream<S>(
+    gateways: watch::Receiver<Gateway>,
+    stream: S,
+    timer: HeadTimer,
+    (local, client): (SocketAddr, IpAddr),
+    closing: CancellationToken,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let idle = gateways.borrow().0.settings.limits.keep_alive_timeout;
+    let io = TokioIo::new(stream);
+    let service = service_fn(|request| {
+        let gateway = gateways.borrow().clone();
+        async move { Ok::<_, Infallible>(gateway.handle(request, local, client).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(timer)
+        // The timer has the limits.
+        .header_read_timeout(idle)
+        .max_header_size(READ_FACTOR * MAX_HEADER_BYTES)
+        .max_headers(READ_FACTOR * MAX_HEADERS)
+        .serve_connection(io, service);
+    let mut connection = std::pin::pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "a connection ended");
     }
 }
 

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use toolwire_agent::AgentSettings;
 use toolwire_contract::text::parse_duration;
 
-use crate::Keys;
 use crate::keys::Principal;
+use crate::{Keys, Metrics, ReadinessChecks, Spans, Tls};
 
 /// The settings of a gateway. The defaults are for clients on the same machine.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +34,14 @@ pub struct GatewaySettings {
     /// Whether requests may refer to data that the provider has stored, such as files. All clients use the
     /// same account at the provider, so by default they may not if there are several keys.
     pub provider_state: Option<bool>,
+    /// The certificate for TLS. Without it, the connections are not encrypted.
+    pub tls: Option<Tls>,
+    /// Where the spans of distributed traces go.
+    pub spans: Spans,
+    /// What `/metrics` returns.
+    pub metrics: Metrics,
+    /// What the gateway needs to be ready, besides its servers.
+    pub readiness: ReadinessChecks,
 }
 
 impl GatewaySettings {
@@ -115,6 +122,9 @@ pub struct GatewayLimits {
     /// The time that running requests have to finish when the gateway stops.
     #[serde(deserialize_with = "duration")]
     pub drain: Duration,
+    /// The time for load balancers to notice that the gateway stops, in which it still accepts requests.
+    #[serde(deserialize_with = "duration_or_zero")]
+    pub drain_delay: Duration,
 }
 
 impl GatewayLimits {
@@ -197,6 +207,7 @@ impl Default for GatewayLimits {
             calls: 128,
             heartbeat: Duration::from_secs(10),
             drain: Duration::from_secs(30),
+            drain_delay: Duration::ZERO,
         }
     }
 }
@@ -211,15 +222,23 @@ fn optional_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u
 
 /// Reads seconds, or text such as `"500ms"`.
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let duration = duration_or_zero(deserializer)?;
+    if duration.is_zero() {
+        return Err(not_a_duration("0"));
+    }
+    Ok(duration)
+}
+
+fn duration_or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = match Value::deserialize(deserializer)? {
         Value::String(text) => text,
         other => other.to_string(),
     };
-    parse_duration(&text).filter(|duration| !duration.is_zero()).ok_or_else(|| {
-        D::Error::custom(format!(
-            "`{text}` is not a duration such as `30` (seconds), `\"500ms\"` or `\"2m\"`"
-        ))
-    })
+    parse_duration(&text).ok_or_else(|| not_a_duration(&text))
+}
+
+fn not_a_duration<E: serde::de::Error>(text: &str) -> E {
+    E::custom(format!("`{text}` is not a duration such as `30` (seconds), `\"500ms\"` or `\"2m\"`"))
 }
 
 #[cfg(test)]
@@ -236,7 +255,7 @@ mod tests {
             "connections": 4, "connectionsPerAddress": 5, "requests": 6, "requestsPerKey": 7, "tools": 0,
             "requestServers": 10, "requestServerTimeout": 11, "serverStartTimeout": 13,
             "callsPerStep": 12, "calls": 13,
-            "runTimeout": "1h", "heartbeat": 8, "drain": 9,
+            "runTimeout": "1h", "heartbeat": 8, "drain": 9, "drainDelay": 0,
         });
         let expected = GatewayLimits {
             body_bytes: 1,
@@ -261,6 +280,7 @@ mod tests {
             calls: 13,
             heartbeat: Duration::from_secs(8),
             drain: Duration::from_secs(9),
+            drain_delay: Duration::ZERO,
         };
         assert_eq!(serde_json::from_value::<GatewayLimits>(value).expect("limits"), expected);
         assert_eq!(

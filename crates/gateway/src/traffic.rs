@@ -1,17 +1,19 @@
-//! Records the last requests for the page: their steps, calls, times and tokens, and the first line of errors. Other
-//! texts, arguments and results are not recorded.
+//! Records the last requests: their steps, calls, times and tokens, and the first line of errors. Other texts,
+//! arguments and results are not recorded. The page displays the records, and the metrics are taken from them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 use tokio::time::Instant;
 use toolwire_agent::AgentEvent;
+use toolwire_contract::toolbox::Toolbox;
 use toolwire_page::traffic::{CallOutcome, CallSpan, Outcome, Request, StepSpan, Wait};
 
 use crate::keys::Principal;
+use crate::metrics::{EndedRequest, Metrics, OTHER, ToolOutcome};
 use crate::response::{Failure, HttpResponse, ResponseBody};
 
 /// The number of requests that are remembered.
@@ -29,6 +31,7 @@ pub(crate) struct Traffic {
     requests: Mutex<VecDeque<Entry>>,
     /// Changes with each change of a request.
     version: AtomicU64,
+    metrics: Metrics,
 }
 
 struct Entry {
@@ -42,12 +45,20 @@ pub(crate) struct Trace {
     traffic: Arc<Traffic>,
     request: Arc<Mutex<Request>>,
     start: Instant,
+    /// The name of the operation in the conventions of OpenTelemetry.
+    operation: &'static str,
+    /// The name of the model in metrics.
+    label: Arc<OnceLock<String>>,
 }
 
 /// Ends the record of a request when it is dropped.
 pub(crate) struct TraceGuard(Trace);
 
 impl Traffic {
+    pub(crate) fn new(metrics: Metrics) -> Traffic {
+        Traffic { metrics, ..Traffic::default() }
+    }
+
     /// Begins the record of a request.
     pub(crate) fn begin(self: &Arc<Traffic>, id: &str, path: &str, owner: &Principal) -> Trace {
         let mut request = Request::default();
@@ -63,7 +74,8 @@ impl Traffic {
         requests.push_back(Entry { owner: owner.clone(), request: request.clone() });
         drop(requests);
         self.version.fetch_add(1, Ordering::Relaxed);
-        Trace { traffic: self.clone(), request, start: Instant::now() }
+        let (operation, label) = (operation_of(path), Arc::default());
+        Trace { traffic: self.clone(), request, start: Instant::now(), operation, label }
     }
 
     /// Returns the requests of a caller, or of all callers, the newest first.
@@ -85,8 +97,10 @@ impl Trace {
         TraceGuard(self.clone())
     }
 
-    pub(crate) fn set_model(&self, model: Option<String>) {
+    /// Records the model that the request names, and its name in metrics.
+    pub(crate) fn set_model(&self, model: Option<String>, label: String) {
         lock(&self.request).model = model;
+        let _ = self.label.set(label);
     }
 
     /// Records the head of the response, and the end of it unless it is a stream.
@@ -132,6 +146,9 @@ impl Trace {
         for call in &mut request.calls {
             call.end = call.end.or(Some(now));
         }
+        let model = self.label.get().map_or(OTHER, String::as_str);
+        let ended = EndedRequest { operation: self.operation, model, request };
+        self.traffic.metrics.record_request(&ended);
         self.traffic.version.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -139,13 +156,15 @@ impl Trace {
 /// Records the events of a run.
 pub(crate) struct RunTrace {
     trace: Trace,
+    /// The tools of the configured servers. The names of other tools are not used in metrics.
+    tools: Arc<dyn Toolbox>,
     /// Whether the current step has an output, so that most events need no lock.
     has_output: bool,
 }
 
 impl RunTrace {
-    pub(crate) fn new(trace: Trace) -> RunTrace {
-        RunTrace { trace, has_output: false }
+    pub(crate) fn new(trace: Trace, tools: Arc<dyn Toolbox>) -> RunTrace {
+        RunTrace { trace, tools, has_output: false }
     }
 
     /// Ends the record of a run that is not the response to a request.
@@ -166,6 +185,9 @@ impl RunTrace {
         );
         if is_output && self.has_output {
             return;
+        }
+        if let AgentEvent::CallFinished { name, result, elapsed, .. } = event {
+            self.measure_call(name, result.is_error(), *elapsed);
         }
         let now = self.trace.start.elapsed();
         let mut request = lock(&self.trace.request);
@@ -233,12 +255,50 @@ impl RunTrace {
     }
 }
 
+impl RunTrace {
+    fn measure_call(&self, name: &str, is_error: bool, elapsed: Option<Duration>) {
+        let outcome = match (elapsed, is_error) {
+            (None, _) => ToolOutcome::NotMade,
+            (Some(_), true) => ToolOutcome::Failed,
+            (Some(_), false) => ToolOutcome::Ok,
+        };
+        let metrics = &self.trace.traffic.metrics;
+        match self.tools.server_of(name) {
+            Some(server) => {
+                let original = self.tools.original_name(name);
+                metrics.record_call(&server.name, original.as_deref().unwrap_or(name), outcome, elapsed);
+            }
+            None => metrics.record_call("", OTHER, outcome, elapsed),
+        }
+    }
+}
+
+/// Returns the name of what a path does, in the conventions of OpenTelemetry.
+pub(crate) fn operation_of(path: &str) -> &'static str {
+    match path.strip_prefix("/v1/").unwrap_or(path) {
+        "embeddings" => "embeddings",
+        "completions" => "text_completion",
+        "moderations" => "moderation",
+        path if path.starts_with("images/") || path.starts_with("audio/") => "generate_content",
+        _ => "chat",
+    }
+}
+
 fn new_call(id: &str, name: &str, start: Duration) -> CallSpan {
     let (id, tool) = (id.to_owned(), name.to_owned());
     CallSpan { id, tool, start, end: None, outcome: None, error: None }
 }
 
 impl TraceGuard {
+    /// Records that a part of a stream is sent. The first output of a run is one of its events, because a stream may
+    /// begin with something else.
+    pub(crate) fn record_part(&self) {
+        let mut request = lock(&self.0.request);
+        if request.steps.is_empty() {
+            request.first_output.get_or_insert_with(|| self.0.start.elapsed());
+        }
+    }
+
     /// Records that the response is complete.
     pub(crate) fn complete(&self) {
         self.0.complete();
@@ -288,7 +348,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn steps_and_calls_have_times() {
         let (traffic, trace) = begin();
-        let mut run = RunTrace::new(trace.clone());
+        let mut run = RunTrace::new(trace.clone(), Arc::new(toolwire_agent::Functions::new()));
         let second = || tokio::time::advance(Duration::from_secs(1));
         run.observe(&AgentEvent::StepStarted { step: 1 });
         second().await;

@@ -1,9 +1,17 @@
 //! `toolwire serve`: the gateway, with the configured models and servers.
 
+pub(crate) mod configuration;
+mod counting;
 mod memory_protection;
 mod models;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod page_servers;
+mod process_metrics;
+mod reload;
 mod request_servers;
+mod server_metrics;
+mod systemd;
 mod waiting_runs;
 
 use std::collections::BTreeMap;
@@ -11,35 +19,45 @@ use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use clap::Args;
 use futures::future::Either;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::conversations::Conversations;
-use toolwire_gateway::{Gateway, GatewaySettings, Keys, OriginError, PageParts, StartError};
-use toolwire_hub::{AllowedHosts, PatternError, ServerConfig, Transport};
+use toolwire_gateway::{Gateway, Keys, Metrics, OriginError, PageParts, ReadinessChecks, StartError};
+use toolwire_hub::{ServerConfig, Transport};
 use toolwire_llm::Demo;
+use toolwire_store::Observed;
 
 use crate::assembly;
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::interrupt;
 use crate::servers::{self, LoadedConfig};
-use crate::settings::{self, Settings};
+use crate::settings::Settings;
 use crate::source::describe_io_error;
 use crate::storage;
 use crate::tools::print_problems;
-use models::ConfiguredModels;
+use configuration::Configuration;
+use counting::{Counting, StoreCheck};
 use page_servers::{HubServers, PageLogins};
+use process_metrics::ProcessMetrics;
+use reload::{PoolRules, Reloader};
 use request_servers::ServerPool;
+use server_metrics::ServerMetrics;
 use waiting_runs::WaitingRuns;
 
-const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
+pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
 
 /// The environment variable with a key for clients.
-const KEY_VARIABLE: &str = "TOOLWIRE_KEY";
+pub(crate) const KEY_VARIABLE: &str = "TOOLWIRE_KEY";
+
+/// The time to export the last spans and metrics.
+#[cfg(feature = "otlp")]
+const TELEMETRY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Serve OpenAI's and Anthropic's APIs for any model, with the tools of the servers
 ///
@@ -65,20 +83,9 @@ pub(crate) fn run(args: &ServeArgs, config: Option<&Path>) -> Result<ExitCode, C
     for problem in memory_protection::apply() {
         print_stderr(&format!("{NOTE}note:{NOTE:#} {problem}\n"));
     }
-    let loaded = servers::find_config(config)?.only(args.server.as_deref())?;
-    let mut settings = settings::read(loaded.config.toolwire.as_ref(), &loaded.origin)?;
-    settings.agent.approvals.allow.extend(args.allow.iter().cloned());
-    let address =
-        address(args.listen.as_deref().or(settings.gateway.listen.as_deref()).unwrap_or(DEFAULT_ADDRESS))?;
-    let keys = keys(&settings)?;
-    let models = ConfiguredModels::new(&settings, assembly::models(&settings)?)?;
-    let hosts = AllowedHosts::new(&settings.gateway.allowed_hosts, &settings.gateway.allowed_addresses);
-    let hosts = hosts.map_err(|error| {
-        let key = if matches!(error, PatternError::Host(_)) { "allowedHosts" } else { "allowedAddresses" };
-        CommandError::usage(format!("`toolwire.gateway.{key}`: {error}"))
-            .with_hint("`docs/guide/gateway.md` describes the keys")
-    })?;
-    servers::run(serve(address, &loaded, config, &settings, keys, models, hosts))
+    let metrics = Metrics::default();
+    let configuration = Configuration::read(args, config, &metrics)?;
+    servers::run(serve(args, config, configuration, metrics))
 }
 
 /// Returns the URLs of the configured servers that have one.
@@ -92,46 +99,64 @@ fn server_urls(loaded: &LoadedConfig) -> BTreeMap<String, String> {
 }
 
 async fn serve(
-    address: SocketAddr,
-    loaded: &LoadedConfig,
+    args: &ServeArgs,
     config: Option<&Path>,
-    settings: &Settings,
-    keys: Keys,
-    models: ConfiguredModels,
-    hosts: AllowedHosts,
+    configuration: Configuration,
+    metrics: Metrics,
 ) -> Result<ExitCode, CommandError> {
-    let listener = TcpListener::bind(address).await.map_err(|error| {
-        CommandError::work(format!("cannot listen on {address}: {}", describe_io_error(&error)))
-            .with_hint("use another address with `--listen`, such as 127.0.0.1:8788")
-    })?;
+    let hangups = interrupt::hangups();
+    let Configuration { loaded, settings, address, models, gateway: mut gateway_settings, hosts } =
+        configuration;
+    let loaded = &loaded;
+    let listener = listen(address).await?;
     let local = listener.local_addr().unwrap_or(address);
-    let mut gateway_settings = GatewaySettings::default();
-    gateway_settings.hosts.clone_from(&settings.gateway.hosts);
-    gateway_settings.origins.clone_from(&settings.gateway.origins);
-    gateway_settings.server_urls = server_urls(loaded);
-    gateway_settings.agent = settings.agent.clone();
-    gateway_settings.show_reasoning = settings.gateway.show_reasoning;
-    gateway_settings.provider_state = settings.gateway.provider_state;
-    gateway_settings.limits = settings.gateway.limits.clone();
-    let needs_key = !keys.is_empty();
-    gateway_settings.keys = keys;
+    let needs_key = !gateway_settings.keys.is_empty();
+    let scheme = if gateway_settings.tls.is_some() { "https" } else { "http" };
+
+    #[cfg(feature = "otlp")]
+    let exporter = {
+        let variables = otlp::Variables::read(|name| std::env::var(name).ok())?;
+        let exporter = otlp::Exporter::start(&variables, &metrics)?;
+        if let Some(exporter) = &exporter {
+            gateway_settings.spans = exporter.spans(&variables);
+        }
+        exporter
+    };
 
     let logins = PageLogins::new(io::stderr().is_terminal());
     let options = loaded.options().with_browser(logins.clone());
     let hub = Arc::new(assembly::hub_with(loaded, options.clone()));
-    let page_servers = HubServers::new(hub.clone(), options, logins, loaded, config);
+    let page_servers = Arc::new(HubServers::new(hub.clone(), options, logins, loaded, config));
+    metrics.add_source(Arc::new(ServerMetrics(hub.clone())));
+    metrics.add_source(Arc::new(ProcessMetrics::new()));
     let model = models.default_name().to_owned();
     let limits = &gateway_settings.limits;
     let pool = Arc::new(ServerPool::new(hosts, limits.request_server_timeout, limits.run_timeout));
     let (store, store_error) = storage::open_or_in_memory(&settings.store).await;
+    let counting = Counting { metrics: metrics.clone(), models: Default::default() };
+    let store: Arc<dyn Conversations> = Arc::new(Observed::new(store, Arc::new(counting)));
+    let readiness = ReadinessChecks::new(vec![Arc::new(StoreCheck(store.clone()))]);
+    gateway_settings.readiness = readiness.clone();
     let gateway =
         Gateway::with_request_servers(Arc::new(models), hub.clone(), pool.clone(), gateway_settings)
-            .with_page(page_parts(store).with_servers(Arc::new(page_servers)));
+            .with_page(page_parts(store).with_servers(page_servers.clone()));
     let admin_token = gateway.new_admin_token();
     let stop = CancellationToken::new();
-    let served = gateway.serve(listener, stop.clone());
+    let (gateways, latest) = watch::channel(gateway);
+    let reloader = Reloader {
+        args,
+        config,
+        metrics,
+        readiness,
+        local: local.ip(),
+        servers: page_servers,
+        gateways,
+        settings: settings.clone(),
+        pools: Mutex::new(vec![(PoolRules::of(&settings.gateway), pool)]),
+    };
+    let served = Gateway::serve_latest(latest, listener, stop.clone());
     let announce = async {
-        print_welcome(loaded, local, &model, needs_key, admin_token.as_deref());
+        print_welcome(loaded, scheme, local, &model, needs_key, admin_token.as_deref());
         if let Some((problem, hint)) = store_error.map(CommandError::into_parts) {
             print_stderr(&format!("{NOTE}warning:{NOTE:#} conversations are not stored: {problem}\n"));
             if let Some(hint) = hint {
@@ -141,14 +166,17 @@ async fn serve(
         servers::wait_until_settled(&hub).await;
         print_problems(&hub);
         print_stderr("ready; press Ctrl-C to stop\n");
+        systemd::notify("READY=1");
         std::future::pending::<()>().await;
     };
     let stopped = async {
         tokio::select! {
             () = interrupt::wait() => {}
             () = interrupt::wait_for_termination() => {}
+            () = reloader.run(hangups) => {}
             () = announce => {}
         }
+        systemd::notify("STOPPING=1");
         stop.cancel();
     };
     let served = std::pin::pin!(served);
@@ -157,10 +185,38 @@ async fn serve(
         Either::Left((served, _)) => served,
         Either::Right(((), served)) => served.await,
     };
-    pool.close().await;
+    reloader.close().await;
     servers::close(&hub).await;
-    served.map_err(|error| start_error(&error, local))?;
+    #[cfg(feature = "otlp")]
+    if let Some(exporter) = exporter {
+        // A collector that is away must not delay the end.
+        let _ = tokio::time::timeout(TELEMETRY_TIMEOUT, exporter.close()).await;
+    }
+    served.map_err(|error| start_error(&error, local.ip()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Listens on the socket that systemd has opened, or on an address.
+async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
+    let passed = systemd::passed_listener().and_then(|passed| {
+        passed
+            .map(|listener| {
+                listener.set_nonblocking(true)?;
+                TcpListener::from_std(listener)
+            })
+            .transpose()
+    });
+    let passed = passed.map_err(|error| {
+        CommandError::work(format!("cannot use the socket from systemd: {}", describe_io_error(&error)))
+            .with_hint("the socket unit needs `ListenStream=` with an address and a port")
+    })?;
+    match passed {
+        Some(listener) => Ok(listener),
+        None => TcpListener::bind(address).await.map_err(|error| {
+            CommandError::work(format!("cannot listen on {address}: {}", describe_io_error(&error)))
+                .with_hint("use another address with `--listen`, such as 127.0.0.1:8788")
+        }),
+    }
 }
 
 fn page_parts(store: Arc<dyn Conversations>) -> PageParts {
@@ -171,7 +227,7 @@ fn page_parts(store: Arc<dyn Conversations>) -> PageParts {
     }
 }
 
-fn start_error(error: &StartError, address: SocketAddr) -> CommandError {
+fn start_error(error: &StartError, address: IpAddr) -> CommandError {
     let message = format!("cannot serve on {address}: {error}");
     match error {
         StartError::NoKey => CommandError::usage(message).with_hint(format!(
@@ -191,7 +247,7 @@ fn start_error(error: &StartError, address: SocketAddr) -> CommandError {
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, CommandError> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, CommandError> {
     // A port alone, or `:port`, means this machine.
     let full = match text.trim_start_matches(':').parse::<u16>() {
         Ok(port) => format!("127.0.0.1:{port}"),
@@ -205,7 +261,7 @@ fn address(text: &str) -> Result<SocketAddr, CommandError> {
 }
 
 /// Returns the keys from the configuration and the environment.
-fn keys(settings: &Settings) -> Result<Keys, CommandError> {
+pub(crate) fn keys(settings: &Settings) -> Result<Keys, CommandError> {
     let variable = std::env::var(KEY_VARIABLE).ok().map(|key| (KEY_VARIABLE, key, None, false));
     let configured = settings.gateway.keys.iter().map(|(name, key)| {
         (name.as_str(), key.secret().expose().to_owned(), key.provider_state(), key.is_admin())
@@ -229,6 +285,7 @@ fn keys(settings: &Settings) -> Result<Keys, CommandError> {
 /// Prints the address of the APIs and of the page, and an example command for each kind of client.
 fn print_welcome(
     loaded: &LoadedConfig,
+    scheme: &str,
     local: SocketAddr,
     model: &str,
     needs_key: bool,
@@ -266,23 +323,25 @@ fn print_welcome(
         false => (String::new(), "", "\"none\"".to_owned(), "none".to_owned()),
     };
     let python = format!(
-        "{import}from openai import OpenAI; print(OpenAI(base_url=\"http://{host}/v1\", api_key={api_key})\
+        "{import}from openai import OpenAI; print(OpenAI(base_url=\"{scheme}://{host}/v1\", api_key={api_key})\
          .responses.create(model={name}, input=\"{question}\").output_text)"
     );
     print_stderr(&format!(
-        "listening on http://{local}\n\
-         \x20 curl http://{host}/v1/chat/completions -H 'content-type: application/json'{authorization} \\\n\
+        "listening on {scheme}://{local}\n\
+         \x20 curl {scheme}://{host}/v1/chat/completions -H 'content-type: application/json'{authorization} \\\n\
          \x20   -d {}\n\
          \x20 python -c {}\n\
-         \x20 ANTHROPIC_BASE_URL=http://{host} ANTHROPIC_AUTH_TOKEN={token} claude --model {}\n",
+         \x20 ANTHROPIC_BASE_URL={scheme}://{host} ANTHROPIC_AUTH_TOKEN={token} claude --model {}\n",
         quote(&body.to_string()),
         quote(&python),
         quote(model)
     ));
-    print_stderr(&format!("page: http://{host}/\n"));
+    print_stderr(&format!("page: {scheme}://{host}/\n"));
     if let Some(token) = admin_token {
         // The fragment of an address is not sent to the server, so it appears in no log.
-        print_stderr(&format!("page as administrator, for one hour: http://{host}/sign-in#token={token}\n"));
+        print_stderr(&format!(
+            "page as administrator, for one hour: {scheme}://{host}/sign-in#token={token}\n"
+        ));
     }
 }
 

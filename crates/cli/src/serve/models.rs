@@ -92,6 +92,11 @@ impl ConfiguredModels {
         Ok(())
     }
 
+    /// Returns the names that are listed for clients.
+    pub(super) fn listed(&self) -> &[String] {
+        &self.names
+    }
+
     pub(super) fn default_name(&self) -> &str {
         &self.default_name
     }

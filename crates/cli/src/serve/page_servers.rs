@@ -64,6 +64,14 @@ impl HubServers {
         }
     }
 
+    /// Uses another configuration, which was read from the file.
+    pub(super) async fn reconfigure(&self, loaded: &LoadedConfig) {
+        let config = Arc::new(loaded.config.clone());
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config.clone();
+        self.is_demo.store(loaded.is_demo(), Ordering::Relaxed);
+        self.hub.reconfigure(&config).await;
+    }
+
     fn config(&self) -> Arc<Config> {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -8,11 +8,15 @@ mod endpoints;
 mod forms;
 mod forwarded;
 mod mcp_servers;
+mod operations;
 mod pass_through;
 mod provider_choice;
 mod request_servers;
 mod secrets;
 mod start;
+#[cfg(feature = "otlp")]
+mod telemetry;
+mod traces;
 mod upstreams;
 
 use std::fs;

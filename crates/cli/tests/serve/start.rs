@@ -158,7 +158,12 @@ async fn the_gateway_is_ready_after_the_start_of_its_servers() {
         let response = http_client().get(format!("{url}/readyz")).send().await.unwrap();
         (response.status().as_u16(), response.json::<Value>().await.unwrap())
     };
-    assert_eq!(ready().await, (503, json!({"status": "starting", "unavailableServers": 1})));
+    let (status, body) = ready().await;
+    assert_eq!((status, &body["status"], &body["unavailableServers"]), (503, &json!("starting"), &json!(1)));
+    assert_eq!(
+        (&body["reasons"][0]["name"], &body["reasons"][0]["isStarting"]),
+        (&json!("slow"), &json!(true))
+    );
     assert_eq!(http_client().get(format!("{url}/healthz")).send().await.unwrap().status(), 200);
     fs::write(&gate, "").unwrap();
     let settled = async {

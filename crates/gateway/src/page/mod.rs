@@ -104,7 +104,7 @@ struct Content<'a> {
 }
 
 impl Page {
-    pub(crate) fn new(parts: PageParts) -> Page {
+    pub(crate) fn new(parts: PageParts, traffic: Arc<Traffic>) -> Page {
         Page {
             chats: Chats::new(parts.waiting_runs.clone()),
             parts,
@@ -113,7 +113,7 @@ impl Page {
             servers: ServersFeed::default(),
             index: CachedIndex::default(),
             calls: CallHistory::default(),
-            traffic: Arc::default(),
+            traffic,
             is_publishing: AtomicBool::new(false),
         }
     }
@@ -173,7 +173,10 @@ impl Page {
         crate::body::check_headers(&head.uri, &head.headers)?;
         request::check_source(&head)?;
         let cookie = sessions::cookie_name(local.port());
+        // The keys may have changed since the session began.
+        let keys = &inner.settings.keys;
         let session = self.sessions.find(&head.headers, &cookie);
+        let session = session.filter(|session| keys.has(&session.principal));
         if let Some(reply) = assets::respond(&head) {
             return reply.respond(&head.headers);
         }

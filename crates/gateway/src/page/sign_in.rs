@@ -48,7 +48,11 @@ pub(super) fn sign_in(
         PageFailure::new(StatusCode::INTERNAL_SERVER_ERROR, "Sign in", "the system provides no random bytes")
     })?;
     page.sessions.end(&request.head.headers, cookie);
-    Ok(Reply::redirect(own_path(&next)).with_cookie(&sessions::set_cookie(cookie, &secret)))
+    let mut header = sessions::set_cookie(cookie, &secret);
+    if inner.settings.tls.is_some() {
+        header.push_str("; Secure");
+    }
+    Ok(Reply::redirect(own_path(&next)).with_cookie(&header))
 }
 
 fn authenticate(page: &Page, inner: &Inner, key: &str) -> Option<(Principal, Role)> {

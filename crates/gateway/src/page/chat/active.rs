@@ -231,7 +231,8 @@ impl Chats {
         let Started { agent, active, run, id, .. } = started;
         let request = random_id("chat_").unwrap_or_default();
         let trace = context.page.traffic.begin(&request, &format!("/chat/{id}"), &context.principal);
-        trace.set_model(Some(agent.model().name().to_owned()));
+        let model = agent.model().name();
+        trace.set_model(Some(model.to_owned()), context.inner.model_label(model));
         // Ends the record also if the gateway ends before the run.
         let guard = trace.guard();
         let (sender, decisions) = mpsc::channel(MAX_DECISIONS);
@@ -246,7 +247,7 @@ impl Chats {
             stop,
             closing: self.closing.clone(),
             early: Vec::new(),
-            trace: RunTrace::new(trace),
+            trace: RunTrace::new(trace, context.inner.tools.clone()),
         };
         self.tasks.spawn(async move {
             engine.run(run, is_waiting).await;
