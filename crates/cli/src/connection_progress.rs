@@ -4,7 +4,8 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use toolwire_hub::{Hub, Phase, ServerStatus, SlowStart, StartProgress};
+use toolwire_hub::status::StartProgress;
+use toolwire_hub::{Hub, Phase, ServerStatus};
 
 use crate::stderr;
 use crate::terminal_text::{counted, sanitize, width};
@@ -99,16 +100,12 @@ impl Drop for ConnectionProgress {
     }
 }
 
-pub(crate) fn start_message(start: StartProgress) -> String {
+pub(crate) fn start_message(start: StartProgress) -> &'static str {
     match start {
-        StartProgress::Waiting => "waiting for other servers to start".to_owned(),
-        StartProgress::Extended(SlowStart::Installing) => {
-            "installing its package; timeout extended".to_owned()
-        }
-        StartProgress::Extended(reason) => {
-            format!("connecting; timeout extended because {}", reason.reason())
-        }
-        _ => "connecting".to_owned(),
+        StartProgress::Waiting => "waiting for other servers to start",
+        StartProgress::Installing => "installing its package; timeout extended",
+        StartProgress::BusyProcessor => "connecting; timeout extended because the processor is busy",
+        _ => "connecting",
     }
 }
 
@@ -185,11 +182,8 @@ mod tests {
         for (start, expected) in [
             (StartProgress::Waiting, "waiting for other servers to start"),
             (StartProgress::Started, "connecting"),
-            (StartProgress::Extended(SlowStart::Installing), "installing its package; timeout extended"),
-            (
-                StartProgress::Extended(SlowStart::BusyProcessor),
-                "connecting; timeout extended because the processor is busy",
-            ),
+            (StartProgress::Installing, "installing its package; timeout extended"),
+            (StartProgress::BusyProcessor, "connecting; timeout extended because the processor is busy"),
         ] {
             servers[0].start = start;
             progress.draw(&servers);
@@ -204,7 +198,7 @@ mod tests {
         let ConnectionProgress::Summary(bar) = &progress else { panic!("one line for all servers") };
         servers[0].phase = Phase::Ready;
         servers[1].phase = Phase::Down { reason: "error".to_owned() };
-        servers[2].start = StartProgress::Extended(SlowStart::Installing);
+        servers[2].start = StartProgress::Installing;
         servers[3].start = StartProgress::Waiting;
         progress.draw(&servers);
         let expected = "1 of 4 servers ready, 1 failed, 1 waiting; \

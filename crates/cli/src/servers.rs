@@ -1,5 +1,7 @@
 //! Loads the server configuration and runs commands with a hub connected to the servers.
 
+mod candidates;
+
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -7,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use toolwire_hub::config::{ConfigCandidate, ConfigProblem};
+use toolwire_hub::config::ConfigProblem;
 use toolwire_hub::pins::PinPolicy;
 use toolwire_hub::{Browser, Config, Hub, HubOptions, Phase, ServerConfig, ServerName, ServerStatus};
 
@@ -19,6 +21,7 @@ use crate::log;
 use crate::settings::{self, HubSettings, Pins};
 use crate::source::describe_io_error;
 use crate::terminal_text::sanitize;
+pub(crate) use candidates::config_candidates;
 
 /// The configuration of the servers, and where it came from.
 #[derive(Clone)]
@@ -112,14 +115,6 @@ fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
     }
     let hub = settings::read_hub(config.toolwire.as_ref(), &origin)?;
     Ok(LoadedConfig { origin, config, missing_files: None, only_server: None, hub })
-}
-
-/// Returns the paths to search for the configuration. The last one is the user's own, unless another one is
-/// named.
-pub(crate) fn config_candidates(flag: Option<&Path>) -> Vec<ConfigCandidate> {
-    let variable = std::env::var_os("TOOLWIRE_CONFIG").map(PathBuf::from);
-    let user_folder = toolwire_folder("XDG_CONFIG_HOME", "APPDATA", ".config");
-    Config::candidates(flag, variable.as_deref(), user_folder.as_deref())
 }
 
 /// The folder for persistent data: tokens, pinned definitions, conversations.

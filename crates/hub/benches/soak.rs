@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use support::{NoHost, TestHub, listening, misbehaving, with_variable};
 use toolwire_contract::toolbox::CallError;
-use toolwire_hub::{HttpKind, Phase, ServerConfig};
+use toolwire_hub::config::HttpKind;
+use toolwire_hub::{Phase, ServerConfig};
 use toolwire_testkit::{
     RunningServer, misbehaving_server, open_file_count, processes_with_variable, resident_bytes,
 };

@@ -105,10 +105,9 @@ pub(crate) async fn respond(
                 ElicitReply::Cancel => json!({ "action": "cancel" }),
             })
         }
-        "sampling/createMessage" if host.can_sample() => host
-            .sample(server, params)
-            .await
-            .map_err(|refusal| ErrorData::new(ErrorCode(-1), refusal.message, None)),
+        "sampling/createMessage" if host.can_sample() => {
+            host.sample(server, params).await.map_err(|reason| ErrorData::new(ErrorCode(-1), reason, None))
+        }
         _ => Err(ErrorData::new(
             ErrorCode::METHOD_NOT_FOUND,
             format!("this client does not support `{method}`"),

@@ -24,11 +24,11 @@ pub trait Host: Send + Sync {
         Box::pin(std::future::ready(ElicitReply::Decline))
     }
 
-    /// Requests a sample from the model: the parameters and the result of MCP's `sampling/createMessage`.
-    fn sample<'a>(&'a self, server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, SamplingError>> {
+    /// Requests a sample from the model: the parameters and the result of MCP's `sampling/createMessage`, or
+    /// the reason why there is none, which is sent to the server.
+    fn sample<'a>(&'a self, server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, String>> {
         let _ = (server, request);
-        let message = "this client does not support sampling".to_owned();
-        Box::pin(std::future::ready(Err(SamplingError { message })))
+        Box::pin(std::future::ready(Err("this client does not support sampling".to_owned())))
     }
 
     /// Returns the folders that a server may access.
@@ -67,13 +67,6 @@ pub enum ElicitReply {
     Accept(Option<Value>),
     Decline,
     Cancel,
-}
-
-/// The reason why the application provides no sample.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct SamplingError {
-    pub message: String,
 }
 
 /// A folder that a server may access.

@@ -35,8 +35,7 @@ pub(crate) use connect::ConnectContext;
 use deadline::PausableDeadline;
 pub(crate) use error::{ConnectFailure, SessionError};
 pub(crate) use list::ToolListing;
-pub(crate) use start_extension::OnSlowStart;
-pub use start_extension::SlowStart;
+pub(crate) use start_extension::{OnSlowStart, SlowStart};
 
 /// The maximum time for closing, including all steps of stopping a process, before the task is aborted.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(12);
@@ -73,15 +72,14 @@ pub struct ServerInfo {
     pub instructions: Option<String>,
     pub capabilities: Value,
     /// Used by the next connection, which then needs no probe.
-    pub era: ProtocolEra,
+    pub(crate) era: ProtocolEra,
     /// The transport that it uses, if its `type` in the configuration is the other one.
     pub corrected_type: Option<HttpKind>,
 }
 
 /// The two eras of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ProtocolEra {
+pub(crate) enum ProtocolEra {
     /// Up to 2025-11-25: a connection starts with `initialize`.
     Legacy,
     /// From 2026-07-28: each request is independent.

@@ -29,7 +29,8 @@ use tokio::sync::mpsc;
 use toolwire_contract::Content;
 use toolwire_contract::conversations::ConversationId;
 use toolwire_contract::toolbox::Toolbox;
-use toolwire_hub::{ElicitReply, Hub, Phase, ResultBudget};
+use toolwire_hub::host::ElicitReply;
+use toolwire_hub::{Hub, Phase, ResultBudget};
 
 use crate::assembly;
 use crate::command_error::{CommandError, NOTE, print_stderr};

@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use toolwire_agent::approval::{Approver, Decision, PendingCall};
-use toolwire_hub::{ElicitReply, ElicitRequest, Host};
+use toolwire_hub::host::{ElicitReply, ElicitRequest, Host};
 
 /// A question for the user, with the channel for its reply.
 pub(crate) enum Question {

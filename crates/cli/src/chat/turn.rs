@@ -11,7 +11,8 @@ use toolwire_agent::approval::{Decision, PendingCall};
 use toolwire_agent::{AgentEvent, Ending, FinishedRun, RunError, RunStream};
 use toolwire_contract::conversations::StoreError;
 use toolwire_contract::model::StopReason;
-use toolwire_hub::{ElicitKind, ElicitReply, Phase};
+use toolwire_hub::Phase;
+use toolwire_hub::host::{ElicitKind, ElicitReply, ElicitRequest};
 
 use super::Chat;
 use super::approval;
@@ -224,11 +225,7 @@ impl Chat {
         Ok(answered.unwrap_or(Answered::Done))
     }
 
-    async fn elicit(
-        &mut self,
-        server: &str,
-        request: &toolwire_hub::ElicitRequest,
-    ) -> io::Result<ElicitReply> {
+    async fn elicit(&mut self, server: &str, request: &ElicitRequest) -> io::Result<ElicitReply> {
         let question = format!("server `{}` asks: {}", sanitize(server), request.message);
         self.view.note("question:", NOTE, &question)?;
         if !self.input.is_terminal() {

@@ -4,7 +4,7 @@ use std::iter::{repeat, repeat_n};
 
 use serde::Serialize;
 use toolwire_dialect::{Dialect, Options, ReadError, Refusal, Report, Status, convert};
-use toolwire_hub::QuarantinedTool;
+use toolwire_hub::status::QuarantinedTool;
 
 /// The tools of a server.
 #[derive(Default)]

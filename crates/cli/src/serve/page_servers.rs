@@ -1,5 +1,6 @@
 //! The servers of the gateway's page: their state, and what a user can do about it.
 
+mod changed_place;
 mod edit;
 mod logins;
 
@@ -16,20 +17,20 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use toolwire_contract::toolbox::Toolbox as _;
 use toolwire_gateway::{PageServers, ServerChangeError, ServerChangeErrorKind};
-use toolwire_hub::auth::LoginStatus;
-use toolwire_hub::pins::{DefinitionChange, Drift, DriftKind};
-use toolwire_hub::{Attempt, Config, Hub, HubOptions, Phase, ServerConfig, ServerStatus, StartProgress};
+use toolwire_hub::pins::{Drift, DriftKind};
+use toolwire_hub::status::{Attempt, StartProgress};
+use toolwire_hub::{Config, Hub, HubOptions, Phase, ServerConfig, ServerStatus};
 use toolwire_page::link::Link;
 use toolwire_page::servers::form::{Checked, Draft, Target};
 use toolwire_page::servers::{
-    self as view, Calls, ChangedPlace, ChangedTool, Description, ListedTool, Problem, Server, State,
-    WithheldTool, Words,
+    self as view, Calls, ChangedTool, Description, ListedTool, Problem, Server, State, WithheldTool,
 };
 
 use crate::connection_progress::start_message;
 use crate::servers::{LoadedConfig, config_candidates};
 use crate::source::describe_io_error;
 use crate::tools::warnings;
+use changed_place::changed_place;
 use edit::ConfigEditor;
 pub(super) use logins::PageLogins;
 
@@ -151,16 +152,14 @@ impl HubServers {
         };
         let problem =
             |reason: &str| Problem { reason: reason.to_owned(), hint: status.hint.clone(), attempt };
-        match (&status.phase, status.login) {
+        match (&status.phase, status.attempt) {
             (Phase::Ready, _) => State::Ready,
             (Phase::Stopped, _) => State::Stopped,
-            (_, LoginStatus::InProgress) => {
+            (_, Some(Attempt::LoggingIn)) => {
                 let page = self.logins.page(&status.name);
                 State::SignIn { page: page.and_then(|page| Link::outside(&page)), reason: String::new() }
             }
-            (Phase::Recovering { reason } | Phase::Down { reason }, LoginStatus::Required)
-                if attempt != view::Attempt::Running =>
-            {
+            (Phase::Recovering { reason } | Phase::Down { reason }, Some(Attempt::NeedsLogin)) => {
                 State::SignIn { page: None, reason: reason.clone() }
             }
             (Phase::Recovering { reason }, _) => State::Recovering { problem: problem(reason) },
@@ -168,7 +167,7 @@ impl HubServers {
             (Phase::Connecting, _) => State::Connecting {
                 detail: match status.start {
                     StartProgress::Started => String::new(),
-                    start => start_message(start),
+                    start => start_message(start).to_owned(),
                 },
             },
             (other, _) => State::Connecting { detail: other.unavailable_reason().unwrap_or_default() },
@@ -338,30 +337,4 @@ fn notes(status: &ServerStatus) -> Vec<String> {
         ));
     }
     notes
-}
-
-fn changed_place(change: &DefinitionChange) -> ChangedPlace {
-    let words = match change.words() {
-        Some(words) => words
-            .into_iter()
-            .map(|words| Words { text: words.text, is_before: words.is_before, is_after: words.is_after })
-            .collect(),
-        None => {
-            let side = |value: &Option<Value>, is_before| {
-                let text = value.as_ref().map(|value| match value {
-                    Value::String(text) => text.clone(),
-                    value => serde_json::to_string_pretty(value).unwrap_or_default(),
-                });
-                text.map(|text| Words { text, is_before, is_after: !is_before })
-            };
-            side(&change.before, true).into_iter().chain(side(&change.after, false)).collect()
-        }
-    };
-    let separator = if change.pointer.is_empty() { "" } else { " " };
-    ChangedPlace {
-        place: format!("{}{separator}{}", change.part.name(), change.pointer),
-        words,
-        has_before: change.before.is_some(),
-        has_after: change.after.is_some(),
-    }
 }

@@ -13,7 +13,8 @@ use futures::future::{BoxFuture, join_all};
 use tokio::task::JoinHandle;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_gateway::{RequestServer, RequestServerError, RequestServers};
-use toolwire_hub::{AllowedHosts, HttpKind, ServerConfig, ServerName, Transport};
+use toolwire_hub::config::HttpKind;
+use toolwire_hub::{AllowedHosts, ServerConfig, ServerName, Transport};
 
 use server::PooledServer;
 

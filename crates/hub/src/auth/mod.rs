@@ -77,18 +77,6 @@ pub(crate) trait TokenProvider: Send + Sync {
     }
 }
 
-/// Whether a user must log in to a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LoginStatus {
-    #[default]
-    NotRequired,
-    /// The server refused the connection because there is no valid token.
-    Required,
-    /// A login page is open.
-    InProgress,
-}
-
 /// Opens a login page for the user. Applications without a user provide none.
 pub trait Browser: Send + Sync {
     /// Whether a user can see a login page of this server now. If not, the connection fails with the hint to log

@@ -3,7 +3,6 @@
 //! [`Config::parse`] validates the complete file, so its result needs no further checks. The caller passes in
 //! the text and the environment variables. `docs/guide/configuration.md` documents the keys.
 
-mod candidates;
 mod edit;
 mod env_file;
 mod expand;
@@ -25,7 +24,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use candidates::ConfigCandidate;
 pub use problem::{ConfigError, ConfigProblem, ConfigWarning};
 use reqwest::Url;
 pub(crate) use sent_secrets::SentSecrets;
@@ -33,9 +31,10 @@ use serde_json::Value;
 
 use toolwire_contract::Glob;
 
+use crate::Secret;
 use crate::auth::AuthConfig;
+pub use crate::transport::HttpKind;
 use crate::transport::is_inherited;
-use crate::{HttpKind, Secret};
 
 /// The time to connect to a server if the configuration sets no `timeout`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -141,18 +140,6 @@ impl Config {
         changes: &[(String, Option<Value>)],
     ) -> Result<String, ConfigError> {
         edit::change_server(text, file, name, changes)
-    }
-
-    /// Returns the paths to search for the configuration, in order; the first that exists is used.
-    ///
-    /// `flag` is the value of `--config`, `variable` the value of `$TOOLWIRE_CONFIG`, and `user_folder` the
-    /// user's configuration folder for Toolwire.
-    pub fn candidates(
-        flag: Option<&Path>,
-        variable: Option<&Path>,
-        user_folder: Option<&Path>,
-    ) -> Vec<ConfigCandidate> {
-        candidates::candidates(flag, variable, user_folder)
     }
 
     pub fn server(&self, name: &str) -> Option<&ServerConfig> {

@@ -75,7 +75,7 @@ fn secrets_of_url(url: &Url) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::HttpKind;
+    use crate::config::HttpKind;
 
     fn secrets() -> SentSecrets {
         let url = "https://a.example/mcp?key=query%2Fsecret%2B1&v=1&bare-secret-2";

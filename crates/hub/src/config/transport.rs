@@ -13,8 +13,9 @@ use super::parse::SERVER_KEYS;
 use super::problem::{MistypedKey, Problem, WarningKind};
 use super::values::{ConfigParser, ConfigValue};
 use super::{ConfigProblem, Transport, env_file};
+use crate::Secret;
 use crate::auth::{AuthConfig, GrantKind};
-use crate::{HttpKind, Secret};
+use crate::transport::HttpKind;
 
 const STDIO_KEYS: [&str; 5] = ["command", "args", "env", "envFile", "cwd"];
 const HTTP_KEYS: [&str; 3] = ["url", "headers", "oauth"];

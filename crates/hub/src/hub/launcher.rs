@@ -12,7 +12,8 @@ use super::state::Members;
 use crate::auth::{OAuth, TokenProvider};
 use crate::config::{Config, ServerConfig};
 use crate::process_table;
-use crate::supervise::{Phase, Server, ServerContext, StartQueue, supervise};
+use crate::status::Phase;
+use crate::supervise::{Server, ServerContext, StartQueue, supervise};
 
 /// What is needed to start a server.
 pub(super) struct Launcher {

@@ -13,7 +13,8 @@ use crate::config::{ServerConfig, ServerName};
 use crate::drift::DriftMonitor;
 use crate::result_limiter::ResultLimiter;
 use crate::route::{Route, Routes, ServerTools, ToolHistory};
-use crate::supervise::{Phase, Server};
+use crate::status::Phase;
+use crate::supervise::Server;
 use crate::sync::lock;
 
 pub(super) struct HubState {

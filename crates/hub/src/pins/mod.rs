@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use toolwire_contract::Tool;
 
 use crate::config::{ServerConfig, Transport};
-pub use difference::{DefinitionChange, Words};
+pub use difference::DefinitionChange;
 use file::{SavedPins, UnsavedPins, read};
 
 /// A tool that differs from its pinned definition.

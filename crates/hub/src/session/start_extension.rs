@@ -25,9 +25,8 @@ const PACKAGE_RUNNERS: [&str; 13] =
     ["bun", "bunx", "deno", "docker", "npm", "npx", "pipx", "pnpm", "pnpx", "podman", "uv", "uvx", "yarn"];
 
 /// The reason why a server gets more time to start than its timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SlowStart {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlowStart {
     /// Its command is a package runner such as `npx`, which is still working.
     Installing,
     /// The processor is busy.
@@ -36,7 +35,7 @@ pub enum SlowStart {
 
 impl SlowStart {
     /// Returns the reason in words, to be used after "because".
-    pub fn reason(self) -> &'static str {
+    pub(super) fn reason(self) -> &'static str {
         match self {
             SlowStart::Installing => "its package is being installed",
             SlowStart::BusyProcessor => "the processor is busy",

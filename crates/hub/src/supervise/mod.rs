@@ -13,14 +13,14 @@ use std::time::{Instant, SystemTime};
 
 use tokio::sync::{mpsc, watch};
 
-use crate::auth::{LoginStatus, TokenProvider};
-use crate::call_times::{CallStatistics, CallTimes};
-use crate::catalog::{Catalog, QuarantinedTool, ToolSummary};
+use crate::auth::TokenProvider;
+use crate::call_times::CallTimes;
+use crate::catalog::{Catalog, ToolSummary};
 use crate::config::ServerConfig;
 use crate::pins::Drift;
-use crate::raw_capture::IgnoredOutput;
-use crate::session::{ServerInfo, Session, SlowStart};
-use crate::stderr_tail::{find_cause, quoted_lines, with_stderr};
+use crate::session::Session;
+use crate::status::{Attempt, Phase, ServerStatus, StartProgress};
+use crate::stderr_tail::with_stderr;
 
 pub(crate) use start_queue::StartQueue;
 pub(crate) use task::{ServerContext, supervise};
@@ -55,61 +55,6 @@ pub(crate) struct ServerSnapshot {
     restarts: u32,
 }
 
-/// An attempt to connect to a server that is not ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Attempt {
-    Running,
-    /// The next attempt begins at this time.
-    At(SystemTime),
-    /// There is no attempt until the user requests one.
-    OnRequest,
-}
-
-/// The progress of a server that is connecting.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StartProgress {
-    /// Other servers are started first.
-    Waiting,
-    #[default]
-    Started,
-    /// It gets more time than its timeout.
-    Extended(SlowStart),
-}
-
-/// The phase of a server's lifecycle.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Phase {
-    /// The first attempt to connect is running.
-    #[default]
-    Connecting,
-    Ready,
-    /// It failed and will be connected again soon.
-    Recovering {
-        reason: String,
-    },
-    /// It keeps failing, or cannot work with its configuration.
-    Down {
-        reason: String,
-    },
-    Stopped,
-}
-
-impl Phase {
-    /// Returns why the server is unavailable; `None` if it is ready.
-    pub fn unavailable_reason(&self) -> Option<String> {
-        Some(match self {
-            Phase::Ready => return None,
-            Phase::Connecting => "still connecting".to_owned(),
-            Phase::Recovering { reason } => format!("{reason}; reconnecting"),
-            Phase::Down { reason } => reason.clone(),
-            Phase::Stopped => "stopped".to_owned(),
-        })
-    }
-}
-
 #[derive(Debug)]
 pub(crate) enum SupervisorCommand {
     /// A call found that the session has failed, and noted it in the snapshot.
@@ -121,65 +66,6 @@ pub(crate) enum SupervisorCommand {
     /// End the session, and connect again.
     Restart,
     Stop,
-}
-
-/// The status of one server.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ServerStatus {
-    pub name: String,
-    /// The way to connect: `stdio`, or the type of a remote server, such as `http`.
-    pub transport: String,
-    /// The program or the URL, without what may be secret.
-    pub address: String,
-    pub phase: Phase,
-    /// The time at which the phase began.
-    pub since: SystemTime,
-    /// The current or the next attempt to connect; `None` if the server is ready or stopped.
-    pub attempt: Option<Attempt>,
-    pub login: LoginStatus,
-    /// The progress while the phase is [`Phase::Connecting`].
-    pub start: StartProgress,
-    /// The server's description of itself; `None` while it is not connected.
-    pub info: Option<ServerInfo>,
-    /// The number of listed tools that the configuration allows and that are not blocked.
-    pub tool_count: usize,
-    /// The number of listed tools that `tools.allow` or `tools.deny` excludes.
-    pub denied: usize,
-    /// Patterns of `tools.allow` and `tools.deny` that match no tool.
-    pub unused_patterns: Vec<String>,
-    /// Tools that the server lists more than once; the first one is used.
-    pub duplicates: Vec<String>,
-    pub quarantined: Vec<QuarantinedTool>,
-    /// The reason why the tool list may be incomplete.
-    pub incomplete: Option<String>,
-    /// The next thing to try if the server is unavailable.
-    pub hint: Option<String>,
-    /// The last lines that it wrote to stderr.
-    pub stderr: Vec<String>,
-    pub ignored_output: IgnoredOutput,
-    pub restarts: u32,
-    pub calls: CallStatistics,
-    /// Tools that differ from what was first seen or last accepted.
-    pub drifts: Vec<Drift>,
-}
-
-impl ServerStatus {
-    /// Returns the stderr lines that explain best why the server failed, at most three: the line that names a
-    /// missing package or module, or else the last lines.
-    pub fn stderr_excerpt(&self) -> Vec<String> {
-        quoted_lines(&self.stderr)
-    }
-
-    /// Appends these lines to the reason why the server failed.
-    pub fn with_stderr(&self, reason: String) -> String {
-        with_stderr(reason, &self.stderr)
-    }
-
-    /// Returns the index of the stderr line that names a missing package or module.
-    pub fn stderr_cause(&self) -> Option<usize> {
-        find_cause(&self.stderr).map(|(index, _)| index)
-    }
 }
 
 impl ServerSnapshot {
@@ -288,14 +174,18 @@ impl Server {
         let _ = self.commands.try_send(SupervisorCommand::Restart);
     }
 
-    fn login(&self, snapshot: &ServerSnapshot) -> LoginStatus {
+    /// Returns the current or the next attempt; `None` if the server is ready or stopped.
+    fn attempt(&self, snapshot: &ServerSnapshot) -> Option<Attempt> {
+        if matches!(snapshot.phase, Phase::Ready | Phase::Stopped) {
+            return None;
+        }
         let login =
             self.token_provider.as_ref().and_then(|token_provider| token_provider.login_in_progress());
-        match login {
-            Some(login) if *login.borrow() => LoginStatus::InProgress,
-            Some(_) if snapshot.needs_login => LoginStatus::Required,
-            _ => LoginStatus::NotRequired,
-        }
+        Some(match login {
+            Some(login) if *login.borrow() => Attempt::LoggingIn,
+            Some(_) if snapshot.needs_login && snapshot.attempt != Attempt::Running => Attempt::NeedsLogin,
+            _ => snapshot.attempt,
+        })
     }
 
     pub(crate) async fn stop(&self) {
@@ -308,14 +198,12 @@ impl Server {
         let ToolSummary { allowed, denied, duplicates, unused_patterns } =
             catalog.map(|catalog| ToolSummary::new(catalog, &self.config)).unwrap_or_default();
         let is_withheld = |drift: &&Drift| drift.is_blocked && self.config.allows_tool(&drift.tool);
-        let has_attempt = !matches!(snapshot.phase, Phase::Ready | Phase::Stopped);
         ServerStatus {
             name: self.config.name.to_string(),
             transport: self.config.transport.kind(),
             address: self.config.transport.address(),
-            login: self.login(&snapshot),
             since: snapshot.since,
-            attempt: has_attempt.then_some(snapshot.attempt),
+            attempt: self.attempt(&snapshot),
             calls: self.call_times.statistics(),
             phase: snapshot.phase,
             start: snapshot.start,
@@ -332,5 +220,53 @@ impl Server {
             restarts: snapshot.restarts,
             drifts,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::BoxFuture;
+
+    use super::*;
+    use crate::Secret;
+    use crate::auth::AuthError;
+    use crate::config::{ServerName, Transport};
+
+    struct UserLogin(watch::Sender<bool>);
+
+    impl TokenProvider for UserLogin {
+        fn token<'a>(
+            &'a self,
+            _challenge: Option<&'a str>,
+        ) -> BoxFuture<'a, Result<Option<Secret>, AuthError>> {
+            Box::pin(std::future::ready(Ok(None)))
+        }
+
+        fn login_in_progress(&self) -> Option<watch::Receiver<bool>> {
+            Some(self.0.subscribe())
+        }
+    }
+
+    #[test]
+    fn the_attempt_says_whether_the_user_must_log_in() {
+        let name = ServerName::new("a").expect("a valid name");
+        let transport =
+            Transport::Stdio { command: "a".into(), args: Vec::new(), env: Vec::new(), cwd: None };
+        let login = Arc::new(UserLogin(watch::Sender::new(false)));
+        let (server, _inbox) = Server::new(ServerConfig::new(name, transport), Some(login.clone()));
+        let attempt = || server.status(Vec::new()).attempt;
+        assert_eq!(attempt(), Some(Attempt::Running));
+        login.0.send_replace(true);
+        assert_eq!(attempt(), Some(Attempt::LoggingIn));
+        login.0.send_replace(false);
+        server.snapshot.send_modify(|snapshot| {
+            snapshot.enter(Phase::Down { reason: "no token".to_owned() });
+            snapshot.attempt = Attempt::OnRequest;
+        });
+        assert_eq!(attempt(), Some(Attempt::OnRequest));
+        server.snapshot.send_modify(|snapshot| snapshot.needs_login = true);
+        assert_eq!(attempt(), Some(Attempt::NeedsLogin));
+        server.snapshot.send_modify(|snapshot| snapshot.enter(Phase::Ready));
+        assert_eq!(attempt(), None);
     }
 }

@@ -12,14 +12,15 @@ use tokio_util::sync::CancellationToken;
 use super::refresh_limit::RefreshLimit;
 use super::restart::{RestartEvent, RestartMachine, RestartPolicy, RestartState};
 use super::start_queue::StartQueue;
-use super::{Attempt, Phase, Server, ServerSnapshot, StartProgress, SupervisorCommand};
+use super::{Server, ServerSnapshot, SupervisorCommand};
 use crate::allowed_hosts::AllowedHosts;
 use crate::catalog::Catalog;
 use crate::config::{SentSecrets, Transport};
 use crate::host::Host;
 use crate::session::{
-    ConnectContext, ConnectFailure, OnSlowStart, ProtocolEra, Session, SessionError, SessionEvent,
+    ConnectContext, ConnectFailure, OnSlowStart, ProtocolEra, Session, SessionError, SessionEvent, SlowStart,
 };
+use crate::status::{Attempt, Phase, StartProgress};
 
 /// The limits of how often a tool list is refreshed, for any TTL that a server states.
 const MIN_TTL: Duration = Duration::from_secs(5);
@@ -167,7 +168,13 @@ async fn connect(
         timeout: server.config.connect_timeout,
         on_slow_start: server.config.extends_connect_timeout.then(|| -> OnSlowStart {
             let snapshot = server.snapshot.clone();
-            Arc::new(move |reason| set_start(&snapshot, StartProgress::Extended(reason)))
+            Arc::new(move |reason| {
+                let start = match reason {
+                    SlowStart::Installing => StartProgress::Installing,
+                    SlowStart::BusyProcessor => StartProgress::BusyProcessor,
+                };
+                set_start(&snapshot, start);
+            })
         }),
         stop: stop.clone(),
     };

@@ -11,10 +11,9 @@ use serde_json::{Map, Value, json};
 use toolwire_contract::toolbox::{CallOptions, SchemaFingerprint, Toolbox, ValidationStamp};
 use toolwire_contract::{Secret, Tool};
 use toolwire_hub::auth::{AuthConfig, GrantKind};
-use toolwire_hub::{
-    Browser, Config, ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, Hub, HubOptions, ServerConfig,
-    ServerName, Transport,
-};
+use toolwire_hub::config::HttpKind;
+use toolwire_hub::host::{ElicitKind, ElicitReply, ElicitRequest, Host};
+use toolwire_hub::{Browser, Config, Hub, HubOptions, ServerConfig, ServerName, Transport};
 
 use crate::scenarios::{self, Flow};
 

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use support::{NoHost, TEST_TIMEOUT, TestHub, launched, listening, misbehaving, text};
 use tokio::runtime::{Builder, Runtime};
-use toolwire_hub::{HttpKind, Phase, ServerConfig, ServerStatus};
+use toolwire_hub::config::HttpKind;
+use toolwire_hub::{Phase, ServerConfig, ServerStatus};
 use toolwire_testkit::{ServerCommand, open_file_count, peak_bytes, resident_bytes, start_misbehaving_http};
 
 /// The allowed growth of the process after a fault; the allocator retains some memory.

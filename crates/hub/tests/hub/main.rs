@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use support::{NoHost, TestHub, names, text};
 use toolwire_contract::toolbox::{CallError, CallOptions, ToolServer, Toolbox};
 use toolwire_contract::{Tool, ToolResult};
+use toolwire_hub::config::HttpKind;
 use toolwire_hub::pins::PinPolicy;
-use toolwire_hub::{
-    AllowedHosts, Config, HttpKind, Hub, HubOptions, Phase, ServerStatus, SlowStart, StartProgress,
-};
+use toolwire_hub::status::StartProgress;
+use toolwire_hub::{AllowedHosts, Config, Hub, HubOptions, Phase, ServerStatus};
 use toolwire_testkit::{ServerCommand, start_misbehaving_http};
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn a_package_runner_that_still_works_gets_more_time() {
     config.connect_timeout = Duration::from_secs(6);
     config.extends_connect_timeout = true;
     let hub = TestHub::start(vec![config], Arc::new(NoHost));
-    while hub.inner.status()[0].start != StartProgress::Extended(SlowStart::Installing) {
+    while hub.inner.status()[0].start != StartProgress::Installing {
         assert_eq!(hub.inner.status()[0].phase, Phase::Connecting);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

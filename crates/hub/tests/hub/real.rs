@@ -9,9 +9,9 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use toolwire_contract::toolbox::{CallOptions, Progress, Toolbox};
 use toolwire_contract::{Content, ToolResult};
-use toolwire_hub::{
-    ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, Phase, Root, SamplingError, ServerConfig,
-};
+use toolwire_hub::config::HttpKind;
+use toolwire_hub::host::{ElicitKind, ElicitReply, ElicitRequest, Host, Root};
+use toolwire_hub::{Phase, ServerConfig};
 use toolwire_testkit::{InstalledServers, RunningServer};
 
 use crate::support::{
@@ -264,7 +264,7 @@ impl Host for TestHost {
         Box::pin(async { ElicitReply::Accept(content) })
     }
 
-    fn sample<'a>(&'a self, server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, SamplingError>> {
+    fn sample<'a>(&'a self, server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, String>> {
         let read = request["messages"][0]["content"]["text"].as_str().unwrap_or_default().to_owned();
         let content = json!({"type": "text", "text": format!("a model of {server} read: {read}")});
         Box::pin(async move { Ok(json!({"role": "assistant", "model": "none", "content": content})) })

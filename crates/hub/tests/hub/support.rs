@@ -11,9 +11,8 @@ use std::time::Duration;
 use serde_json::Value;
 use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
 use toolwire_contract::{Content, Secret, ToolResult};
-use toolwire_hub::{
-    Config, Host, HttpKind, Hub, HubOptions, ResultBudget, ServerConfig, ServerName, Transport,
-};
+use toolwire_hub::config::HttpKind;
+use toolwire_hub::{Config, Host, Hub, HubOptions, ResultBudget, ServerConfig, ServerName, Transport};
 use toolwire_testkit::{ServerCommand, misbehaving_server, processes_with_variable};
 
 /// The variable that identifies the server processes of one hub.

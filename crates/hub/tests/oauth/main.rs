@@ -22,7 +22,8 @@ use tempfile::TempDir;
 use tokio::{task::JoinHandle, time::timeout};
 use toolwire_contract::Secret;
 use toolwire_hub::auth::{AuthConfig, AuthError, GrantKind, OAuth};
-use toolwire_hub::{Browser, Config, HttpKind, Hub, HubOptions, Phase, ServerConfig, ServerName, Transport};
+use toolwire_hub::config::HttpKind;
+use toolwire_hub::{Browser, Config, Hub, HubOptions, Phase, ServerConfig, ServerName, Transport};
 use toolwire_testkit::http_client;
 
 /// Opens every page and follows its redirects, like a user who accepts everything.

@@ -2,16 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
+use super::toolwire_folder;
+
 /// A path where the configuration may be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ConfigCandidate {
-    pub path: PathBuf,
+pub(crate) struct ConfigCandidate {
+    pub(crate) path: PathBuf,
     /// Whether the user named this file, so that it is an error if the file does not exist.
-    pub must_exist: bool,
+    pub(crate) must_exist: bool,
 }
 
-pub(super) fn candidates(
+/// Returns the paths to search for the configuration. The last one is the user's own, unless another one is
+/// named.
+pub(crate) fn config_candidates(flag: Option<&Path>) -> Vec<ConfigCandidate> {
+    let variable = std::env::var_os("TOOLWIRE_CONFIG").map(PathBuf::from);
+    let user_folder = toolwire_folder("XDG_CONFIG_HOME", "APPDATA", ".config");
+    candidates(flag, variable.as_deref(), user_folder.as_deref())
+}
+
+/// `flag` is the value of `--config`, `variable` the value of `$TOOLWIRE_CONFIG`, and `user_folder` the user's
+/// configuration folder for Toolwire.
+fn candidates(
     flag: Option<&Path>,
     variable: Option<&Path>,
     user_folder: Option<&Path>,
