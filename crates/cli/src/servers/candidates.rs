@@ -19,8 +19,8 @@ pub(crate) fn config_candidates(flag: Option<&Path>) -> Vec<ConfigCandidate> {
     candidates(flag, variable.as_deref(), user_folder.as_deref())
 }
 
-/// `flag` is the value of `--config`, `variable` the value of `$TOOLWIRE_CONFIG`, and `user_folder` the user's
-/// configuration folder for Toolwire.
+/// `flag` is the value of `--config`, `variable` the value of `$TOOLWIRE_CONFIG`, and `user_folder` the
+/// user's configuration folder for Toolwire.
 fn candidates(
     flag: Option<&Path>,
     variable: Option<&Path>,
