@@ -51,7 +51,7 @@ pub fn entries_list(entries: &[Entry<'_>], query: &str, current: Option<&str>) -
     html! {
         div #tool-entries {
             p.muted.small {
-                @if is_search { "as the model's search ranks them" } @else { (count(entries.len(), "tool")) }
+                @if is_search { "ranked as in the model's search" } @else { (count(entries.len(), "tool")) }
             }
             ul {
                 @for entry in entries {
@@ -67,7 +67,7 @@ pub fn entries_list(entries: &[Entry<'_>], query: &str, current: Option<&str>) -
                 }
             }
             @if entries.is_empty() {
-                p.empty { @if is_search { "no tool has a word of the query" } @else { "no tools yet" } }
+                p.empty { @if is_search { "no tool matches the query" } @else { "no tools yet" } }
             }
         }
     }
@@ -79,7 +79,7 @@ pub fn introduction(tools: usize) -> Markup {
         header.head { h1 { "Tools" } (palette_button()) }
         p.muted {
             @if tools == 0 { "No server offers a tool at the moment." }
-            @else { "Choose a tool to see its definition and to call it. The search ranks tools as the model's own search does." }
+            @else { "Choose a tool to see its definition and to call it. The search ranks tools in the same way as the model's search." }
         }
     }
 }
@@ -149,14 +149,14 @@ pub fn form(tool: &Open<'_>) -> Markup {
     let post = Link::to(&["-", "tools", name, "call"]);
     html! {
         form.card.stack #tool-form method="post" action=(post) data-live {
-            @if tool.is_from_link { p.note { "filled in by a link" } }
+            @if tool.is_from_link { p.note { "the link filled in these arguments" } }
             (form::draw(tool.shape, tool.filling, tool.problems.unwrap_or_default(), "f"))
             div.row {
                 span.muted { "sent" }
                 code.grow.json dir="auto" {
                     @match tool.arguments {
                         Some(arguments) => (Outside(&shortened(&arguments.to_string(), 2_000))),
-                        None => "not yet: a field has no valid value",
+                        None => "nothing yet: a field has no valid value",
                     }
                 }
                 @if let Some(problems) = tool.problems {

@@ -34,7 +34,7 @@ pub fn start(tools: &[String], is_demo: bool) -> Markup {
         }
         @if is_demo {
             p.note {
-                code { "demo" } " is a stand-in that matches words, and no language model. For a language model, set a key in the environment, such as "
+                code { "demo" } " matches words and is not a language model. For a language model, set a key in the environment, such as "
                 code #model-variable { "ANTHROPIC_API_KEY" } " or " code { "OPENAI_API_KEY" } ", and start " code { "toolwire serve" } " again. "
                 a href="/servers" { "Add a server" }
             }

@@ -118,7 +118,7 @@ pub fn paste(text: &str, dialects: &[Dialect], pasted: &Pasted) -> Markup {
         header.head { (back()) h1 { "Paste a tool" } (palette_button()) }
         form.paste.stack method="post" action="/-/dialects/try" {
             label.field {
-                span { "A tool, a list of tools, or the answer of " code { "tools/list" } ", as JSON" }
+                span { "A tool, a list of tools, or a " code { "tools/list" } " response, as JSON" }
                 textarea name="text" rows="12" spellcheck="false" autocomplete="off" required data-search { (text) }
             }
             div.row { button.button.primary data-key="Ctrl+Enter" { "Compare" } span.muted { "nothing is stored or sent" } }

@@ -144,7 +144,7 @@ pub(super) fn facts(server: &Server) -> Markup {
                 (count(server.restarts as usize, "restart"))
                 @if server.calls.answered + server.calls.failed > 0 {
                     " · " (count(usize::try_from(server.calls.answered).unwrap_or(usize::MAX), "call")) " answered"
-                    @if server.calls.failed > 0 { ", " (server.calls.failed) " without an answer" }
+                    @if server.calls.failed > 0 { ", " (server.calls.failed) " without a response" }
                 }
                 " · " code { (inline(&server.address)) }
             }

@@ -43,7 +43,7 @@ pub(super) fn tokens(data: &Buckets) -> Markup {
     ];
     let sum = |value: fn(&Bucket) -> u64| data.buckets.iter().map(value).sum::<u64>();
     let (input, output) = (sum(|bucket| bucket.input + bucket.cached), sum(|bucket| bucket.output));
-    let summary = format!("{input} tokens of input, {output} of output");
+    let summary = format!("{input} input tokens, {output} output tokens");
     bars("Tokens", "per minute", &summary, data, &layers, |value| format!("{value:.0}"))
 }
 
@@ -53,7 +53,7 @@ pub(super) fn cost(data: &Buckets, note: &str) -> Markup {
     let layers: Vec<Layer<'_>> =
         vec![("cost", "cost", Box::new(move |bucket| bucket.cost_nanodollars as f64 * per_hour))];
     let total: u64 = data.buckets.iter().map(|bucket| bucket.cost_nanodollars).sum();
-    let summary = format!("${:.4} in all{note}", total as f64 / 1e9);
+    let summary = format!("${:.4} in total{note}", total as f64 / 1e9);
     bars("Cost", "US$ per hour", &summary, data, &layers, |value| format!("{value:.4}"))
 }
 

@@ -80,7 +80,7 @@ fn choice<'a>(
 pub fn overview(
     requests: &[Arc<Request>],
     filter: &Filter,
-    kept: usize,
+    recorded: usize,
     is_live: bool,
     now: SystemTime,
 ) -> Markup {
@@ -93,8 +93,8 @@ pub fn overview(
         .collect();
     let note = match unpriced.len() {
         0 => String::new(),
-        1 => "; the price of 1 model is not known".to_owned(),
-        models => format!("; the prices of {models} models are not known"),
+        1 => "; the price of 1 model is unknown".to_owned(),
+        models => format!("; the prices of {models} models are unknown"),
     };
     html! {
         div.contents #traffic-overview {
@@ -132,8 +132,8 @@ pub fn overview(
         section.stack aria-labelledby="requests-title" {
             h2 #requests-title { "Requests" }
             p.muted {
-                (count(requests.len(), "request")) ", of the last " (kept) " that this gateway remembers"
-                @if !is_live { "; the page of a filter does not change by itself" }
+                (count(requests.len(), "request")) " of the last " (recorded) " that the gateway recorded"
+                @if !is_live { "; a filtered view is not updated automatically" }
             }
             div #requests {
                 @for request in requests.iter().take(MAX_ROWS) { (row(request, now)) }

@@ -29,7 +29,7 @@ pub(super) async fn decide(
         let (message, position) = call.split_once('-')?;
         Some((message.parse::<u64>().ok()?, position.parse::<usize>().ok()?))
     });
-    let key = call.ok_or_else(|| PageFailure::invalid("the form names no call"))?;
+    let key = call.ok_or_else(|| PageFailure::invalid("the form does not name a call"))?;
     let conversation = context.page.parts.conversations.get(id).await.map_err(store_failure)?;
     let active = context.page.chats.restore(context, &conversation).await?.ok_or_else(already)?;
     // The lock is held until the decision is noted, so that a second one finds it.

@@ -102,7 +102,7 @@ pub(super) async fn media(
 }
 
 fn media_of(content: &Content) -> Result<Reply, PageFailure> {
-    let unknown = || PageFailure::not_found("this is no image or audio that the page displays");
+    let unknown = || PageFailure::not_found("the page does not display images or audio of this type");
     let (data, mime_type) = match content {
         Content::Image { data, mime_type, .. } | Content::Audio { data, mime_type, .. } => {
             (data, mime_type.as_str())

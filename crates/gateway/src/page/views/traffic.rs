@@ -60,8 +60,8 @@ fn overview(context: &Context<'_>, request: &PageRequest) -> Reply {
 fn one(context: &Context<'_>, request: &PageRequest, id: &str) -> Result<Reply, PageFailure> {
     let all = visible(context);
     let found = all.iter().find(|request| request.id == id).ok_or_else(|| {
-        PageFailure::not_found("this request is not known any more")
-            .with_hint("the gateway remembers the last 1,000 requests")
+        PageFailure::not_found("this request is no longer recorded")
+            .with_hint("the gateway records the last 1,000 requests")
     })?;
     if request.format != Format::Html {
         return Ok(Reply::json(serde_json::to_value(&**found).unwrap_or_default()));

@@ -12,7 +12,7 @@ use toolwire_testkit::InstalledServers;
 
 use super::support::{Connector, TEST_TIMEOUT, call, connect, everything_server, http, object, options};
 use crate::config::Transport;
-use crate::host::{ElicitKind, ElicitReply, ElicitRequest, Host, Root, SamplingError};
+use crate::host::{ElicitKind, ElicitReply, ElicitRequest, Host, Root};
 use crate::raw_capture::{IgnoredOutput, ProgressListener};
 use crate::session::{ProtocolEra, Session, SessionCall, SessionError, SessionEvent};
 use crate::transport::HttpKind;
@@ -115,7 +115,7 @@ impl Host for TestHost {
         Box::pin(async { ElicitReply::Accept(content) })
     }
 
-    fn sample<'a>(&'a self, _server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, SamplingError>> {
+    fn sample<'a>(&'a self, _server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, String>> {
         let text = format!("a model read: {}", request["messages"][0]["content"]["text"].as_str().unwrap());
         let content = json!({ "type": "text", "text": text });
         Box::pin(async move { Ok(json!({ "role": "assistant", "model": "none", "content": content })) })

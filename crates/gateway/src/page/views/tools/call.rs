@@ -116,7 +116,7 @@ async fn make(context: &Context<'_>, tool: &Tool, arguments: Value, timeout: Dur
 
 fn find(context: &Context<'_>, tool: &str, id: &str) -> Result<Call, PageFailure> {
     context.page.calls.find(&context.principal, tool, id).ok_or_else(|| {
-        PageFailure::not_found("this call is not known any more").with_hint("call the tool again")
+        PageFailure::not_found("this call is no longer recorded").with_hint("call the tool again")
     })
 }
 

@@ -12,7 +12,7 @@ use crate::keys::Principal;
 const MAX_CALLS: usize = 20;
 const MAX_TOOLS: usize = 100;
 const MAX_KEYS: usize = 100;
-/// A larger result is not kept: only that the call was made.
+/// A larger result is not recorded, only that the call was made.
 const MAX_RESULT_BYTES: usize = 4 * 1024 * 1024;
 
 /// The last calls of each key and tool.
@@ -28,7 +28,7 @@ impl CallHistory {
         if let Ok(result) = &call.outcome {
             let bytes = serde_json::to_vec(result).map_or(0, |text| text.len());
             if bytes > MAX_RESULT_BYTES {
-                let note = format!("the result had {bytes} bytes and was not kept");
+                let note = format!("the result had {bytes} bytes and was too large to be recorded");
                 call.outcome = Ok(ToolResult { is_error: result.is_error, ..ToolResult::text(note) });
             }
         }
@@ -100,7 +100,7 @@ mod tests {
         let kept = history.find(&one, "f", "1").expect("the call").outcome.expect("a result");
         assert_eq!(
             kept,
-            ToolResult::text(format!("the result had {} bytes and was not kept", MAX_RESULT_BYTES + 39))
+            ToolResult::text(format!("the result had {} bytes and was too large to be recorded", MAX_RESULT_BYTES + 39))
         );
     }
 }
