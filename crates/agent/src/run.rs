@@ -32,7 +32,7 @@ use serde_json::json;
 use toolwire_contract::conversations::ConversationId;
 use toolwire_contract::model::{ModelLimits, ModelRequest, ModelResponse, StopReason, Usage};
 use toolwire_contract::toolbox::MissingServer;
-use toolwire_contract::{Block, Content, Message, Role, Tool, ToolCall, ToolResult};
+use toolwire_contract::{Block, Message, Role, Tool, ToolCall, ToolResult};
 
 use crate::approval::{Decision, PendingCall};
 use crate::context_window::ContextWindow;
@@ -42,7 +42,7 @@ use calls::{CallState, OpenCall};
 pub use calls::{InvalidArguments, edited_arguments, is_denied, is_outcome_unknown};
 pub(crate) use catalog::Catalog;
 pub(crate) use history::is_result;
-pub use history::{is_summary, normalize};
+pub use history::{is_summary, is_user_input, normalize};
 use offered_tools::OfferedTools;
 use step::StepCalls;
 use turn::Turn;
@@ -421,9 +421,5 @@ impl PartialEq for Run {
 
 /// Returns the text of a message, without reasoning.
 pub(crate) fn text_of(message: &Message) -> String {
-    let texts = message.content.iter().filter_map(|block| match block {
-        Block::Content(Content::Text { text, .. }) => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect()
+    message.texts().collect()
 }

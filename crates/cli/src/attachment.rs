@@ -4,12 +4,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use toolwire_contract::model::Model;
-use toolwire_contract::text::format_size;
-use toolwire_contract::{Block, Content, ResourceBody, ResourceContents};
-use toolwire_dialect::result::media_type;
+use toolwire_contract::{Block, Content};
+use toolwire_dialect::result::FileContent;
 
 use crate::command_error::CommandError;
 use crate::source::describe_io_error;
@@ -20,34 +17,6 @@ pub(crate) const MAX_BYTES: u64 = 32 * 1024 * 1024;
 
 /// A text of this size has more than a million tokens, which no model accepts.
 const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
-
-/// The content of a file.
-pub(crate) enum FileContent {
-    /// Base64 of a recognized image or document.
-    Media(&'static str, String),
-    Text(String),
-}
-
-/// Recognizes the content by its bytes. The error is the reason why it cannot be attached.
-pub(crate) fn recognize(bytes: Vec<u8>) -> Result<FileContent, String> {
-    if let Some(media_type) = media_type(&bytes) {
-        return Ok(FileContent::Media(media_type, STANDARD.encode(&bytes)));
-    }
-    let invalid_byte = match String::from_utf8(bytes) {
-        Ok(text) => match text.find('\0') {
-            None => {
-                let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-                return Ok(FileContent::Text(text));
-            }
-            Some(position) => position,
-        },
-        Err(error) => error.utf8_error().valid_up_to(),
-    };
-    Err(format!("neither UTF-8 text (invalid byte at {invalid_byte}) nor an image or a PDF"))
-}
-
-/// The hint for content that [`recognize`] rejects.
-pub(crate) const ATTACHABLE: &str = "attach UTF-8 text, a PDF, or a PNG, JPEG, GIF or WebP image";
 
 /// Reads a file as a block of a message. `path` is the path as the user wrote it; `~/` is the home folder.
 pub(crate) fn read(path: &str) -> Result<Content, CommandError> {
@@ -70,8 +39,9 @@ pub(crate) fn read(path: &str) -> Result<Content, CommandError> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(failed("larger than 32 MiB", "let a tool read it"));
     }
-    match recognize(bytes).map_err(|problem| failed(&problem, ATTACHABLE))? {
-        FileContent::Media(media_type, data) => Ok(Content::attached_file(path, media_type, data)),
+    let content = FileContent::recognize(bytes);
+    match content.map_err(|problem| failed(&problem.to_string(), problem.hint()))? {
+        FileContent::Media { media_type, data } => Ok(Content::attached_file(path, media_type, data)),
         FileContent::Text(text) if text.trim().is_empty() => {
             Err(failed("the file is empty", "choose another file"))
         }
@@ -106,20 +76,12 @@ pub(crate) fn check(model: &dyn Model, blocks: &[Content]) -> Result<(), Command
 
 /// Describes an attachment: `photo.png (image/png, 12 kB)`.
 pub(crate) fn describe(block: &Content) -> String {
-    let decoded = |base64: &str| format_size(base64.trim_end_matches('=').len() * 3 / 4);
-    let (media_type, size) = match block {
-        Content::Resource { resource: ResourceContents { body, mime_type, .. }, .. } => match body {
-            ResourceBody::Text(text) => ("text", format_size(text.len())),
-            ResourceBody::Blob(data) => (mime_type.as_deref().unwrap_or("file"), decoded(data)),
-        },
-        Content::Image { data, mime_type, .. } | Content::Audio { data, mime_type, .. } => {
-            (mime_type.as_str(), decoded(data))
-        }
-        other => return sanitize(other.type_name().unwrap_or("content")),
+    let Some(details) = block.type_and_size() else {
+        return sanitize(block.type_name().unwrap_or("content"));
     };
     match block.resource_name() {
-        Some(name) => sanitize(&format!("{name} ({media_type}, {size})")),
-        None => sanitize(&format!("{media_type}, {size}")),
+        Some(name) => sanitize(&format!("{name} ({details})")),
+        None => sanitize(&details),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Map;
 
+use crate::text::format_size;
 use crate::{Content, ResourceBody, ResourceContents};
 
 impl Content {
@@ -27,6 +28,25 @@ impl Content {
         let Content::Resource { resource, .. } = self else { return None };
         let Some(path) = resource.uri.strip_prefix("file:") else { return Some(resource.uri.clone()) };
         Some(decode_percent(path.strip_prefix("//").unwrap_or(path)))
+    }
+
+    /// Describes the type and the size of a file, an image or audio: `image/png, 12 kB`. `None` for other
+    /// content.
+    pub fn type_and_size(&self) -> Option<String> {
+        let decoded_bytes = |base64: &str| base64.trim_end_matches('=').len() * 3 / 4;
+        let (media_type, bytes) = match self {
+            Content::Resource { resource, .. } => match &resource.body {
+                ResourceBody::Text(text) => ("text", text.len()),
+                ResourceBody::Blob(data) => {
+                    (resource.mime_type.as_deref().unwrap_or("file"), decoded_bytes(data))
+                }
+            },
+            Content::Image { data, mime_type, .. } | Content::Audio { data, mime_type, .. } => {
+                (mime_type.as_str(), decoded_bytes(data))
+            }
+            _ => return None,
+        };
+        Some(format!("{media_type}, {}", format_size(bytes)))
     }
 }
 
@@ -84,6 +104,16 @@ mod tests {
             assert_eq!(Content::from(value), block);
             assert_eq!(block.resource_name().as_deref(), Some(path));
         }
+    }
+
+    #[test]
+    fn files_have_a_type_and_a_size() {
+        let describe = |content: Content| content.type_and_size();
+        assert_eq!(describe(Content::attached_text("a.md", "four")).as_deref(), Some("text, 4 bytes"));
+        let file = Content::attached_file("a.pdf", "application/pdf", "AAAAAA==");
+        assert_eq!(describe(file).as_deref(), Some("application/pdf, 4 bytes"));
+        assert_eq!(describe(Content::image("AAA=", "image/png")).as_deref(), Some("image/png, 2 bytes"));
+        assert_eq!(describe(Content::text("a")), None);
     }
 
     #[test]

@@ -72,6 +72,14 @@ impl Message {
         Message { role, content, extra: Map::new() }
     }
 
+    /// Iterates over the texts in this message, without reasoning, calls and results.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.content.iter().filter_map(|block| match block {
+            Block::Content(Content::Text { text, .. }) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
     /// Iterates over the results in this message, with the ids of their calls.
     pub fn results(&self) -> impl Iterator<Item = (&str, &ToolResult)> {
         self.content.iter().filter_map(|block| match block {

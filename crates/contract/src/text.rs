@@ -1,4 +1,4 @@
-//! Text helpers for messages: truncation, sizes and name suggestions.
+//! Text helpers for messages: truncation, sizes, quotes for shells, and name suggestions.
 
 use std::borrow::Cow;
 
@@ -33,6 +33,22 @@ pub fn format_size(bytes: usize) -> String {
         0..1_000 => format!("{bytes} bytes"),
         1_000..1_000_000 => format!("{} kB", (bytes + 500) / 1_000),
         _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+    }
+}
+
+/// Quotes a text as one word for a shell, if it needs quotes.
+///
+/// ```
+/// use toolwire_contract::text::shell_word;
+///
+/// assert_eq!(shell_word("get_weather"), "get_weather");
+/// assert_eq!(shell_word("it's"), r"'it'\''s'");
+/// ```
+pub fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!("'{}'", text.replace('\'', "'\\''"))),
     }
 }
 

@@ -101,7 +101,7 @@ async fn call_with_retries(
         let called_at = Instant::now();
         let error = match session.call(&route.tool, arguments, session_call).await {
             Ok(result) => {
-                server.call_times.record_answer(called_at.elapsed());
+                server.call_times.record_response(called_at.elapsed());
                 return read_result(route, result);
             }
             Err(error) => error,

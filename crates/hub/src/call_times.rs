@@ -14,7 +14,7 @@ const RECENT_CALLS: usize = 500;
 #[non_exhaustive]
 pub struct CallStatistics {
     /// The number of calls with a response.
-    pub answered: u64,
+    pub completed: u64,
     /// The number of calls without a response.
     pub failed: u64,
     /// The median of the last calls with a response.
@@ -28,15 +28,15 @@ pub(crate) struct CallTimes(Mutex<Times>);
 
 #[derive(Default)]
 struct Times {
-    answered: u64,
+    completed: u64,
     failed: u64,
     recent: VecDeque<Duration>,
 }
 
 impl CallTimes {
-    pub(crate) fn record_answer(&self, duration: Duration) {
+    pub(crate) fn record_response(&self, duration: Duration) {
         let mut times = lock(&self.0);
-        times.answered += 1;
+        times.completed += 1;
         if times.recent.len() == RECENT_CALLS {
             times.recent.pop_front();
         }
@@ -50,7 +50,7 @@ impl CallTimes {
     pub(crate) fn statistics(&self) -> CallStatistics {
         let times = lock(&self.0);
         let mut recent: Vec<Duration> = times.recent.iter().copied().collect();
-        let (answered, failed) = (times.answered, times.failed);
+        let (completed, failed) = (times.completed, times.failed);
         drop(times);
         recent.sort_unstable();
         // The smallest time that is not exceeded by this percentage of calls.
@@ -58,7 +58,7 @@ impl CallTimes {
             let rank = (recent.len() * percent).div_ceil(100);
             recent.get(rank.saturating_sub(1)).copied()
         };
-        CallStatistics { answered, failed, p50: percentile(50), p99: percentile(99) }
+        CallStatistics { completed, failed, p50: percentile(50), p99: percentile(99) }
     }
 }
 
@@ -71,14 +71,14 @@ mod tests {
         let times = CallTimes::default();
         assert_eq!(times.statistics(), CallStatistics::default());
         times.record_failure();
-        times.record_answer(Duration::from_secs(9));
+        times.record_response(Duration::from_secs(9));
         let one = Some(Duration::from_secs(9));
-        assert_eq!(times.statistics(), CallStatistics { answered: 1, failed: 1, p50: one, p99: one });
+        assert_eq!(times.statistics(), CallStatistics { completed: 1, failed: 1, p50: one, p99: one });
         for milliseconds in (1..=RECENT_CALLS as u64).rev() {
-            times.record_answer(Duration::from_millis(milliseconds));
+            times.record_response(Duration::from_millis(milliseconds));
         }
         let expected = CallStatistics {
-            answered: RECENT_CALLS as u64 + 1,
+            completed: RECENT_CALLS as u64 + 1,
             failed: 1,
             p50: Some(Duration::from_millis(250)),
             p99: Some(Duration::from_millis(495)),

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use maud::{Markup, html};
 use serde_json::Value;
+use toolwire_contract::text::shell_word;
 use toolwire_contract::{Tool, ToolResult};
 
 use crate::form::{self, Filling, Problem, Shape};
@@ -243,17 +244,8 @@ fn hints(tool: &Tool) -> Markup {
 }
 
 /// Returns the command that makes the same call in a terminal.
-fn command(tool: &str, arguments: &Value) -> String {
-    format!("toolwire call {} {}", quoted(tool), quoted(&arguments.to_string()))
-}
-
-/// Quotes a text as one word for a shell.
-fn quoted(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:".contains(&byte);
-    match !text.is_empty() && text.bytes().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    }
+pub(crate) fn command(tool: &str, arguments: &Value) -> String {
+    format!("toolwire call {} {}", shell_word(tool), shell_word(&arguments.to_string()))
 }
 
 fn definition_json(tool: &Tool) -> String {
@@ -268,5 +260,18 @@ fn cut(text: &str) -> String {
     match text.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_command_is_quoted_for_a_shell() {
+        let arguments = json!({"a": "it's"});
+        assert_eq!(command("get weather", &arguments), r#"toolwire call 'get weather' '{"a":"it'\''s"}'"#);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Attributes {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Task {
     pub(crate) is_required: bool,
-    pub(crate) starts_when_told: bool,
+    pub(crate) starts_on_request: bool,
 }
 
 const SUPPORTED: &str = "`name`, `prefix`, `title`, `explicit`, `read_only`, `destructive`, `idempotent`, `open_world` and `task`";
@@ -115,10 +115,10 @@ fn set_task(slot: &mut Option<Task>, meta: &ParseNestedMeta<'_>) -> Result<()> {
         meta.parse_nested_meta(|inner| {
             if inner.path.is_ident("required") {
                 task.is_required = true;
-            } else if inner.path.is_ident("when_told") {
-                task.starts_when_told = true;
+            } else if inner.path.is_ident("on_request") {
+                task.starts_on_request = true;
             } else {
-                return Err(inner.error("unknown option; `task` supports `required` and `when_told`"));
+                return Err(inner.error("unknown option; `task` supports `required` and `on_request`"));
             }
             Ok(())
         })?;

@@ -183,8 +183,8 @@ fn declaration(
     let explicit = option(attributes.explicit.as_ref());
     let (read_only, destructive) = (option(attributes.read_only), option(attributes.destructive));
     let (idempotent, open_world) = (option(attributes.idempotent), option(attributes.open_world));
-    let task = option(attributes.task.map(|Task { is_required, starts_when_told }| {
-        let start = if starts_when_told { quote!(WhenTold) } else { quote!(AtOnce) };
+    let task = option(attributes.task.map(|Task { is_required, starts_on_request }| {
+        let start = if starts_on_request { quote!(OnRequest) } else { quote!(AtOnce) };
         quote! {
             ::toolwire_toolkit::tasks::TaskSupport {
                 is_required: #is_required,

@@ -32,7 +32,7 @@ use proc_macro::TokenStream;
 /// | `title = ".."` | a display name |
 /// | `explicit = "ACTION"` | runs only if the argument `explicit_action` has this value; for actions that need the user's consent |
 /// | `read_only`, `destructive`, `idempotent`, `open_world` | MCP's behaviour hints; `= false` states the opposite |
-/// | `task`, `task(required)`, `task(when_told)` | calls may become tasks, must become tasks, or become tasks when the function requests it |
+/// | `task`, `task(required)`, `task(on_request)` | calls may become tasks, must become tasks, or become tasks when the function requests it |
 ///
 /// # Return type
 ///

@@ -33,7 +33,7 @@ pub trait Client: Send + Sync {
     /// Sends a request to the client's model (`sampling/createMessage`), with MCP's parameters and result.
     fn sample<'a>(&'a self, params: Map<String, Value>) -> BoxFuture<'a, Result<Value, ClientError>>;
 
-    /// Continues the call as a task, for a tool with [`crate::tasks::TaskStart::WhenTold`]. Later questions
+    /// Continues the call as a task, for a tool with [`crate::tasks::TaskStart::OnRequest`]. Later questions
     /// are attached to the task, and no code runs twice. Does nothing if the call is already a task or cannot
     /// become one.
     fn continue_as_task(&self) -> BoxFuture<'_, ()> {

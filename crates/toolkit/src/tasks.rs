@@ -23,7 +23,7 @@ pub enum TaskStart {
     AtOnce,
     /// When the tool calls [`crate::client::Client::continue_as_task`]. A question before that ends the call
     /// with the question. A tool that finishes before that returns an ordinary result.
-    WhenTold,
+    OnRequest,
 }
 
 impl TaskSupport {

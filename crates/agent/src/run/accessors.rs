@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use toolwire_contract::conversations::ConversationId;
 use toolwire_contract::model::Usage;
 use toolwire_contract::text::truncate;
-use toolwire_contract::{Block, Content, Message, Role, Tool, ToolCall, ToolResult};
+use toolwire_contract::{Message, Role, Tool, ToolCall, ToolResult};
 
 use super::{Catalog, InvalidArguments, Run, RunState, UnsavedMessage, calls, history};
 use crate::approval::PendingCall;
@@ -29,10 +29,7 @@ impl Run {
     /// Returns a title for the conversation: the start of the first line that the user wrote.
     pub fn title(&self) -> Option<String> {
         let messages = self.history.iter().filter(|message| message.role == Role::User);
-        let mut texts = messages.flat_map(|message| &message.content).filter_map(|block| match block {
-            Block::Content(Content::Text { text, .. }) => Some(text),
-            _ => None,
-        });
+        let mut texts = messages.flat_map(|message| message.texts());
         let line = texts.find_map(|text| text.lines().map(str::trim).find(|line| !line.is_empty()))?;
         // Titles are printed in lists, where control characters could corrupt the terminal.
         let printable = |char: char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char };

@@ -55,6 +55,14 @@ pub fn is_summary(message: &Message) -> bool {
     read_summary(message).is_some()
 }
 
+/// Whether the user wrote a stored message. Messages of the role `user` that contain only results are not, and
+/// summaries are not.
+pub fn is_user_input(message: &Message) -> bool {
+    message.role == Role::User
+        && !is_summary(message)
+        && message.content.iter().any(|block| matches!(block, Block::Content(_)))
+}
+
 fn read_summary(message: &Message) -> Option<Summary> {
     let messages = message.extra.get("_meta")?.get(SUMMARY_KEY)?.get("messages")?.as_u64()?;
     Some(Summary { text: super::text_of(message), messages: usize::try_from(messages).ok()? })
@@ -210,6 +218,15 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    #[test]
+    fn results_and_summaries_are_not_user_input() {
+        let result = Block::Result { id: "1".into(), result: ToolResult::text("x") };
+        assert!(!is_user_input(&Message::new(Role::User, vec![result])));
+        assert!(is_user_input(&Message::user("x")));
+        assert!(!is_user_input(&Message::assistant("x")));
+        assert!(!is_user_input(&summary_message(&Summary { text: "x".into(), messages: 1 })));
+    }
 
     /// Reads messages in a short form: `[role, block, …]`. A block is a text or an object that maps `call`,
     /// `result` or `unknown` (a result that says that the outcome is unknown) to an id.

@@ -6,8 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use toolwire_contract::Content;
+use toolwire_dialect::result::FileContent;
 
-use crate::attachment::{ATTACHABLE, FileContent, MAX_BYTES, recognize};
+use crate::attachment::MAX_BYTES;
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::source::describe_io_error;
 
@@ -44,17 +45,17 @@ pub(super) fn read(input: impl Read) -> Result<Option<Content>, CommandError> {
 }
 
 fn content(bytes: Vec<u8>) -> Result<Option<Content>, CommandError> {
-    match recognize(bytes) {
+    match FileContent::recognize(bytes) {
         Ok(FileContent::Text(text)) if text.trim().is_empty() => Ok(None),
         Ok(FileContent::Text(text)) => Ok(Some(Content::text(text))),
-        Ok(FileContent::Media(media_type, data)) if media_type.starts_with("image/") => {
+        Ok(FileContent::Media { media_type, data }) if media_type.starts_with("image/") => {
             Ok(Some(Content::image(data, media_type)))
         }
-        Ok(FileContent::Media(media_type, data)) => {
+        Ok(FileContent::Media { media_type, data }) => {
             Ok(Some(Content::attached_file("stdin", media_type, data)))
         }
         Err(problem) => {
-            Err(CommandError::usage(format!("standard input is {problem}")).with_hint(ATTACHABLE))
+            Err(CommandError::usage(format!("standard input is {problem}")).with_hint(problem.hint()))
         }
     }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use toolwire_agent::approval::Approver;
-use toolwire_agent::run::Run;
+use toolwire_agent::run::{Run, is_user_input};
 use toolwire_agent::{Agent, ContextUse};
+use toolwire_contract::Message;
 use toolwire_contract::conversations::{
     Conversation, ConversationId, Conversations, Entry, NewConversation, NewEntry, StoreError, Timestamp,
     Transcript,
 };
 use toolwire_contract::model::{Model, Usage};
-use toolwire_contract::{Block, Content, Message, Role};
 use toolwire_hub::Hub;
 use toolwire_llm::Models;
 use toolwire_store::InMemory;
@@ -250,42 +250,7 @@ pub(crate) fn results_of(run: &Run) -> impl Iterator<Item = &toolwire_contract::
     run.messages().iter().flat_map(|message| message.results()).map(|(_, result)| result)
 }
 
-/// Whether the user typed the message. Messages of the role `user` that contain only tool results are not.
-pub(crate) fn is_user_input(message: &Message) -> bool {
-    message.role == Role::User
-        && !toolwire_agent::run::is_summary(message)
-        && message.content.iter().any(|block| matches!(block, Block::Content(_)))
-}
-
-/// Returns the text of a message, without calls and results.
-pub(crate) fn message_text(message: &Message) -> String {
-    let texts: Vec<&str> = message
-        .content
-        .iter()
-        .filter_map(|block| match block {
-            Block::Content(Content::Text { text, .. }) => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
-    texts.join("\n\n")
-}
-
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use toolwire_contract::ToolResult;
-
-    use super::*;
-
-    #[test]
-    fn tool_results_are_not_user_input() {
-        let result = Block::Result { id: "1".into(), result: ToolResult::text("x") };
-        assert!(!is_user_input(&Message::new(Role::User, vec![result])));
-        assert!(is_user_input(&Message::user("x")));
-        assert!(!is_user_input(&Message::assistant("x")));
-    }
 }

@@ -28,6 +28,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::conversations::Conversations;
+use toolwire_contract::text::shell_word;
 use toolwire_gateway::{Gateway, Keys, Metrics, OriginError, PageParts, ReadinessChecks, StartError};
 use toolwire_hub::{ServerConfig, Transport};
 use toolwire_llm::Demo;
@@ -332,9 +333,9 @@ fn print_welcome(
          \x20   -d {}\n\
          \x20 python -c {}\n\
          \x20 ANTHROPIC_BASE_URL={scheme}://{host} ANTHROPIC_AUTH_TOKEN={token} claude --model {}\n",
-        quote(&body.to_string()),
-        quote(&python),
-        quote(model)
+        shell_word(&body.to_string()),
+        shell_word(&python),
+        shell_word(model)
     ));
     print_stderr(&format!("page: {scheme}://{host}/\n"));
     if let Some(token) = admin_token {
@@ -342,14 +343,5 @@ fn print_welcome(
         print_stderr(&format!(
             "page as administrator, for one hour: {scheme}://{host}/sign-in#token={token}\n"
         ));
-    }
-}
-
-/// Quotes a text as one word for a shell.
-fn quote(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:".contains(&byte);
-    match text.bytes().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }

@@ -132,7 +132,7 @@ impl HubServers {
             notes: notes(&status),
             restarts: status.restarts,
             calls: Calls {
-                answered: status.calls.answered,
+                answered: status.calls.completed,
                 failed: status.calls.failed,
                 p50: status.calls.p50,
                 p99: status.calls.p99,

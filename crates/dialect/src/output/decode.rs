@@ -87,9 +87,5 @@ fn container(text: &str) -> Option<Value> {
 }
 
 fn text_of(message: &Message) -> String {
-    let texts = message.content.iter().filter_map(|block| match block {
-        Block::Content(Content::Text { text, .. }) => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect()
+    message.texts().collect()
 }

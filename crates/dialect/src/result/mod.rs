@@ -4,6 +4,7 @@
 //! is validated or replaced by a note, and structured content is sent once. A family then only writes the
 //! parts in its own JSON.
 
+mod attached;
 mod media;
 mod prepare;
 mod text;
@@ -11,8 +12,9 @@ mod text;
 use toolwire_contract::ToolResult;
 
 pub use crate::write::write_results;
+pub use attached::{FileContent, UnknownFileType};
 pub(crate) use media::Media;
-pub use media::{image_size, media_type};
+pub use media::image_size;
 pub(crate) use prepare::{
     ContentLimits, ContentPart, IMAGE_DETAIL, PreparedResult, StructuredContent, check_content, content_part,
     error_text, image_detail,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use toolwire_contract::{Block, Content, Message, Role};
+use toolwire_contract::{Block, Message, Role};
 
 use super::{ContentKey, Round};
 
@@ -64,18 +64,11 @@ impl ResponseText {
     /// Whether the response contains the whole text of one of the client's messages, and that message has a
     /// text.
     fn take_text_of(&mut self, message: &Message) -> bool {
-        let text: String = texts(message).collect();
-        let position = self.0.rfind(&text).filter(|_| texts(message).next().is_some());
+        let text: String = message.texts().collect();
+        let position = self.0.rfind(&text).filter(|_| message.texts().next().is_some());
         if let Some(position) = position {
             self.0.truncate(position);
         }
         position.is_some()
     }
-}
-
-fn texts(message: &Message) -> impl Iterator<Item = &str> {
-    message.content.iter().filter_map(|block| match block {
-        Block::Content(Content::Text { text, .. }) => Some(text.as_str()),
-        _ => None,
-    })
 }

@@ -121,12 +121,7 @@ fn text_response(text: String) -> ModelResponse {
 
 /// Returns the text of the last message.
 fn last_text(messages: &[Arc<Message>]) -> String {
-    let last = messages.last().map(|message| message.content.as_slice()).unwrap_or_default();
-    let texts = last.iter().filter_map(|block| match block {
-        Block::Content(Content::Text { text, .. }) => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
+    messages.last().map(|message| message.texts().collect::<Vec<_>>().join("\n")).unwrap_or_default()
 }
 
 /// Explains why no tool was called.

@@ -12,6 +12,7 @@ use crate::link::Link;
 use crate::result;
 use crate::text::{Outside, shortened};
 use crate::time;
+use crate::tools::command;
 
 /// The maximum length of the arguments in the line of a call, in characters.
 const MAX_LINE: usize = 160;
@@ -143,7 +144,7 @@ fn head(call: &Call<'_>) -> Markup {
             @if let Some(server) = call.server { span.muted.call-server dir="auto" { (Outside(server)) } }
             (elapsed(&call.state))
             @if call.state.result().is_some() {
-                button.button.quiet.icon-only type="button" data-copy-text=(command(call.name, call.arguments))
+                button.button.quiet.icon-only type="button" data-copy-text=(command(call.name, &Value::Object(call.arguments.clone())))
                     aria-label={ "copy as a command: " (Outside(call.name)) } { (icon(Icon::Copy)) }
                 a.button.quiet.icon-only.desk href=(again(call)) aria-label={ "call again: " (Outside(call.name)) } { (icon(Icon::Again)) }
             }
@@ -274,21 +275,6 @@ fn again(call: &Call<'_>) -> Link {
     if arguments.len() > 4_000 { link } else { link.with("args", &arguments) }
 }
 
-/// Returns the command that makes the same call in a terminal.
-fn command(name: &str, arguments: &Map<String, Value>) -> String {
-    let arguments = Value::Object(arguments.clone()).to_string();
-    format!("toolwire call {} {}", quoted(name), quoted(&arguments))
-}
-
-/// Quotes a text as one word for a shell.
-fn quoted(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:".contains(&byte);
-    match !text.is_empty() && text.bytes().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -352,11 +338,5 @@ mod tests {
             "{}",
             bar(None)
         );
-    }
-
-    #[test]
-    fn a_command_is_quoted_for_a_shell() {
-        let Value::Object(arguments) = json!({"a": "it's"}) else { panic!("an object") };
-        assert_eq!(command("get weather", &arguments), r#"toolwire call 'get weather' '{"a":"it'\''s"}'"#);
     }
 }

@@ -9,10 +9,10 @@ use super::call::argument_line;
 use crate::text::shortened;
 
 /// The longest result that is part of the text, in characters.
-const MAX_RESULT: usize = 400;
+const MAX_RESULT: usize = 2_000;
 
 /// Converts a conversation to Markdown: messages under headings, calls and their results as quoted lines.
-/// `is_summary` tells summaries from messages of the user.
+/// Some messages of the role `user` are summaries.
 pub fn to_markdown(transcript: &Transcript, is_summary: impl Fn(&Message) -> bool) -> String {
     let mut markdown = format!("# {}\n", transcript.conversation.title.as_deref().unwrap_or("Conversation"));
     let mut last_speaker = "";
@@ -34,8 +34,9 @@ pub fn to_markdown(transcript: &Transcript, is_summary: impl Fn(&Message) -> boo
                     let _ = write!(markdown, "\n{text}\n");
                 }
                 Block::Call { call, .. } => {
-                    let arguments = call.arguments.as_ref().map(argument_line).unwrap_or_default();
-                    let _ = write!(markdown, "\n> called `{}` {arguments}\n", call.name);
+                    let arguments = call.arguments.as_ref().filter(|arguments| !arguments.is_empty());
+                    let arguments = arguments.map(argument_line).unwrap_or_default();
+                    let _ = write!(markdown, "\n> called `{}` ({arguments})\n", call.name);
                 }
                 Block::Result { result, .. } => {
                     let prefix = if result.is_error() { "failed: " } else { "" };
@@ -54,19 +55,24 @@ fn text_of(content: &Content, role: Role) -> Option<String> {
         Content::Text { text, .. } => Some(text.trim_end().to_owned()),
         file if role == Role::User => {
             let kind = file.type_name().unwrap_or("content");
-            Some(format!("> attached {}", file.resource_name().unwrap_or_else(|| kind.to_owned())))
+            let name = file.resource_name().unwrap_or_else(|| kind.to_owned());
+            let details = file.type_and_size().map(|details| format!(" ({details})")).unwrap_or_default();
+            Some(format!("> attached {name}{details}"))
         }
         _ => None,
     }
 }
 
 fn result_line(result: &ToolResult) -> String {
-    let texts: Vec<&str> = result
+    let texts: Vec<String> = result
         .blocks()
         .iter()
-        .filter_map(|block| match block {
-            Content::Text { text, .. } => Some(text.as_str()),
-            _ => None,
+        .map(|block| match block {
+            Content::Text { text, .. } => text.clone(),
+            other => {
+                let name = other.type_and_size().or_else(|| other.resource_name());
+                format!("[{}]", name.as_deref().or(other.type_name()).unwrap_or("content"))
+            }
         })
         .collect();
     let text = match &result.structured_content {

@@ -86,7 +86,7 @@ fn check_html(html: &str, source: &str) -> Result<String, TestCaseError> {
     Ok(read.text.take())
 }
 
-/// Checks both walls: the HTML is allowed, and the second wall has nothing to remove.
+/// Checks both protections: the HTML is allowed, and the sanitizer has nothing to remove.
 fn check(source: &str) -> Result<(), TestCaseError> {
     for range in toolwire_markdown::blocks(source) {
         let written = writer::write(&source[range.clone()]);
@@ -226,7 +226,7 @@ fn hostile_texts_stay_readable() {
     }
 }
 
-/// The second wall alone: HTML that the writer never writes.
+/// The sanitizer alone: HTML that the writer never writes.
 #[test]
 fn the_second_wall_removes_what_is_not_listed() {
     let others = ["<a href=\"/path\">a</a>", "<a href=\"//a.example\">a</a>", "<p title=a lang=b id=c>a</p>"];

@@ -4,9 +4,8 @@
 //! that still grows. Both produce the same blocks. Raw HTML in a text is displayed as text, links have safe
 //! schemes, and nothing is loaded from elsewhere: an image is a box with its description and a link.
 //!
-//! There are two walls against HTML that a model or a tool wrote. [`writer`] writes only tags that are
-//! literals of its source, and escapes everything else; [`sanitize`] parses the result and removes what is
-//! not on its list.
+//! HTML that a model or a tool wrote is kept out twice: [`writer`] writes only tags that are literals of its
+//! source, and escapes everything else; [`sanitize`] parses the result and removes what is not on its list.
 
 mod code;
 #[cfg(test)]

@@ -12,7 +12,7 @@ use toolwire_markdown::event::{CodeBlockKind, Event, Tag};
 use super::code::{self, CodeWriter};
 use super::{block, line_ends, sanitize};
 
-/// What a call of [`StreamingMarkdown::events`] may render again for free, in bytes. Larger open blocks are
+/// The bytes that each call of [`StreamingMarkdown::events`] may render again. Larger open blocks are
 /// rendered with fewer calls, so the cost of each call is limited on average.
 const RENDERED_PER_CALL: usize = 4096;
 
@@ -81,7 +81,7 @@ impl StreamingMarkdown {
     }
 
     /// Returns what changed since the last call. It may postpone the rendering of a large open block to a
-    /// later call; [`is_stale`](Self::is_stale) tells.
+    /// later call; then, [`is_stale`](Self::is_stale) is true.
     pub fn events(&mut self) -> Vec<BlockEvent> {
         self.credit = self.credit.saturating_add(RENDERED_PER_CALL);
         let mut events = Vec::new();

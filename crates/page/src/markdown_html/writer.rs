@@ -1,4 +1,4 @@
-//! The first wall: writes the events of one block as HTML.
+//! Writes the events of one block as HTML, which is the first protection against HTML from outside.
 //!
 //! All tags and attributes are literals of this module and of [`code`](super::code); every text and address
 //! of the Markdown is escaped.

@@ -280,7 +280,7 @@ async fn questions_of_a_task_have_unique_keys() {
 async fn a_task_does_not_count_as_a_request() {
     let mut options = HttpOptions::default();
     options.max_requests = 1;
-    for start in [TaskStart::AtOnce, TaskStart::WhenTold] {
+    for start in [TaskStart::AtOnce, TaskStart::OnRequest] {
         let support = TaskSupport { is_required: true, start };
         let mut server = TaskServer::serve(support, TaskOptions::default(), options.clone()).await;
         let id = server.start().await;

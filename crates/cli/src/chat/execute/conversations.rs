@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::pin::pin;
 
+use toolwire_agent::run::is_user_input;
 use toolwire_contract::conversations::Conversation;
 
 use super::BOLD;
 use crate::chat::Chat;
 use crate::chat::editor::InputLine;
-use crate::chat::session::{ChangeError, is_user_input, message_text};
+use crate::chat::session::ChangeError;
 use crate::chat::status;
 use crate::command_error::{CommandError, HINT, NOTE};
 use crate::conversations::list::{self, Label};
@@ -30,7 +31,7 @@ impl Chat {
 
     pub(super) async fn undo(&mut self) -> Result<String, CommandError> {
         let message = self.session.undo().await?;
-        let line = message_text(&message).lines().next().unwrap_or_default().to_owned();
+        let line = message.texts().next().and_then(|text| text.lines().next()).unwrap_or_default().to_owned();
         Ok(format!("removed: {DIMMED}{}{DIMMED:#}\n", truncate(&sanitize(&line), 60)))
     }
 

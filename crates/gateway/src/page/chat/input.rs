@@ -1,8 +1,9 @@
 //! What a person sends: texts, files, decisions.
 
 use http::header::CONTENT_TYPE;
-use toolwire_contract::text::format_size;
-use toolwire_contract::{Block, Content, Message, ResourceBody, Role};
+pub(super) use toolwire_agent::run::is_user_input;
+use toolwire_contract::{Content, Message};
+use toolwire_dialect::result::FileContent;
 
 use super::super::failure::PageFailure;
 use super::super::request::PageRequest;
@@ -62,60 +63,19 @@ impl Input {
 
 /// Returns the content of an uploaded file. Its type is recognized by its bytes; the name is only a name.
 pub(super) fn recognize(file: File) -> Result<Content, PageFailure> {
-    use base64::Engine as _;
-    use base64::prelude::BASE64_STANDARD;
     let File { name, bytes } = file;
-    let failed = |problem: String| {
-        PageFailure::invalid(format!("cannot attach `{name}`: {problem}"))
-            .with_hint("attach UTF-8 text, a PDF, or a PNG, JPEG, GIF or WebP image")
-    };
-    if let Some(media_type) = toolwire_dialect::result::media_type(&bytes) {
-        return Ok(Content::attached_file(&name, media_type, BASE64_STANDARD.encode(&bytes)));
-    }
-    match String::from_utf8(bytes) {
-        Ok(text) if text.trim().is_empty() => Err(failed("the file is empty".to_owned())),
-        Ok(text) if text.contains('\0') => Err(failed("it is neither text nor an image or a PDF".to_owned())),
-        Ok(text) => {
-            let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-            Ok(Content::attached_text(&name, text))
-        }
-        Err(error) => {
-            let position = error.utf8_error().valid_up_to();
-            Err(failed(format!("neither UTF-8 text (invalid byte at {position}) nor an image or a PDF")))
-        }
-    }
-}
-
-/// Describes an attached file: `image/png, 12 kB`.
-pub(super) fn describe(content: &Content) -> String {
-    let Content::Resource { resource, .. } = content else { return String::new() };
-    match &resource.body {
-        ResourceBody::Text(text) => format!("text, {}", format_size(text.len())),
-        ResourceBody::Blob(data) => {
-            let bytes = data.trim_end_matches('=').len() * 3 / 4;
-            format!("{}, {}", resource.mime_type.as_deref().unwrap_or("file"), format_size(bytes))
-        }
+    let failed = |problem: &str| PageFailure::invalid(format!("cannot attach `{name}`: {problem}"));
+    match FileContent::recognize(bytes) {
+        Ok(FileContent::Media { media_type, data }) => Ok(Content::attached_file(&name, media_type, data)),
+        Ok(FileContent::Text(text)) if text.trim().is_empty() => Err(failed("the file is empty")),
+        Ok(FileContent::Text(text)) => Ok(Content::attached_text(&name, text)),
+        Err(problem) => Err(failed(&problem.to_string()).with_hint(problem.hint())),
     }
 }
 
 /// Returns the texts of a message, without calls and results.
 pub(super) fn text_of(message: &Message) -> String {
-    let texts: Vec<&str> = message
-        .content
-        .iter()
-        .filter_map(|block| match block {
-            Block::Content(Content::Text { text, .. }) => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
-    texts.join("\n\n")
-}
-
-/// Whether a person wrote the message. Messages of the role `user` that contain only results are not.
-pub(super) fn is_user_input(message: &Message) -> bool {
-    message.role == Role::User
-        && !toolwire_agent::run::is_summary(message)
-        && message.content.iter().any(|block| matches!(block, Block::Content(_)))
+    message.texts().collect::<Vec<_>>().join("\n\n")
 }
 
 #[cfg(test)]
@@ -127,7 +87,7 @@ mod tests {
         let file = File { name: "../<a>.png".to_owned(), bytes: bytes.to_vec() };
         match (recognize(file), expected) {
             (Ok(content), Ok(expected)) => {
-                assert_eq!(describe(&content), expected);
+                assert_eq!(content.type_and_size().as_deref(), Some(expected));
                 assert_eq!(content.resource_name().as_deref(), Some("../<a>.png"));
             }
             (Err(failure), Err(expected)) => {

@@ -75,7 +75,8 @@ pub(super) fn upload(context: &Context<'_>, request: &PageRequest) -> Result<Rep
         }
         let bytes = file.bytes.len();
         let content = input::recognize(file)?;
-        let (name, description) = (content.resource_name().unwrap_or_default(), input::describe(&content));
+        let (name, description) =
+            (content.resource_name().unwrap_or_default(), content.type_and_size().unwrap_or_default());
         let id = context.page.chats.uploads.add(&context.principal, content, bytes);
         let id = id.ok_or_else(|| PageFailure::invalid("the system provides no random bytes"))?;
         let chip = toolwire_page::chat::Attachment {

@@ -100,7 +100,10 @@ mod tests {
         let kept = history.find(&one, "f", "1").expect("the call").outcome.expect("a result");
         assert_eq!(
             kept,
-            ToolResult::text(format!("the result had {} bytes and was too large to be recorded", MAX_RESULT_BYTES + 39))
+            ToolResult::text(format!(
+                "the result had {} bytes and was too large to be recorded",
+                MAX_RESULT_BYTES + 39
+            ))
         );
     }
 }
