@@ -95,7 +95,7 @@ fn check(source: &str) -> Result<(), TestCaseError> {
         prop_assert_eq!(
             check_html(&rendered, source)?,
             text,
-            "the second wall changed {:?} of {:?}",
+            "the sanitizer changed {:?} of {:?}",
             written,
             source
         );

@@ -1,4 +1,5 @@
-//! The second protection against HTML from outside: removes elements, attributes and schemes that the writer does not use.
+//! The second protection against HTML from outside: removes elements, attributes and schemes that the writer
+//! does not use.
 
 #[cfg(any(test, feature = "sanitizer"))]
 mod list;
