@@ -1,8 +1,9 @@
-//! Reads forms with files (`multipart/form-data`), which some paths of OpenAI's API require.
+//! Reads forms with files (`multipart/form-data`), which some paths of OpenAI's API require, and which the
+//! page sends.
 //!
-//! A form is forwarded unchanged except for the name of the model, so it must mean the same to every parser.
-//! Forms that some parsers read differently are rejected: those with a boundary inside a part, escaped or
-//! repeated names, line breaks that are not CRLF, nested forms, or encoded parts.
+//! A form for a provider is forwarded unchanged except for the name of the model, so it must mean the same to
+//! every parser. Forms that some parsers read differently are rejected: those with a boundary inside a part,
+//! escaped or repeated names, line breaks that are not CRLF, nested forms, or encoded parts.
 
 mod disposition;
 #[cfg(test)]
@@ -26,6 +27,8 @@ const MAX_PART_HEADER_BYTES: usize = 8 * 1024;
 const MAX_PART_HEADERS: usize = 16;
 const MAX_BOUNDARY_BYTES: usize = 70;
 const MAX_MODEL_BYTES: usize = 1_024;
+
+const DISPOSITION: &str = "content-disposition";
 
 /// A form, and the position of its field `model`.
 #[derive(Debug)]
@@ -120,7 +123,7 @@ impl Form {
     pub(crate) fn read(bytes: Bytes, boundary: Boundary) -> Result<Form, InvalidForm> {
         let (mut model, mut stored_reference) = (None, None);
         for part in parts(&bytes, &boundary)? {
-            let Disposition { name, has_file_name } = part.disposition;
+            let Disposition { name, file_name } = part.disposition;
             check_name(name)?;
             if refers_to_stored_data(name) {
                 stored_reference.get_or_insert_with(|| name.to_owned());
@@ -128,7 +131,7 @@ impl Form {
             if name != "model" {
                 continue;
             }
-            if has_file_name || !is_model_name(&bytes[part.content.clone()]) {
+            if file_name.is_some() || !is_model_name(&bytes[part.content.clone()]) {
                 return Err(InvalidForm::Model);
             }
             if model.replace(part.content).is_some() {
@@ -177,14 +180,14 @@ impl Form {
     }
 }
 
-/// A part of a form: its name, and the position of its content.
-struct Part<'f> {
-    disposition: Disposition<'f>,
-    content: Range<usize>,
+/// A part of a form: its names, and the position of its content.
+pub(crate) struct Part<'f> {
+    pub(crate) disposition: Disposition<'f>,
+    pub(crate) content: Range<usize>,
 }
 
 /// Finds the parts of a form: `--B CRLF headers CRLF CRLF content CRLF --B … CRLF --B--`.
-fn parts<'f>(bytes: &'f [u8], boundary: &Boundary) -> Result<Vec<Part<'f>>, InvalidForm> {
+pub(crate) fn parts<'f>(bytes: &'f [u8], boundary: &Boundary) -> Result<Vec<Part<'f>>, InvalidForm> {
     let delimiter = format!("--{}", boundary.0);
     if !bytes.starts_with(delimiter.as_bytes()) {
         return Err(InvalidForm::Start);
@@ -230,9 +233,8 @@ fn parts<'f>(bytes: &'f [u8], boundary: &Boundary) -> Result<Vec<Part<'f>>, Inva
     Err(InvalidForm::Truncated)
 }
 
-/// Reads the headers of a part, of which only the name has a meaning here.
+/// Reads the headers of a part, of which only the names have a meaning here.
 fn part_headers(headers: &[u8]) -> Result<Disposition<'_>, InvalidForm> {
-    const DISPOSITION: &str = "content-disposition";
     const ENCODING: &str = "content-transfer-encoding";
     if headers.iter().any(|byte| matches!(byte, 0..=8 | 11 | 12 | 14..=31 | 127)) {
         return Err(InvalidForm::PartHeaders);
@@ -273,8 +275,12 @@ fn part_headers(headers: &[u8]) -> Result<Disposition<'_>, InvalidForm> {
     disposition.ok_or(InvalidForm::PartHeader(DISPOSITION))
 }
 
-/// Rejects names that some parsers take for `model`.
+/// Rejects names that some parsers take for `model`, or that they decode.
 fn check_name(name: &str) -> Result<(), InvalidForm> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.[]".contains(&byte);
+    if !name.bytes().all(is_plain) {
+        return Err(InvalidForm::PartHeader(DISPOSITION));
+    }
     let base = name.split(['[', '.']).next().unwrap_or(name);
     match name != "model" && base.eq_ignore_ascii_case("model") {
         true => Err(InvalidForm::FieldName(name.to_owned())),

@@ -1,11 +1,11 @@
 //! Reads the header `Content-Disposition` of a part, and parameters of headers.
 
-/// The name of a part of a form.
+/// The names of a part of a form, as they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Disposition<'h> {
-    pub(super) name: &'h str,
-    /// Whether the part is a file.
-    pub(super) has_file_name: bool,
+pub(crate) struct Disposition<'h> {
+    pub(crate) name: &'h str,
+    /// Set if the part is a file.
+    pub(crate) file_name: Option<&'h [u8]>,
 }
 
 impl Disposition<'_> {
@@ -13,28 +13,25 @@ impl Disposition<'_> {
     pub(super) fn read(value: &[u8]) -> Option<Disposition<'_>> {
         let (kind, rest) = super::split_media_type(value);
         let mut name = None;
-        let mut file_names = [0, 0];
+        let mut file_names = [None, None];
         for (key, value) in parameters(rest)? {
-            if key.eq_ignore_ascii_case(b"name") {
-                if name.replace(value).is_some() {
-                    return None;
-                }
+            let known = if key.eq_ignore_ascii_case(b"name") {
+                &mut name
             } else if key.eq_ignore_ascii_case(b"filename") {
-                file_names[0] += 1;
+                &mut file_names[0]
             } else if key.eq_ignore_ascii_case(b"filename*") {
-                file_names[1] += 1;
+                &mut file_names[1]
             } else {
                 // Among them `name*`, which replaces the name for some parsers.
+                return None;
+            };
+            if known.replace(value).is_some() {
                 return None;
             }
         }
         let name = std::str::from_utf8(name?).ok()?;
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.[]".contains(&byte);
-        let is_clear = kind.eq_ignore_ascii_case(b"form-data")
-            && file_names.iter().all(|count| *count <= 1)
-            && !name.is_empty()
-            && name.bytes().all(is_allowed);
-        is_clear.then_some(Disposition { name, has_file_name: file_names != [0, 0] })
+        let is_clear = kind.eq_ignore_ascii_case(b"form-data") && !name.is_empty();
+        is_clear.then_some(Disposition { name, file_name: file_names[0].or(file_names[1]) })
     }
 }
 

@@ -1,13 +1,13 @@
 //! What a person sends: texts, files, decisions.
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, HeaderValue};
 pub(super) use toolwire_agent::run::is_user_input;
 use toolwire_contract::{Content, Message};
 use toolwire_dialect::result::FileContent;
 
 use super::super::failure::PageFailure;
 use super::super::request::PageRequest;
-use super::multipart;
+use crate::form::{self, Boundary, InvalidForm, MEDIA_TYPE, Part, split_media_type};
 
 /// The fields of a form, and its files.
 #[derive(Default)]
@@ -25,25 +25,34 @@ pub(super) struct File {
 impl Input {
     /// Reads a form of either encoding.
     pub(super) fn read(request: &PageRequest) -> Result<Input, PageFailure> {
-        let content_type = request.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let Some(boundary) = content_type.and_then(multipart::boundary) else {
+        let content_type = request.head.headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+        let (media_type, _) = split_media_type(content_type);
+        if !media_type.eq_ignore_ascii_case(MEDIA_TYPE.as_bytes()) {
             return Ok(Input { fields: request.fields()?, files: Vec::new() });
-        };
-        let parts = multipart::parts(&request.body, &boundary)
-            .ok_or_else(|| PageFailure::invalid("the form is not valid `multipart/form-data`"))?;
+        }
+        let invalid = |error: InvalidForm| PageFailure::invalid(error.to_string());
+        let boundary = Boundary::of(&request.head.headers).map_err(invalid)?;
+        Ok(Input::from_parts(&request.body, form::parts(&request.body, &boundary).map_err(invalid)?))
+    }
+
+    fn from_parts(body: &[u8], parts: Vec<Part<'_>>) -> Input {
         let mut input = Input::default();
-        for part in parts {
-            match part.file_name {
+        for Part { disposition, content } in parts {
+            let body = &body[content];
+            match disposition.file_name {
                 // A browser sends an empty part for a field without a file.
-                Some(name) if name.is_empty() && part.body.is_empty() => {}
-                Some(name) => input.files.push(File { name, bytes: part.body.to_vec() }),
+                Some(name) if name.is_empty() && body.is_empty() => {}
+                Some(name) => {
+                    let name = decoded(&String::from_utf8_lossy(name));
+                    input.files.push(File { name, bytes: body.to_vec() });
+                }
                 None => {
-                    let text = String::from_utf8_lossy(part.body).replace("\r\n", "\n");
-                    input.fields.push((part.name, text));
+                    let text = String::from_utf8_lossy(body).replace("\r\n", "\n");
+                    input.fields.push((decoded(disposition.name), text));
                 }
             }
         }
-        Ok(input)
+        input
     }
 
     pub(super) fn fields(&self) -> &[(String, String)] {
@@ -59,6 +68,11 @@ impl Input {
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.fields.iter().filter(move |(field, _)| field == name).map(|(_, value)| value.as_str())
     }
+}
+
+/// Decodes a name: browsers write `"` as `%22`, and line breaks as `%0D%0A`.
+fn decoded(name: &str) -> String {
+    name.replace("%22", "\"").replace("%0D", "\r").replace("%0A", "\n")
 }
 
 /// Returns the content of an uploaded file. Its type is recognized by its bytes; the name is only a name.
@@ -95,6 +109,23 @@ mod tests {
             }
             (found, expected) => panic!("found {found:?}, expected {expected:?}"),
         }
+    }
+
+    #[test]
+    fn a_form_of_a_browser_is_read() {
+        let body = b"--X\r\nContent-Disposition: form-data; name=\"v/a~1b%22\"\r\n\r\nhi\r\nthere\r\n\
+            --X\r\nContent-Disposition: form-data; name=\"empty\"; filename=\"\"\r\n\
+            Content-Type: application/octet-stream\r\n\r\n\r\n\
+            --X\r\nContent-Disposition: form-data; name=\"file\"; filename=\"\xc3\xa4;%22 name=.png\"\r\n\
+            Content-Type: image/png\r\n\r\n\x89\r\n--Y\r\n--X--\r\n";
+        let mut headers = http::HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("multipart/form-data; boundary=X"));
+        let boundary = Boundary::of(&headers).expect("a boundary");
+        let input = Input::from_parts(body, form::parts(body, &boundary).expect("a form"));
+        assert_eq!(input.fields, [("v/a~1b\"".to_owned(), "hi\nthere".to_owned())]);
+        let files: Vec<_> =
+            input.files.iter().map(|file| (file.name.as_str(), file.bytes.as_slice())).collect();
+        assert_eq!(files, [("\u{e4};\" name=.png", b"\x89\r\n--Y".as_slice())]);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! | `send`, `decide` | messages and decisions of a person |
 //! | `parts` | texts, results and media of messages |
 //! | `branches` | versions of a message |
-//! | `input`, `multipart`, `uploads` | forms and files |
+//! | `input`, `uploads` | forms and files |
 
 mod active;
 mod branches;
@@ -19,7 +19,6 @@ mod decide;
 mod engine;
 mod input;
 mod live;
-mod multipart;
 mod parts;
 mod saved;
 mod send;
