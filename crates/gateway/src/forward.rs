@@ -178,8 +178,8 @@ impl Inner {
         let selection = RequestOptions::take(headers, &mut Map::new())?.selection;
         let mut omitted = None;
         if !selection.is_none() {
-            // The model and the client are told about unavailable servers, which a forwarded request cannot
-            // do. If the server is starting, the request waits for it.
+            // The model and the client are informed about unavailable servers, which a forwarded request
+            // cannot do. If the server is starting, the request waits for it.
             let mut missing = self.tools.missing_servers().into_iter();
             if missing.any(|missing| selection.includes_server(&missing.server))
                 || !self.agent(&served, selection)?.tools().tools().is_empty()

@@ -416,7 +416,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Returns the time after which nobody waits for the response any more.
+    /// Returns the time after which the response is no longer needed.
     pub(crate) fn end(&self) -> Instant {
         self.client_deadline.map_or(self.deadline, |end| end.min(self.deadline))
     }
