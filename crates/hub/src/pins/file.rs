@@ -12,7 +12,8 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{PARTS, ServerId, ToolPin, ToolPins, Update, add_missing};
+use super::tool_pin::{PARTS, ToolPin, ToolPins, add_missing};
+use super::{ServerId, Update};
 use crate::private_file;
 
 const VERSION: u64 = 2;

@@ -1,6 +1,9 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
+
+use super::tool_pin::{MAX_TEXT_BYTES, MAX_TEXT_BYTES_PER_SERVER};
 use super::*;
 
 fn tool(text: &str) -> Tool {

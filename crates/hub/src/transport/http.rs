@@ -5,6 +5,7 @@
 //! that contain what the server sent.
 
 mod client;
+mod send_failure;
 mod stream_gate;
 
 use std::collections::HashMap;
