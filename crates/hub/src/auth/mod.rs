@@ -93,6 +93,7 @@ pub trait Browser: Send + Sync {
 
 /// The key `oauth` of a server in `mcp.json`. By default, the client registers itself and a user logs in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AuthConfig {
     /// `clientId`: the id of a client that was registered manually.
     pub client_id: Option<String>,

@@ -63,23 +63,20 @@ async fn run(scenario: &str) -> Outcome<()> {
 
 fn oauth(flow: Flow, context: &Value) -> Option<Box<AuthConfig>> {
     let text = |key: &str| context[key].as_str().map(str::to_owned);
-    let registered = AuthConfig {
-        client_id: text("client_id"),
-        client_secret: text("client_secret").map(Secret::new),
-        ..AuthConfig::default()
-    };
-    Some(Box::new(match flow {
-        Flow::SignIn => {
-            AuthConfig { client_metadata_url: Some(CLIENT_METADATA.into()), ..AuthConfig::default() }
+    let mut config = AuthConfig::default();
+    match flow {
+        Flow::SignIn => config.client_metadata_url = Some(CLIENT_METADATA.into()),
+        Flow::SignInRegistered | Flow::SignInAsClient => {
+            config.client_id = text("client_id");
+            config.client_secret = text("client_secret").map(Secret::new);
         }
-        Flow::SignInRegistered => registered,
-        Flow::SignInAsClient => AuthConfig {
-            grant: GrantKind::ClientCredentials,
-            private_key: text("private_key_pem").map(Secret::new),
-            ..registered
-        },
         _ => return None,
-    }))
+    }
+    if flow == Flow::SignInAsClient {
+        config.grant = GrantKind::ClientCredentials;
+        config.private_key = text("private_key_pem").map(Secret::new);
+    }
+    Some(Box::new(config))
 }
 
 async fn connect(url: &str, oauth: Option<Box<AuthConfig>>, folder: &Path) -> Outcome<Hub> {

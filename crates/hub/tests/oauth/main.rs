@@ -168,6 +168,12 @@ fn expire_soon(grant: &mut Value) {
 
 /// Returns the message of an error with its sources, and checks that no part of the error contains a secret.
 #[track_caller]
+fn auth(set: impl FnOnce(&mut AuthConfig)) -> AuthConfig {
+    let mut config = AuthConfig::default();
+    set(&mut config);
+    config
+}
+
 fn message(error: AuthError) -> String {
     let mut text = format!("{error}");
     let mut source = error.source();
@@ -526,7 +532,7 @@ async fn scopes_come_from_the_challenge_or_the_configuration() {
     let rules = Rules { scope_in_challenge: Some("read list"), ..Rules::default() };
     for (scopes, expected) in [(vec![], "read list"), (vec!["all".to_owned()], "all")] {
         let setup = Setup::with(rules.clone()).await;
-        let client = setup.client(AuthConfig { scopes, ..AuthConfig::default() });
+        let client = setup.client(auth(|config| config.scopes = scopes));
         setup.call(&client, None).await.expect("logged in");
         assert_eq!(setup.issuer.record().logins[0]["scope"], expected);
     }
@@ -673,11 +679,13 @@ async fn a_configured_client_does_not_register() {
     );
     assert_error(unregistered, "cannot register");
     setup.issuer.add_client("known", Client { secret: Some("SECRET-known".to_owned()), redirect_uris: None });
-    let config = AuthConfig {
-        client_id: Some("known".to_owned()),
-        client_secret: Some(Secret::new("SECRET-known")),
-        ..AuthConfig::default()
+    let known = |secret: &str| {
+        auth(|config| {
+            config.client_id = Some("known".to_owned());
+            config.client_secret = Some(Secret::new(secret));
+        })
     };
+    let config = known("SECRET-known");
     assert!(!format!("{config:?}").contains("SECRET"));
     let client = setup.client(config.clone());
     assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
@@ -687,11 +695,7 @@ async fn a_configured_client_does_not_register() {
     assert_eq!(setup.browser.visits(), 1);
     setup.issuer.assert_no_violation();
 
-    let wrong = AuthConfig {
-        client_id: Some("known".to_owned()),
-        client_secret: Some(Secret::new("SECRET-wrong")),
-        ..AuthConfig::default()
-    };
+    let wrong = known("SECRET-wrong");
     setup.issuer.revoke_access();
     assert_error(setup.call(&setup.client(wrong), None).await, "could not be refreshed: invalid_client");
 }
@@ -701,7 +705,7 @@ async fn the_token_of_another_client_is_not_used() {
     let setup = Setup::with(Rules::default()).await;
     setup.logged_in().await;
     setup.issuer.add_client("known", Client { secret: None, redirect_uris: None });
-    let config = AuthConfig { client_id: Some("known".to_owned()), ..AuthConfig::default() };
+    let config = auth(|config| config.client_id = Some("known".to_owned()));
     let client = setup.client(config);
     assert_eq!(client.token().await.expect("none"), None);
     assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
@@ -711,7 +715,7 @@ async fn the_token_of_another_client_is_not_used() {
 #[tokio::test]
 async fn a_client_metadata_document_is_used_if_supported() {
     let document = "https://toolwire.example/client.json";
-    let config = AuthConfig { client_metadata_url: Some(document.to_owned()), ..AuthConfig::default() };
+    let config = auth(|config| config.client_metadata_url = Some(document.to_owned()));
     let metadata = json!({"client_id_metadata_document_supported": true});
     let setup = Setup::with(Rules { metadata, expires_in: Some(0), ..Rules::default() }).await;
     setup.issuer.add_client(document, Client { secret: None, redirect_uris: None });
@@ -737,13 +741,12 @@ mQPT4lv/02y2v75eEmF3+DsAMlNd8O6iQ9Rpsk5mRZCDBJp//VE8Nk+96w==
 -----END PUBLIC KEY-----";
 
 fn client_credentials(secret: Option<&str>, key: Option<&str>) -> AuthConfig {
-    AuthConfig {
-        client_id: Some("robot".to_owned()),
-        client_secret: secret.map(Secret::new),
-        private_key: key.map(Secret::new),
-        grant: GrantKind::ClientCredentials,
-        ..AuthConfig::default()
-    }
+    auth(|config| {
+        config.client_id = Some("robot".to_owned());
+        config.client_secret = secret.map(Secret::new);
+        config.private_key = key.map(Secret::new);
+        config.grant = GrantKind::ClientCredentials;
+    })
 }
 
 #[tokio::test]
@@ -915,7 +918,7 @@ async fn an_error_about_an_occupied_port_names_it() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let setup = Setup::with(Rules::default()).await;
-    let client = setup.client(AuthConfig { redirect_port: Some(port), ..AuthConfig::default() });
+    let client = setup.client(auth(|config| config.redirect_port = Some(port)));
     assert_error(setup.call(&client, None).await, &format!("cannot listen on port {port}"));
     drop(listener);
     assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
@@ -927,21 +930,18 @@ async fn an_error_about_an_occupied_port_names_it() {
 fn an_invalid_configuration_is_rejected() {
     for (config, url, expected) in [
         (
-            AuthConfig { client_secret: Some(Secret::new("SECRET")), ..AuthConfig::default() },
+            auth(|config| config.client_secret = Some(Secret::new("SECRET"))),
             "https://a.example",
             "`oauth.clientId` is missing",
         ),
         (client_credentials(None, None), "https://a.example", "`oauth.clientSecret` is missing"),
         (
-            AuthConfig { private_key: Some(Secret::new("SECRET")), ..AuthConfig::default() },
+            auth(|config| config.private_key = Some(Secret::new("SECRET"))),
             "https://a.example",
             "`oauth.privateKey` requires `oauth.grant`",
         ),
         (
-            AuthConfig {
-                client_metadata_url: Some("http://a.example/c".to_owned()),
-                ..AuthConfig::default()
-            },
+            auth(|config| config.client_metadata_url = Some("http://a.example/c".to_owned())),
             "https://a.example",
             "is not an https URL",
         ),
@@ -995,9 +995,9 @@ async fn logs_and_debug_output_contain_no_secrets() {
     assert_eq!(format!("{client:?}"), "OAuth { server: \"notes\", .. }");
     let robot = Setup::with(rules).await;
     robot.issuer.add_client("robot", Client { secret: Some("SECRET-robot".to_owned()), redirect_uris: None });
-    let config = client_credentials(Some("SECRET-robot"), Some("SECRET-key"));
+    let mut config = client_credentials(Some("SECRET-robot"), Some("SECRET-key"));
     assert!(!format!("{config:?} {config:#?}").contains("SECRET"));
-    let config = AuthConfig { private_key: None, ..config };
+    config.private_key = None;
     let client = robot.client(config);
     robot.call(&client, None).await.expect("authorized");
     let closed = "http://127.0.0.1:1/mcp?key=SECRET-query";
