@@ -35,7 +35,7 @@ use crate::storage;
 use crate::terminal_text::sanitize;
 use crate::tools::print_problems;
 use best_effort::BestEffort;
-use report::Progress;
+use report::RunReport;
 
 /// Ask a model one question, with the tools of the configured servers
 ///
@@ -181,10 +181,10 @@ async fn drive(
     agent: &Agent,
     run: Run,
     mut interrupted: Pin<&mut impl Future<Output = ()>>,
-) -> Result<(FinishedRun, Progress), CommandError> {
+) -> Result<(FinishedRun, RunReport), CommandError> {
     let mut running = agent.drive(run);
     let cancellation = running.cancellation_token();
-    let mut progress = Progress::new(args.json || args.schema.is_some());
+    let mut progress = RunReport::new(args.json || args.schema.is_some());
     let mut ticks = interval(SPINNER_INTERVAL);
     loop {
         tokio::select! {
@@ -208,7 +208,7 @@ fn conclude(
     agent: &Agent,
     finished: &FinishedRun,
     is_stored: bool,
-    progress: &Progress,
+    progress: &RunReport,
 ) -> Result<ExitCode, CommandError> {
     let outcome = &finished.outcome;
     let conversation = finished.run.stored_in().filter(|_| is_stored).map(|(id, _)| id);

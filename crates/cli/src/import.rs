@@ -77,8 +77,8 @@ pub(crate) fn run(args: &ImportArgs, config: Option<&Path>) -> Result<ExitCode, 
         }
     }
     let is_added = |server: &&FoundServer| match server.state {
-        State::New => true,
-        State::Different => args.overwrite,
+        ImportState::New => true,
+        ImportState::Different => args.overwrite,
         _ => false,
     };
     let found = files.iter().flat_map(|file| &file.servers);
@@ -128,10 +128,10 @@ struct FoundServer {
     /// The variables that are not set. It is disabled until they are, because a missing variable is an error.
     needs: Vec<String>,
     is_disabled: bool,
-    state: State,
+    state: ImportState,
 }
 
-enum State {
+enum ImportState {
     New,
     /// The same server is configured.
     Configured,
@@ -147,24 +147,24 @@ enum State {
     },
 }
 
-impl State {
+impl ImportState {
     const fn name(&self) -> &'static str {
         match self {
-            State::New => "new",
-            State::Configured => "configured",
-            State::Different => "different",
-            State::Found { .. } => "duplicate",
-            State::Unusable { .. } => "unusable",
+            ImportState::New => "new",
+            ImportState::Configured => "configured",
+            ImportState::Different => "different",
+            ImportState::Found { .. } => "duplicate",
+            ImportState::Unusable { .. } => "unusable",
         }
     }
 
     fn description(&self) -> String {
         match self {
-            State::New => String::new(),
-            State::Configured => "is configured already".to_owned(),
-            State::Different => "is configured differently; `--overwrite` replaces it".to_owned(),
-            State::Found { host } => format!("has the same name as a server of {host}"),
-            State::Unusable { reason } => format!("skipped: {reason}"),
+            ImportState::New => String::new(),
+            ImportState::Configured => "is configured already".to_owned(),
+            ImportState::Different => "is configured differently; `--overwrite` replaces it".to_owned(),
+            ImportState::Found { host } => format!("has the same name as a server of {host}"),
+            ImportState::Unusable { reason } => format!("skipped: {reason}"),
         }
     }
 }
@@ -191,9 +191,9 @@ impl HostFile {
                 |file: &&HostFile| file.servers.iter().any(|earlier| earlier.name == server.name);
             let found = earlier.iter().chain([&file]).find(has_server);
             server.state = match (server.state, known, found) {
-                (State::New, Some(known), _) if *known == server.entry => State::Configured,
-                (State::New, _, Some(found)) => State::Found { host: found.host.name },
-                (State::New, Some(_), None) => State::Different,
+                (ImportState::New, Some(known), _) if *known == server.entry => ImportState::Configured,
+                (ImportState::New, _, Some(found)) => ImportState::Found { host: found.host.name },
+                (ImportState::New, Some(_), None) => ImportState::Different,
                 (state, _, _) => state,
             };
             file.servers.push(server);
@@ -225,7 +225,7 @@ impl FoundServer {
             parsed = parse(&entry);
         }
         let is_disabled = parsed.iter().flat_map(|(config, _)| &config.servers).any(|server| server.disabled);
-        let unusable = |reason: String| State::Unusable { reason };
+        let unusable = |reason: String| ImportState::Unusable { reason };
         let (state, summary, ignored_keys) = match parsed {
             _ if entry.to_string().contains("${workspaceFolder") => {
                 let reason = "`${workspaceFolder}` depends on the folder that is open in the editor";
@@ -240,7 +240,7 @@ impl FoundServer {
                 let keys: Vec<String> = keys.map(str::to_owned).collect();
                 let state = match warnings.iter().find_map(|warning| warning.skip_reason()) {
                     Some(reason) => unusable(reason),
-                    None => State::New,
+                    None => ImportState::New,
                 };
                 (state, summary(&entry, &config), keys)
             }
@@ -314,16 +314,16 @@ fn page(files: &[HostFile], target: &str, added: &[&FoundServer], is_written: bo
             let name = sanitize(&server.name);
             let padding = " ".repeat(column.saturating_sub(width(&name)));
             let (style, mark) = match &server.state {
-                State::New => (ADDED, "+"),
-                State::Configured => (QUIET, "="),
+                ImportState::New => (ADDED, "+"),
+                ImportState::Configured => (QUIET, "="),
                 _ => (PROBLEM, "!"),
             };
             let details = match &server.state {
-                State::New if !server.needs.is_empty() => {
+                ImportState::New if !server.needs.is_empty() => {
                     format!("disabled until you set {}", quoted(&server.needs))
                 }
-                State::New if server.is_disabled => format!("{}, disabled", server.summary),
-                State::New => server.summary.clone(),
+                ImportState::New if server.is_disabled => format!("{}, disabled", server.summary),
+                ImportState::New => server.summary.clone(),
                 state => state.description(),
             };
             let _ = write!(text, "  {style}{mark}{style:#} {name}{padding}  {QUIET}{}", sanitize(&details));

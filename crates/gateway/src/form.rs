@@ -181,13 +181,13 @@ impl Form {
 }
 
 /// A part of a form: its names, and the position of its content.
-pub(crate) struct Part<'f> {
+pub(crate) struct FormPart<'f> {
     pub(crate) disposition: Disposition<'f>,
     pub(crate) content: Range<usize>,
 }
 
 /// Finds the parts of a form: `--B CRLF headers CRLF CRLF content CRLF --B … CRLF --B--`.
-pub(crate) fn parts<'f>(bytes: &'f [u8], boundary: &Boundary) -> Result<Vec<Part<'f>>, InvalidForm> {
+pub(crate) fn parts<'f>(bytes: &'f [u8], boundary: &Boundary) -> Result<Vec<FormPart<'f>>, InvalidForm> {
     let delimiter = format!("--{}", boundary.0);
     if !bytes.starts_with(delimiter.as_bytes()) {
         return Err(InvalidForm::Start);
@@ -206,7 +206,7 @@ pub(crate) fn parts<'f>(bytes: &'f [u8], boundary: &Boundary) -> Result<Vec<Part
             if parts.len() == MAX_PARTS {
                 return Err(InvalidForm::TooManyParts);
             }
-            parts.push(Part { disposition, content });
+            parts.push(FormPart { disposition, content });
         }
         let after = position + delimiter.len();
         match &bytes[after..] {

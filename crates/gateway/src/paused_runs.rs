@@ -29,12 +29,12 @@ pub(crate) struct PausedRuns(Recent<PausedRun>);
 pub(crate) struct PausedRun {
     pub(crate) agent: Agent,
     pub(crate) requests: ApprovalRequests,
-    pub(crate) progress: Progress,
+    pub(crate) progress: ResponseProgress,
 }
 
 /// The progress of the response to the client's decisions.
 #[derive(Clone)]
-pub(crate) enum Progress {
+pub(crate) enum ResponseProgress {
     /// The client has not decided, or nothing has happened since.
     Waiting(Box<Run>),
     /// The response failed, or the client disconnected.
@@ -53,9 +53,9 @@ pub(crate) enum Progress {
 pub(crate) struct ResumedRun {
     pub(crate) agent: Agent,
     pub(crate) requests: ApprovalRequests,
-    pub(crate) progress: Progress,
+    pub(crate) progress: ResponseProgress,
     /// The progress without the decisions, if it has to be stored again.
-    pub(crate) before: Option<Progress>,
+    pub(crate) before: Option<ResponseProgress>,
 }
 
 /// The requests for approval of a response, and what preceded them.
@@ -100,11 +100,11 @@ pub(crate) struct PausedCall {
     pub(crate) call_id: String,
 }
 
-impl Progress {
+impl ResponseProgress {
     fn bytes(&self) -> usize {
         match self {
-            Progress::Waiting(_) => 0,
-            Progress::Interrupted { events, .. } | Progress::Complete(events) => {
+            ResponseProgress::Waiting(_) => 0,
+            ResponseProgress::Interrupted { events, .. } | ResponseProgress::Complete(events) => {
                 events.iter().map(event_bytes).sum()
             }
         }
@@ -153,11 +153,11 @@ impl PausedRuns {
         client: &ClientRequest,
     ) -> Result<ResumedRun, Failure> {
         let PausedRun { agent, requests, mut progress } = self.take(principal, &client.approvals)?;
-        if matches!(progress, Progress::Complete(_)) {
+        if matches!(progress, ResponseProgress::Complete(_)) {
             return Ok(ResumedRun { agent, requests, progress, before: None });
         }
         let before = Some(progress.clone());
-        if let Progress::Waiting(run) | Progress::Interrupted { run, .. } = &mut progress {
+        if let ResponseProgress::Waiting(run) | ResponseProgress::Interrupted { run, .. } = &mut progress {
             if !requests.has_user_content {
                 run.say_with_results(client.with_approvals.clone());
             }

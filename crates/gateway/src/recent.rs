@@ -63,14 +63,14 @@ pub(crate) struct Recent<T> {
 
 struct Entries<T> {
     /// The oldest has the lowest number.
-    by_number: BTreeMap<u64, Entry<T>>,
+    by_number: BTreeMap<u64, StoredValue<T>>,
     by_id: HashMap<String, u64>,
     owners: HashMap<Principal, Owner>,
     bytes: usize,
     next: u64,
 }
 
-struct Entry<T> {
+struct StoredValue<T> {
     principal: Principal,
     ids: Vec<String>,
     value: Arc<T>,
@@ -115,7 +115,7 @@ impl<T> Recent<T> {
         }
         let (principal, value, stored_at) = (principal.clone(), Arc::new(value), Instant::now());
         let mut entries = self.lock();
-        let number = entries.add(Entry { principal: principal.clone(), ids, value, stored_at, bytes });
+        let number = entries.add(StoredValue { principal: principal.clone(), ids, value, stored_at, bytes });
         entries.remove_older_than(self.limits.lifetime);
         entries.remove_more_than(&self.limits, &principal);
         entries.by_number.contains_key(&number).then_some(()).ok_or(NotStored::NoRoom { bytes })
@@ -171,7 +171,7 @@ impl<T> Entries<T> {
     }
 
     /// Returns the number of the entry.
-    fn add(&mut self, entry: Entry<T>) -> u64 {
+    fn add(&mut self, entry: StoredValue<T>) -> u64 {
         let number = self.next;
         self.next += 1;
         for id in &entry.ids {
@@ -185,7 +185,7 @@ impl<T> Entries<T> {
         number
     }
 
-    fn remove(&mut self, number: u64) -> Option<Entry<T>> {
+    fn remove(&mut self, number: u64) -> Option<StoredValue<T>> {
         let entry = self.by_number.remove(&number)?;
         self.bytes -= entry.bytes;
         for id in &entry.ids {

@@ -10,7 +10,7 @@ use http::StatusCode;
 use tokio::time::Instant;
 use toolwire_agent::AgentEvent;
 use toolwire_contract::toolbox::Toolbox;
-use toolwire_page::traffic::{CallOutcome, CallSpan, Outcome, Request, StepSpan, Wait};
+use toolwire_page::traffic::{CallOutcome, CallSpan, Request, RequestOutcome, StepSpan, Wait};
 
 use crate::keys::Principal;
 use crate::metrics::{EndedRequest, Metrics, OTHER, ToolOutcome};
@@ -28,13 +28,13 @@ const MAX_ERROR: usize = 300;
 /// The last requests, the newest at the end.
 #[derive(Default)]
 pub(crate) struct Traffic {
-    requests: Mutex<VecDeque<Entry>>,
+    requests: Mutex<VecDeque<RecordedRequest>>,
     /// Changes with each change of a request.
     version: AtomicU64,
     metrics: Metrics,
 }
 
-struct Entry {
+struct RecordedRequest {
     owner: Principal,
     request: Arc<Mutex<Request>>,
 }
@@ -71,7 +71,7 @@ impl Traffic {
         if requests.len() >= MAX_REQUESTS {
             requests.pop_front();
         }
-        requests.push_back(Entry { owner: owner.clone(), request: request.clone() });
+        requests.push_back(RecordedRequest { owner: owner.clone(), request: request.clone() });
         drop(requests);
         self.version.fetch_add(1, Ordering::Relaxed);
         let (operation, label) = (operation_of(path), Arc::default());
@@ -117,9 +117,9 @@ impl Trace {
             Err(failure) => request.error = Some(shortened(&failure.error.message)),
         }
         let outcome = match status {
-            status if status.is_success() => Outcome::Ok,
-            status if status.is_client_error() => Outcome::ClientError,
-            _ => Outcome::UpstreamError,
+            status if status.is_success() => RequestOutcome::Ok,
+            status if status.is_client_error() => RequestOutcome::ClientError,
+            _ => RequestOutcome::UpstreamError,
         };
         self.end(&mut request, outcome);
     }
@@ -127,11 +127,12 @@ impl Trace {
     /// Records the complete end of a stream.
     fn complete(&self) {
         let mut request = lock(&self.request);
-        let outcome = if request.error.is_some() { Outcome::UpstreamError } else { Outcome::Ok };
+        let outcome =
+            if request.error.is_some() { RequestOutcome::UpstreamError } else { RequestOutcome::Ok };
         self.end(&mut request, outcome);
     }
 
-    fn end(&self, request: &mut Request, outcome: Outcome) {
+    fn end(&self, request: &mut Request, outcome: RequestOutcome) {
         if request.outcome.is_some() {
             return;
         }
@@ -139,7 +140,7 @@ impl Trace {
         request.outcome = Some(outcome);
         request.elapsed = Some(now);
         // A request that the gateway runs has at least one step.
-        request.is_forwarded = request.steps.is_empty() && outcome == Outcome::Ok;
+        request.is_forwarded = request.steps.is_empty() && outcome == RequestOutcome::Ok;
         for step in &mut request.steps {
             step.end = step.end.or(Some(now));
         }
@@ -168,7 +169,7 @@ impl RunTrace {
     }
 
     /// Ends the record of a run that is not the response to a request.
-    pub(crate) fn end(&self, outcome: Outcome, error: Option<&str>) {
+    pub(crate) fn end(&self, outcome: RequestOutcome, error: Option<&str>) {
         let mut request = lock(&self.trace.request);
         request.error = error.map(shortened);
         self.trace.end(&mut request, outcome);
@@ -308,7 +309,7 @@ impl TraceGuard {
 impl Drop for TraceGuard {
     fn drop(&mut self) {
         let mut request = lock(&self.0.request);
-        self.0.end(&mut request, Outcome::Stopped);
+        self.0.end(&mut request, RequestOutcome::Stopped);
     }
 }
 
@@ -373,7 +374,7 @@ mod tests {
         trace.respond(&response, StatusCode::OK);
         let request = only(&traffic);
         let seconds = |duration: Option<Duration>| duration.map(|duration| duration.as_secs());
-        assert_eq!((request.outcome, seconds(request.elapsed)), (Some(Outcome::Ok), Some(3)));
+        assert_eq!((request.outcome, seconds(request.elapsed)), (Some(RequestOutcome::Ok), Some(3)));
         assert_eq!((seconds(request.first_output), request.steps.len()), (Some(1), 2));
         assert_eq!(seconds(request.steps[0].end), Some(3));
         let calls: Vec<_> = request
@@ -396,7 +397,7 @@ mod tests {
         assert_eq!(only(&traffic).outcome, None);
         let ResponseBody::Stream(mut stream) = body else { panic!("a stream") };
         while stream.next().await.is_some() {}
-        assert_eq!(only(&traffic).outcome, Some(Outcome::Ok));
+        assert_eq!(only(&traffic).outcome, Some(RequestOutcome::Ok));
     }
 
     #[tokio::test]
@@ -405,11 +406,11 @@ mod tests {
         let response = streamed();
         trace.respond(&response, StatusCode::OK);
         drop(response.expect("a response").into_body().traced(trace.guard()));
-        assert_eq!(only(&traffic).outcome, Some(Outcome::Stopped));
+        assert_eq!(only(&traffic).outcome, Some(RequestOutcome::Stopped));
         // The request ended before it had a response.
         let trace = traffic.begin("req_2", "/v1/messages", &principals()[1]);
         drop(trace.guard());
-        assert_eq!(traffic.requests(Some(&principals()[1]))[0].outcome, Some(Outcome::Stopped));
+        assert_eq!(traffic.requests(Some(&principals()[1]))[0].outcome, Some(RequestOutcome::Stopped));
     }
 
     #[test]

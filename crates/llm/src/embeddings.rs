@@ -26,7 +26,7 @@ const CONCURRENT_REQUESTS: usize = 4;
 const MAX_BODY_BYTES: usize = 16 << 20;
 
 #[derive(Deserialize)]
-struct Reply {
+struct EmbeddingsResponse {
     data: Vec<Embedding>,
 }
 
@@ -153,7 +153,7 @@ async fn attempt(endpoint: &Endpoint, body: Bytes, count: usize) -> Result<Vec<V
 
 /// Returns the vectors of a reply in the order of the texts.
 fn read_vectors(body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, String> {
-    let Reply { mut data } = serde_json::from_slice(body).map_err(|error| {
+    let EmbeddingsResponse { mut data } = serde_json::from_slice(body).map_err(|error| {
         let is_json = serde_json::from_slice::<Value>(body).is_ok();
         if is_json { format!("not a list of embeddings: {error}") } else { "not valid JSON".to_owned() }
     })?;

@@ -43,7 +43,7 @@ pub struct Server {
 /// Builds a [`Server`].
 pub struct ServerBuilder {
     pub(crate) server: Server,
-    entries: Vec<Entry>,
+    entries: Vec<AddedTool>,
     states: States,
     prefix: Option<String>,
     /// Replaces the environment variables of the process.
@@ -51,7 +51,7 @@ pub struct ServerBuilder {
 }
 
 /// A tool that was passed to the builder.
-enum Entry {
+enum AddedTool {
     Function(Box<dyn ToolFunction>),
     Registered(Box<Registered>),
 }
@@ -151,13 +151,13 @@ impl Server {
 impl ServerBuilder {
     /// Adds a function with `#[tool]`, by its name.
     pub fn tool<Way>(mut self, tool: impl IntoTool<Way>) -> ServerBuilder {
-        self.entries.push(Entry::Function(tool.into_tool()));
+        self.entries.push(AddedTool::Function(tool.into_tool()));
         self
     }
 
     /// Adds a registered tool; its name is served unchanged.
     pub fn register(mut self, registered: Registered) -> ServerBuilder {
-        self.entries.push(Entry::Registered(Box::new(registered)));
+        self.entries.push(AddedTool::Registered(Box::new(registered)));
         self
     }
 
@@ -210,7 +210,7 @@ impl ServerBuilder {
         let states = Arc::new(self.states);
         for entry in self.entries {
             let registered = match entry {
-                Entry::Function(function) => {
+                AddedTool::Function(function) => {
                     let declaration = function.declaration();
                     let (tool, arguments) = declaration.tool(&prefix)?;
                     let Arguments { checked, aliases, hidden_defaults, .. } = arguments;
@@ -228,7 +228,7 @@ impl ServerBuilder {
                     let runner = ToolRunner::Function { function, checker, explicit, task };
                     checked_tool(tool, declaration.name.to_owned(), runner, &states)
                 }
-                Entry::Registered(registered) => {
+                AddedTool::Registered(registered) => {
                     let Registered { tool, plain_name, handler } = *registered;
                     let description = tool.description.clone().unwrap_or_default();
                     let arguments = tool.input_schema.clone().unwrap_or_default();

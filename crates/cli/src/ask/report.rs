@@ -22,19 +22,19 @@ const NAME: Style = Style::new().bold();
 const QUIET: Style = AnsiColor::BrightBlack.on_default();
 
 /// Shows the progress of a run. Programs get only the response.
-pub(super) enum Progress {
+pub(super) enum RunReport {
     /// For a person, if both outputs are terminals: formatted text and calls.
     Person(Box<View>),
     /// For a program that reads at least one of the two outputs.
     Program(ProgramProgress),
 }
 
-impl Progress {
-    pub(super) fn new(as_json: bool) -> Progress {
+impl RunReport {
+    pub(super) fn new(as_json: bool) -> RunReport {
         if !as_json && io::stdout().is_terminal() && io::stderr().is_terminal() {
-            return Progress::Person(Box::new(View::new(is_styled())));
+            return RunReport::Person(Box::new(View::new(is_styled())));
         }
-        Progress::Program(ProgramProgress {
+        RunReport::Program(ProgramProgress {
             is_streaming: io::stdout().is_terminal() && !as_json,
             shows_calls: io::stderr().is_terminal(),
             has_streamed: false,
@@ -47,30 +47,30 @@ impl Progress {
     /// Whether the response was printed while it arrived.
     pub(super) fn has_streamed(&self) -> bool {
         match self {
-            Progress::Person(_) => true,
-            Progress::Program(progress) => progress.has_streamed,
+            RunReport::Person(_) => true,
+            RunReport::Program(progress) => progress.has_streamed,
         }
     }
 
     pub(super) fn show(&mut self, event: AgentEvent) -> Result<(), CommandError> {
         match self {
-            Progress::Program(progress) => progress.show(&event),
-            Progress::Person(view) => show(view, event).or_else(ignore_broken_pipe),
+            RunReport::Program(progress) => progress.show(&event),
+            RunReport::Person(view) => show(view, event).or_else(ignore_broken_pipe),
         }
     }
 
     pub(super) fn tick(&mut self) -> Result<(), CommandError> {
         match self {
-            Progress::Program(_) => Ok(()),
-            Progress::Person(view) => view.tick().or_else(ignore_broken_pipe),
+            RunReport::Program(_) => Ok(()),
+            RunReport::Person(view) => view.tick().or_else(ignore_broken_pipe),
         }
     }
 
     /// Ends the line of a response that is being printed.
     pub(super) fn finish(&mut self) -> Result<(), CommandError> {
         match self {
-            Progress::Program(progress) => progress.end_line(),
-            Progress::Person(view) => view.finish_section().or_else(ignore_broken_pipe),
+            RunReport::Program(progress) => progress.end_line(),
+            RunReport::Person(view) => view.finish_section().or_else(ignore_broken_pipe),
         }
     }
 }
@@ -197,7 +197,7 @@ pub(super) fn as_json(
     model: &str,
     finished: &FinishedRun,
     conversation: Option<&ConversationId>,
-    progress: &Progress,
+    progress: &RunReport,
 ) -> String {
     let outcome = &finished.outcome;
     let (ending, detail) = match &outcome.ending {
@@ -227,7 +227,7 @@ pub(super) fn as_json(
     report.insert("usage".into(), json!(outcome.usage));
     let context = finished.run.context();
     let mut context = json!({"tokens": context.used, "window": context.size});
-    if let Progress::Program(ProgramProgress { reduction, summarized, .. }) = progress {
+    if let RunReport::Program(ProgramProgress { reduction, summarized, .. }) = progress {
         if let Some(reduction) = reduction {
             context["resultsShortened"] = json!(reduction.results_shortened);
             context["messagesOmitted"] = json!(reduction.messages_omitted);

@@ -16,7 +16,7 @@ enum Mode {
 }
 
 #[derive(Default)]
-struct State {
+struct HistoryState {
     mode: Mode,
     /// The text before the cursor when the history was last searched for it.
     typed: String,
@@ -26,16 +26,16 @@ struct State {
 
 /// The state that both keys share.
 #[derive(Clone, Default)]
-pub(super) struct HistoryKeys(Arc<Mutex<State>>);
+pub(super) struct HistoryKeys(Arc<Mutex<HistoryState>>);
 
 impl HistoryKeys {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HistoryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leaves the decision to the next press, because a new line begins.
     pub(super) fn reset(&self) {
-        *self.state() = State::default();
+        *self.state() = HistoryState::default();
     }
 
     /// Records whether a search would find an entry, because the editor's own search loses its position if it
@@ -53,7 +53,7 @@ impl HistoryKeys {
     }
 }
 
-impl State {
+impl HistoryState {
     fn on_up(&mut self, line: &str, typed: &str) -> Option<Cmd> {
         self.mode = match self.mode {
             _ if line.is_empty() => Mode::Moving,

@@ -95,19 +95,19 @@ impl RequestServers for ServerPool {
 
 /// The use of a server while it is being connected. If it is not connected in the end, because this failed or
 /// the request was cancelled, it is removed from the pool, unless something else uses it.
-struct Entry<'a> {
+struct ConnectingServer<'a> {
     pool: &'a Pool,
     /// Only `drop` takes it.
     server: Option<Arc<PooledServer>>,
 }
 
-impl Entry<'_> {
+impl ConnectingServer<'_> {
     fn server(&self) -> &Arc<PooledServer> {
         self.server.as_ref().expect("only `drop` takes it")
     }
 }
 
-impl Drop for Entry<'_> {
+impl Drop for ConnectingServer<'_> {
     fn drop(&mut self) {
         let mut servers = self.pool.servers();
         let Some(server) = self.server.take() else { return };
@@ -127,14 +127,14 @@ impl Pool {
     }
 
     /// Returns the server of a client, which may not be connected yet.
-    fn find(&self, server: RequestServer) -> Result<Entry<'_>, RequestServerError> {
+    fn find(&self, server: RequestServer) -> Result<ConnectingServer<'_>, RequestServerError> {
         let refused = |reason: String| RequestServerError::Refused { reason };
         // Also for a known server: only this decides which URLs are allowed.
         let url = self.hosts.check(&server.url).map_err(|refusal| refused(refusal.to_string()))?;
         let mut servers = self.servers();
         if let Some(known) = servers.iter().find(|known| known.server == server) {
             known.state().used_at = Instant::now();
-            return Ok(Entry { pool: self, server: Some(known.clone()) });
+            return Ok(ConnectingServer { pool: self, server: Some(known.clone()) });
         }
         make_room(&mut servers, &server)?;
         let name = ServerName::new(server.label.as_str());
@@ -147,7 +147,7 @@ impl Pool {
         config.call_timeout = CALL_TIMEOUT;
         let created = Arc::new(PooledServer::new(server, config, self.hosts.clone()));
         servers.push(created.clone());
-        Ok(Entry { pool: self, server: Some(created) })
+        Ok(ConnectingServer { pool: self, server: Some(created) })
     }
 
     /// Removes servers that no run uses, and closes connections that were not used for a long time.
@@ -361,7 +361,7 @@ mod tests {
         let full = add("one", MAX_SERVERS_PER_CLIENT);
         assert!(matches!(full, Err(RequestServerError::Unavailable { .. })));
         assert!(add("two", 0).is_ok());
-        let connect = |entry: &Entry<'_>| {
+        let connect = |entry: &ConnectingServer<'_>| {
             let hub = Hub::start(&Config::default(), HubOptions::default());
             entry.server().state().connection = Some(Arc::new(server::Connection::new(hub)));
         };

@@ -36,7 +36,7 @@ pub(crate) fn repair(
         let repairs = Vec::new();
         let failed = HashSet::new();
         let repairing = Repairing { validator, budget: &mut budget, protected, failed, wrapped: Vec::new() };
-        repairing.attempt(Attempt { value: value.clone(), repairs, errors: None }, except)
+        repairing.attempt(RepairAttempt { value: value.clone(), repairs, errors: None }, except)
     };
     let mut except: BTreeSet<String> = protected.map(str::to_owned).into_iter().collect();
     let mut best = attempt(Some(&except));
@@ -58,14 +58,14 @@ pub(crate) fn repair(
 }
 
 /// A repaired copy of the arguments, which is used if no other attempt has fewer errors.
-struct Attempt {
+struct RepairAttempt {
     value: Value,
     repairs: Vec<Repair>,
     /// The places of the errors that remain; `None` if there are too many.
     errors: Option<Vec<String>>,
 }
 
-impl Attempt {
+impl RepairAttempt {
     fn count(&self) -> usize {
         self.errors.as_ref().map_or(usize::MAX, Vec::len)
     }
@@ -99,8 +99,8 @@ type ErrorCounts = HashMap<String, usize>;
 
 impl Repairing<'_> {
     /// Makes repairs until nothing changes. Without `except`, keys stay as they are.
-    fn attempt(mut self, mut attempt: Attempt, except: Option<&BTreeSet<String>>) -> Attempt {
-        let Attempt { value, repairs, errors } = &mut attempt;
+    fn attempt(mut self, mut attempt: RepairAttempt, except: Option<&BTreeSet<String>>) -> RepairAttempt {
+        let RepairAttempt { value, repairs, errors } = &mut attempt;
         let schema = self.validator.schema();
         let accepts = |value: &Value| self.validator.accepts(value).unwrap_or(false);
         let is_rejected = !accepts(value);

@@ -8,7 +8,7 @@ use toolwire_dialect::client::{ClientError, ClientEvent, ErrorKind, ServerCall};
 
 use super::{Exchange, ExchangeContext};
 use crate::hidden_rounds::ShownId;
-use crate::paused_runs::{ApprovalRequests, PausedCall, PausedRun, Progress, ResumedRun};
+use crate::paused_runs::{ApprovalRequests, PausedCall, PausedRun, ResponseProgress, ResumedRun};
 use crate::recent::NotStored;
 
 /// The decisions that a response continues after, and the response so far. It is stored if the client does
@@ -16,7 +16,7 @@ use crate::recent::NotStored;
 pub(super) struct Continued {
     requests: ApprovalRequests,
     /// The progress before the decisions; `None` as soon as the response has advanced.
-    pub(super) before: Option<Progress>,
+    pub(super) before: Option<ResponseProgress>,
     /// The events of the response.
     events: Vec<ClientEvent>,
     /// Whether these are all events.
@@ -56,15 +56,15 @@ impl Exchange {
     pub(crate) fn resume(resumed: ResumedRun, context: ExchangeContext) -> Exchange {
         let ResumedRun { agent, requests, progress, before } = resumed;
         let history = requests.history.clone();
-        let is_complete = matches!(progress, Progress::Complete(_));
+        let is_complete = matches!(progress, ResponseProgress::Complete(_));
         let (mut exchange, events) = match progress {
-            Progress::Waiting(run) => (Exchange::new(agent, *run, history, context), Vec::new()),
-            Progress::Interrupted { run, events, started } => {
+            ResponseProgress::Waiting(run) => (Exchange::new(agent, *run, history, context), Vec::new()),
+            ResponseProgress::Interrupted { run, events, started } => {
                 let mut exchange = Exchange::new(agent, *run, history, context);
                 exchange.started = started;
                 (exchange, events)
             }
-            Progress::Complete(events) => (Exchange::without_run(agent, history, context), events),
+            ResponseProgress::Complete(events) => (Exchange::without_run(agent, history, context), events),
         };
         exchange.messages.clone_from(&requests.messages);
         exchange.labels.clone_from(&requests.labels);
@@ -114,7 +114,7 @@ impl Exchange {
             settings,
             owns_tools: self.owns_tools,
         };
-        if let Err(error) = self.pause(requests, Progress::Waiting(Box::new(run))) {
+        if let Err(error) = self.pause(requests, ResponseProgress::Waiting(Box::new(run))) {
             // The client could not approve anything. Calls that ran must not run again, so its decisions stay
             // used.
             self.continued = None;
@@ -151,7 +151,7 @@ impl Exchange {
         Some((approvals, events))
     }
 
-    fn pause(&self, requests: ApprovalRequests, progress: Progress) -> Result<(), NotStored> {
+    fn pause(&self, requests: ApprovalRequests, progress: ResponseProgress) -> Result<(), NotStored> {
         let paused = PausedRun { agent: self.agent.clone(), requests, progress };
         self.context.paused.store(&self.context.principal, paused)
     }
@@ -174,7 +174,7 @@ impl Exchange {
     }
 
     /// Returns the progress of a response that the client did not get.
-    fn interrupted(&mut self, continued: Continued) -> (ApprovalRequests, Progress) {
+    fn interrupted(&mut self, continued: Continued) -> (ApprovalRequests, ResponseProgress) {
         let Continued { mut requests, before, mut events, is_complete } = continued;
         if let Some(before) = before {
             return (requests, before);
@@ -182,7 +182,7 @@ impl Exchange {
         if is_complete {
             let ApprovalRequests { approvals, owns_tools, .. } = requests;
             let requests = ApprovalRequests { approvals, owns_tools, ..ApprovalRequests::default() };
-            return (requests, Progress::Complete(events));
+            return (requests, ResponseProgress::Complete(events));
         }
         let earlier = std::mem::replace(&mut requests.messages, std::mem::take(&mut self.messages));
         // The last text may be incomplete; the model writes it again.
@@ -196,7 +196,7 @@ impl Exchange {
             Run::resume_with_started(settings, messages, self.agent.tools().tools(), limits, &self.started);
         events.retain(|event| matches!(event, ClientEvent::ServerCall(_)));
         let started = std::mem::take(&mut self.started);
-        (requests, Progress::Interrupted { run: Box::new(run), events, started })
+        (requests, ResponseProgress::Interrupted { run: Box::new(run), events, started })
     }
 }
 

@@ -23,10 +23,10 @@ const TOKEN_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// The sessions and the unused tokens. Both are found by a hash, so that the time of a search says nothing
 /// about the secret.
 #[derive(Default)]
-pub(super) struct Sessions(Mutex<State>);
+pub(super) struct Sessions(Mutex<SessionTable>);
 
 #[derive(Default)]
-struct State {
+struct SessionTable {
     sessions: HashMap<Hash, Session>,
     admin_tokens: HashMap<Hash, Instant>,
 }
@@ -84,7 +84,7 @@ impl Sessions {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, SessionTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -38,11 +38,11 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// the request, and for a refresh only if its token expires within a minute.
 pub struct OAuth {
     manager: Arc<TokenManager>,
-    attempt: Mutex<Option<Attempt>>,
+    attempt: Mutex<Option<TokenAttempt>>,
 }
 
 /// A running attempt to get a token. It is a separate task, so it continues when its callers stop waiting.
-struct Attempt {
+struct TokenAttempt {
     outcome: Shared<BoxFuture<'static, TokenResult>>,
     task: AbortHandle,
 }
@@ -205,12 +205,12 @@ impl OAuth {
     }
 }
 
-fn start(manager: &Arc<TokenManager>, need: TokenNeed, challenge: Option<Challenge>) -> Attempt {
+fn start(manager: &Arc<TokenManager>, need: TokenNeed, challenge: Option<Challenge>) -> TokenAttempt {
     let handle = tokio::spawn(manager.clone().obtain(need, challenge));
     let task = handle.abort_handle();
     // The task fails if it was aborted or panicked.
     let outcome = handle.map(|finished| finished.unwrap_or(Err(AuthProblem::Cancelled)));
-    Attempt { outcome: outcome.boxed().shared(), task }
+    TokenAttempt { outcome: outcome.boxed().shared(), task }
 }
 
 impl TokenProvider for OAuth {

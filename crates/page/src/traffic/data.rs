@@ -22,7 +22,7 @@ pub struct Request {
     pub is_forwarded: bool,
     pub status: Option<u16>,
     /// `None` while it runs.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<RequestOutcome>,
     pub error: Option<String>,
     #[serde(serialize_with = "write_duration")]
     pub elapsed: Option<Duration>,
@@ -37,7 +37,7 @@ pub struct Request {
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Outcome {
+pub enum RequestOutcome {
     Ok,
     /// The request was wrong.
     ClientError,
@@ -47,22 +47,26 @@ pub enum Outcome {
     Stopped,
 }
 
-impl Outcome {
-    pub(super) const ALL: [Outcome; 4] =
-        [Outcome::Ok, Outcome::ClientError, Outcome::UpstreamError, Outcome::Stopped];
+impl RequestOutcome {
+    pub(super) const ALL: [RequestOutcome; 4] = [
+        RequestOutcome::Ok,
+        RequestOutcome::ClientError,
+        RequestOutcome::UpstreamError,
+        RequestOutcome::Stopped,
+    ];
 
     /// Returns the text of an outcome for people, and its name in an address.
     pub(super) fn names(self) -> (&'static str, &'static str) {
         match self {
-            Outcome::Ok => ("ok", "ok"),
-            Outcome::ClientError => ("client error", "client-error"),
-            Outcome::UpstreamError => ("upstream error", "upstream-error"),
-            Outcome::Stopped => ("stopped by the client", "stopped"),
+            RequestOutcome::Ok => ("ok", "ok"),
+            RequestOutcome::ClientError => ("client error", "client-error"),
+            RequestOutcome::UpstreamError => ("upstream error", "upstream-error"),
+            RequestOutcome::Stopped => ("stopped by the client", "stopped"),
         }
     }
 
-    pub(super) fn from_name(name: &str) -> Option<Outcome> {
-        Outcome::ALL.into_iter().find(|outcome| outcome.names().1 == name)
+    pub(super) fn from_name(name: &str) -> Option<RequestOutcome> {
+        RequestOutcome::ALL.into_iter().find(|outcome| outcome.names().1 == name)
     }
 }
 

@@ -6,7 +6,7 @@ mod summary;
 mod timeline;
 mod view;
 
-pub use data::{CallOutcome, CallSpan, Outcome, Request, StepSpan, Wait};
+pub use data::{CallOutcome, CallSpan, Request, RequestOutcome, StepSpan, Wait};
 pub use summary::{Filter, Period};
 pub use timeline::timeline;
 pub use view::{Options, filters, overview};

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::data::Outcome;
+use super::data::RequestOutcome;
 use super::summary::{Bucket, Buckets};
 use crate::time;
 
@@ -23,7 +23,7 @@ pub(super) fn requests(data: &Buckets) -> Markup {
     let per_minute = 60.0 / data.length.as_secs_f64();
     let classes = ["ok", "client", "upstream", "stopped"];
     let mut layers: Vec<Layer<'_>> = Vec::new();
-    for (outcome, class) in Outcome::ALL.into_iter().zip(classes) {
+    for (outcome, class) in RequestOutcome::ALL.into_iter().zip(classes) {
         let height = move |bucket: &Bucket| f64::from(bucket.outcomes[outcome as usize]) * per_minute;
         layers.push((outcome.names().0, class, Box::new(height)));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::data::{CallOutcome, Outcome, Request};
+use super::data::{CallOutcome, Request, RequestOutcome};
 use crate::link::Link;
 
 /// How far back the view goes.
@@ -49,7 +49,7 @@ pub struct Filter {
     pub model: Option<String>,
     pub key: Option<String>,
     pub tool: Option<String>,
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<RequestOutcome>,
 }
 
 impl Filter {
@@ -63,7 +63,7 @@ impl Filter {
             model: text("model"),
             key: text("key"),
             tool: text("tool"),
-            outcome: text("outcome").and_then(|name| Outcome::from_name(&name)),
+            outcome: text("outcome").and_then(|name| RequestOutcome::from_name(&name)),
         }
     }
 
@@ -238,7 +238,7 @@ mod tests {
     fn request(age: u64, now: SystemTime, elapsed: u64) -> Arc<Request> {
         Arc::new(Request {
             at: Some(now - Duration::from_secs(age)),
-            outcome: Some(Outcome::Ok),
+            outcome: Some(RequestOutcome::Ok),
             elapsed: Some(Duration::from_millis(elapsed)),
             model: Some("m".to_owned()),
             ..Request::default()
@@ -278,6 +278,6 @@ mod tests {
             _ => None,
         });
         assert_eq!(filter.address().as_str(), "/traffic?since=6h&model=a%20b&outcome=stopped");
-        assert_eq!(filter.outcome, Some(Outcome::Stopped));
+        assert_eq!(filter.outcome, Some(RequestOutcome::Stopped));
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use maud::{Markup, html};
 
-use super::data::{CallOutcome, CallSpan, Outcome, Request};
+use super::data::{CallOutcome, CallSpan, Request, RequestOutcome};
 use crate::link::Link;
 use crate::shell::back;
 use crate::text::{Outside, count};
@@ -208,12 +208,12 @@ fn table(request: &Request) -> Markup {
 }
 
 /// Returns a glyph for an outcome, with its class.
-pub(super) fn glyph(outcome: Option<Outcome>) -> (&'static str, &'static str) {
+pub(super) fn glyph(outcome: Option<RequestOutcome>) -> (&'static str, &'static str) {
     match outcome {
-        Some(Outcome::Ok) => ("exact", "✓"),
-        Some(Outcome::ClientError) => ("lossy", "!"),
-        Some(Outcome::UpstreamError) => ("refused", "✗"),
-        Some(Outcome::Stopped) => ("down", "–"),
+        Some(RequestOutcome::Ok) => ("exact", "✓"),
+        Some(RequestOutcome::ClientError) => ("lossy", "!"),
+        Some(RequestOutcome::UpstreamError) => ("refused", "✗"),
+        Some(RequestOutcome::Stopped) => ("down", "–"),
         None => ("running", "◐"),
     }
 }

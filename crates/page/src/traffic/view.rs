@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use maud::{Markup, html};
 
-use super::data::{Outcome, Request};
+use super::data::{Request, RequestOutcome};
 use super::summary::{Filter, Period, buckets, tools};
 use super::{plot, timeline};
 use crate::link::Link;
@@ -52,7 +52,7 @@ pub fn filters(filter: &Filter, options: &Options) -> Markup {
                 (choice("key", "Key", filter.key.as_deref(), options.keys.iter().map(|name| (name.as_str(), name.as_str()))))
                 (choice("tool", "Tool", filter.tool.as_deref(), options.tools.iter().map(|name| (name.as_str(), name.as_str()))))
                 @let outcome = filter.outcome.map(|outcome| outcome.names().1);
-                (choice("outcome", "Outcome", outcome, Outcome::ALL.into_iter().map(|outcome| (outcome.names().1, outcome.names().0))))
+                (choice("outcome", "Outcome", outcome, RequestOutcome::ALL.into_iter().map(|outcome| (outcome.names().1, outcome.names().0))))
                 button.button { "Apply" }
             }
         }

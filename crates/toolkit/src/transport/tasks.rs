@@ -57,14 +57,14 @@ pub(super) struct Task {
 }
 
 struct TaskState {
-    phase: Phase,
+    phase: TaskPhase,
     updated_at: String,
     message: Option<String>,
     /// The bytes reserved for the result.
     bytes: usize,
 }
 
-enum Phase {
+enum TaskPhase {
     Working,
     Completed(Map<String, Value>),
     Failed(ErrorData),
@@ -86,7 +86,12 @@ impl Tasks {
             created_at: now.clone(),
             expires: expires(self.options.lifetime),
             cancelled,
-            state: Mutex::new(TaskState { phase: Phase::Working, updated_at: now, message: None, bytes: 0 }),
+            state: Mutex::new(TaskState {
+                phase: TaskPhase::Working,
+                updated_at: now,
+                message: None,
+                bytes: 0,
+            }),
             questions: Questions::default(),
         });
         let mut stored = self.stored();
@@ -129,16 +134,16 @@ impl Tasks {
 
     fn finish(&self, task: &Task, outcome: TaskOutcome) {
         let (phase, bytes) = match outcome {
-            Err(error) => (Phase::Failed(error), 0),
+            Err(error) => (TaskPhase::Failed(error), 0),
             Ok(result) => {
                 let bytes = serde_json::to_vec(&result).map_or(0, |text| text.len());
                 match self.reserve_bytes(bytes) {
-                    true => (Phase::Completed(result), bytes),
+                    true => (TaskPhase::Completed(result), bytes),
                     false => {
                         let text = format!(
                             "the result has {bytes} bytes, which exceeds the space left for task results"
                         );
-                        (Phase::Failed(ErrorData::internal_error(text, None)), 0)
+                        (TaskPhase::Failed(ErrorData::internal_error(text, None)), 0)
                     }
                 }
             }
@@ -169,11 +174,11 @@ impl Tasks {
         let state = task.state();
         let open = task.questions.open();
         let (status, detail) = match &state.phase {
-            Phase::Working if open.is_empty() => ("working", None),
-            Phase::Working => ("input_required", Some(("inputRequests", Value::Object(open)))),
-            Phase::Completed(result) => ("completed", Some(("result", Value::Object(result.clone())))),
-            Phase::Failed(error) => ("failed", Some(("error", json!(error)))),
-            Phase::Cancelled => ("cancelled", None),
+            TaskPhase::Working if open.is_empty() => ("working", None),
+            TaskPhase::Working => ("input_required", Some(("inputRequests", Value::Object(open)))),
+            TaskPhase::Completed(result) => ("completed", Some(("result", Value::Object(result.clone())))),
+            TaskPhase::Failed(error) => ("failed", Some(("error", json!(error)))),
+            TaskPhase::Cancelled => ("cancelled", None),
         };
         let mut fields = self.fields(task, &state, status);
         if let Some((key, value)) = detail {
@@ -211,7 +216,7 @@ fn expires(lifetime: Duration) -> Instant {
 impl Task {
     /// Cancels the task, unless it has ended.
     pub(super) fn cancel(&self) {
-        if self.end(Phase::Cancelled, 0) {
+        if self.end(TaskPhase::Cancelled, 0) {
             self.cancelled.cancel();
         }
     }
@@ -235,9 +240,9 @@ impl Task {
     }
 
     /// Ends the task. Returns `false` if it had already ended.
-    fn end(&self, phase: Phase, bytes: usize) -> bool {
+    fn end(&self, phase: TaskPhase, bytes: usize) -> bool {
         let mut state = self.state();
-        let is_first = matches!(state.phase, Phase::Working);
+        let is_first = matches!(state.phase, TaskPhase::Working);
         if is_first {
             state.phase = phase;
             state.bytes = bytes;

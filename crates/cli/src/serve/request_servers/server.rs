@@ -20,10 +20,10 @@ pub(super) struct PooledServer {
     hosts: Arc<AllowedHosts>,
     /// Held while the server is being connected.
     connecting: tokio::sync::Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<PooledState>,
 }
 
-pub(super) struct State {
+pub(super) struct PooledState {
     /// The connection, if there is one.
     pub(super) connection: Option<Arc<Connection>>,
     /// The tools as they were listed last.
@@ -80,7 +80,7 @@ impl Drop for Connection {
     }
 }
 
-impl State {
+impl PooledState {
     /// Takes over the current list of tools.
     fn update(&mut self) {
         let Some(connection) = self.connection.as_ref().filter(|connection| connection.lists_tools()) else {
@@ -105,12 +105,16 @@ impl State {
 
 impl PooledServer {
     pub(super) fn new(server: RequestServer, config: ServerConfig, hosts: Arc<AllowedHosts>) -> PooledServer {
-        let state =
-            State { connection: None, listed: Arc::default(), used_at: Instant::now(), is_dormant: false };
+        let state = PooledState {
+            connection: None,
+            listed: Arc::default(),
+            used_at: Instant::now(),
+            is_dormant: false,
+        };
         PooledServer { server, config, hosts, connecting: Default::default(), state: Mutex::new(state) }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, PooledState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

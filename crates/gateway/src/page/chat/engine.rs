@@ -12,7 +12,7 @@ use toolwire_agent::approval::Decision;
 use toolwire_agent::run::Run;
 use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun};
 use toolwire_contract::conversations::ConversationId;
-use toolwire_page::traffic::Outcome;
+use toolwire_page::traffic::RequestOutcome;
 
 use super::active::Active;
 use super::live::End;
@@ -84,9 +84,9 @@ impl Engine {
                 }),
             };
             let (outcome, error) = match &end {
-                Some(End::Stopped) => (Outcome::Stopped, None),
-                Some(End::Failed { message, .. }) => (Outcome::UpstreamError, Some(message.as_str())),
-                Some(End::Limited(_)) | None => (Outcome::Ok, None),
+                Some(End::Stopped) => (RequestOutcome::Stopped, None),
+                Some(End::Failed { message, .. }) => (RequestOutcome::UpstreamError, Some(message.as_str())),
+                Some(End::Limited(_)) | None => (RequestOutcome::Ok, None),
             };
             self.trace.end(outcome, error);
             self.active.lock().end(end);

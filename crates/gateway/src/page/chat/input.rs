@@ -7,7 +7,7 @@ use toolwire_dialect::result::FileContent;
 
 use super::super::failure::PageFailure;
 use super::super::request::PageRequest;
-use crate::form::{self, Boundary, InvalidForm, MEDIA_TYPE, Part, split_media_type};
+use crate::form::{self, Boundary, FormPart, InvalidForm, MEDIA_TYPE, split_media_type};
 
 /// The fields of a form, and its files.
 #[derive(Default)]
@@ -35,9 +35,9 @@ impl Input {
         Ok(Input::from_parts(&request.body, form::parts(&request.body, &boundary).map_err(invalid)?))
     }
 
-    fn from_parts(body: &[u8], parts: Vec<Part<'_>>) -> Input {
+    fn from_parts(body: &[u8], parts: Vec<FormPart<'_>>) -> Input {
         let mut input = Input::default();
-        for Part { disposition, content } in parts {
+        for FormPart { disposition, content } in parts {
             let body = &body[content];
             match disposition.file_name {
                 // A browser sends an empty part for a field without a file.

@@ -21,7 +21,7 @@ const MAX_TOPICS: usize = 256;
 pub(in crate::page) struct Events {
     /// Differs for each start of the gateway, because the numbers begin again.
     boot: String,
-    state: Mutex<State>,
+    state: Mutex<TopicTable>,
     /// The number of the last change of any topic.
     last: watch::Sender<u64>,
     /// The number of the last version of an element.
@@ -31,7 +31,7 @@ pub(in crate::page) struct Events {
 }
 
 #[derive(Default)]
-struct State {
+struct TopicTable {
     sequence: u64,
     /// Changes of topics that are not in the map were removed up to this number.
     removed: u64,
@@ -75,7 +75,7 @@ impl Events {
             return;
         }
         let mut state = self.lock();
-        let State { sequence, removed, topics } = &mut *state;
+        let TopicTable { sequence, removed, topics } = &mut *state;
         if !topics.contains_key(topic) && topics.len() >= MAX_TOPICS {
             remove_oldest(topics, removed);
         }
@@ -158,7 +158,7 @@ impl Events {
         self.last.receiver_count()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TopicTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
