@@ -58,7 +58,7 @@ struct ResponseText(String);
 impl ResponseText {
     fn of(round: &Round) -> ResponseText {
         let responses = round.messages.iter().filter(|message| message.role == Role::Assistant);
-        ResponseText(responses.flat_map(|message| texts(message)).collect())
+        ResponseText(responses.flat_map(|message| message.texts()).collect())
     }
 
     /// Whether the response contains the whole text of one of the client's messages, and that message has a
