@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 use toolwire_contract::model::Usage;
-use toolwire_page::traffic::{Outcome, Request};
+use toolwire_page::traffic::{Request, RequestOutcome};
 
 use super::{Metrics, SECONDS, TOKENS};
 use crate::spans::{OpenSpan, SpanKind, integer, text};
@@ -75,8 +75,8 @@ impl Metrics {
         let elapsed = request.elapsed.unwrap_or_default();
         let status = request.status.unwrap_or_default().to_string();
         let error = match request.outcome {
-            Some(Outcome::Ok) | None => "",
-            Some(Outcome::Stopped) => "cancelled",
+            Some(RequestOutcome::Ok) | None => "",
+            Some(RequestOutcome::Stopped) => "cancelled",
             Some(_) if request.status.is_some_and(|status| status >= 400) => status.as_str(),
             // The response had begun.
             Some(_) => "interrupted",
