@@ -19,6 +19,7 @@ mod display;
 mod doctor;
 mod import;
 mod interrupt;
+mod keys;
 mod log;
 mod login;
 mod output;
@@ -89,6 +90,7 @@ enum Command {
     Chat(chat::ChatArgs),
     Conversations(conversations::ConversationsArgs),
     Serve(serve::ServeArgs),
+    Keys(keys::KeysArgs),
     Login(login::LoginArgs),
     Logout(login::LogoutArgs),
     Pins(pins::PinsArgs),
@@ -125,6 +127,7 @@ fn main() -> ExitCode {
         Command::Chat(args) => chat::run(&args, config),
         Command::Conversations(args) => conversations::run(&args, config),
         Command::Serve(args) => serve::run(&args, config),
+        Command::Keys(args) => keys::run(&args, config),
         Command::Login(args) => login::log_in(&args, config),
         Command::Logout(args) => login::log_out(&args, config),
         Command::Pins(args) => pins::run(&args, config),

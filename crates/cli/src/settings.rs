@@ -5,8 +5,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use serde::de::Error as _;
 use serde_json::Value;
 use toolwire_contract::Secret;
+use toolwire_contract::keys::KeyRights;
 use toolwire_llm::EndpointConfigs;
 
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
@@ -42,6 +44,12 @@ pub(crate) struct GatewayConfig {
     pub(crate) allowed_hosts: Vec<String>,
     /// Addresses that these hosts may have although they are not public.
     pub(crate) allowed_addresses: Vec<String>,
+    /// Whether characters in results that can deceive are replaced.
+    pub(crate) screen_results: bool,
+    /// The log of the calls of tools.
+    pub(crate) audit: Option<AuditConfig>,
+    /// OpenID providers whose tokens clients may use.
+    pub(crate) oidc: Vec<OidcConfig>,
     /// The models to list, besides those of `toolwire.models`.
     pub(crate) models: Vec<String>,
     /// Other names of models: a name, or a pattern that ends with `*`.
@@ -66,41 +74,150 @@ pub(crate) struct TlsFiles {
 
 /// A key of a client.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, expecting = "expected a key, or an object with `key`, `providerState` and `admin`")]
+#[serde(
+    untagged,
+    expecting = "expected a key, or an object with `key`, `tenant` and rights such as `models`, `tools` and `admin`"
+)]
 pub(crate) enum ClientKey {
     Plain(Secret),
-    WithRights(KeyWithRights),
+    WithRights(Box<KeyWithRights>),
+}
+
+/// The log of the calls of tools: a file, or an object.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "expected the path of a file, or an object with `file` and `arguments`")]
+pub(crate) enum AuditConfig {
+    File(String),
+    WithArguments(AuditSettings),
+}
+
+impl AuditConfig {
+    pub(crate) fn file(&self) -> &str {
+        let (AuditConfig::File(file) | AuditConfig::WithArguments(AuditSettings { file, .. })) = self;
+        file
+    }
+
+    pub(crate) fn arguments(&self) -> LoggedArguments {
+        match self {
+            AuditConfig::File(_) => LoggedArguments::default(),
+            AuditConfig::WithArguments(settings) => settings.arguments,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct AuditSettings {
+    pub(crate) file: String,
+    #[serde(default)]
+    pub(crate) arguments: LoggedArguments,
+}
+
+/// What the audit log contains of the arguments of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum LoggedArguments {
+    #[default]
+    Hash,
+    Full,
+    None,
+}
+
+/// An OpenID provider whose tokens clients may use.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(not(feature = "oidc"), allow(dead_code))]
+pub(crate) struct OidcConfig {
+    pub(crate) issuer: String,
+    pub(crate) audience: OneOrMany,
+    /// The address of the keys; by default, the issuer's configuration names it.
+    #[serde(default)]
+    pub(crate) jwks_url: Option<String>,
+    #[serde(default)]
+    pub(crate) types: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) algorithms: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) tenant_claim: Option<String>,
+    #[serde(default)]
+    pub(crate) name_claim: Option<String>,
+    /// The rights of tokens that no rule selects.
+    #[serde(default)]
+    pub(crate) rights: Option<KeyRights>,
+    #[serde(default)]
+    pub(crate) rules: Vec<OidcRule>,
+}
+
+/// The rights of tokens with a value in a claim.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(not(feature = "oidc"), allow(dead_code))]
+pub(crate) struct OidcRule {
+    pub(crate) claim: String,
+    pub(crate) value: String,
+    pub(crate) rights: KeyRights,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a text, or an array of texts")]
+#[cfg_attr(not(feature = "oidc"), allow(dead_code))]
+pub(crate) enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+#[cfg(feature = "oidc")]
+impl OneOrMany {
+    pub(crate) fn values(&self) -> &[String] {
+        match self {
+            OneOrMany::One(text) => std::slice::from_ref(text),
+            OneOrMany::Many(texts) => texts,
+        }
+    }
 }
 
 /// A key and its rights.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(try_from = "serde_json::Map<String, Value>")]
 pub(crate) struct KeyWithRights {
     pub(crate) key: Secret,
-    /// Whether requests with this key may refer to data that the provider has stored.
-    #[serde(default)]
-    pub(crate) provider_state: Option<bool>,
-    /// Whether a person with this key may change the servers on the page.
-    #[serde(default)]
-    pub(crate) admin: bool,
+    /// Keys of one tenant share stored data.
+    pub(crate) tenant: Option<String>,
+    pub(crate) rights: KeyRights,
+}
+
+impl TryFrom<serde_json::Map<String, Value>> for KeyWithRights {
+    type Error = serde_json::Error;
+
+    fn try_from(mut fields: serde_json::Map<String, Value>) -> Result<KeyWithRights, serde_json::Error> {
+        let key = serde_json::from_value(fields.shift_remove("key").unwrap_or_default())?;
+        let tenant = serde_json::from_value(fields.shift_remove("tenant").unwrap_or_default())?;
+        let rights: KeyRights = serde_json::from_value(Value::Object(fields))?;
+        rights.check().map_err(serde_json::Error::custom)?;
+        Ok(KeyWithRights { key, tenant, rights })
+    }
 }
 
 impl ClientKey {
     pub(crate) fn secret(&self) -> &Secret {
         match self {
-            ClientKey::Plain(key) | ClientKey::WithRights(KeyWithRights { key, .. }) => key,
+            ClientKey::Plain(key) => key,
+            ClientKey::WithRights(with_rights) => &with_rights.key,
         }
     }
 
-    pub(crate) fn provider_state(&self) -> Option<bool> {
+    pub(crate) fn tenant(&self) -> Option<&str> {
         match self {
             ClientKey::Plain(_) => None,
-            ClientKey::WithRights(rights) => rights.provider_state,
+            ClientKey::WithRights(with_rights) => with_rights.tenant.as_deref(),
         }
     }
 
-    pub(crate) fn is_admin(&self) -> bool {
-        matches!(self, ClientKey::WithRights(rights) if rights.admin)
+    pub(crate) fn rights(&self) -> KeyRights {
+        match self {
+            ClientKey::Plain(_) => KeyRights::default(),
+            ClientKey::WithRights(with_rights) => with_rights.rights.clone(),
+        }
     }
 }
 

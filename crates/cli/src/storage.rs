@@ -10,8 +10,9 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toolwire_contract::conversations::{Conversations, StoreError};
+use toolwire_contract::keys::{KeyTable, UsageLimits};
 use toolwire_contract::text::parse_duration;
-use toolwire_store::{InMemory, Sqlite, SqliteOptions};
+use toolwire_store::{InMemory, InMemoryKeys, Sqlite, SqliteKeys, SqliteOptions};
 #[cfg(feature = "redis")]
 use toolwire_store::{Redis, RedisOptions};
 
@@ -97,23 +98,94 @@ pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Conversatio
 }
 
 async fn open_silently(settings: &StoreSettings) -> Result<Arc<dyn Conversations>, CommandError> {
-    match settings {
+    match place(settings)? {
+        Place::File(path) => open_file(path).await,
+        Place::Redis { urls, prefix, time_to_live } => Ok(connect(&urls, prefix, time_to_live).await?),
+    }
+}
+
+/// Where the data is.
+enum Place {
+    /// The file with the conversations. Other data is in files beside it.
+    File(PathBuf),
+    Redis {
+        urls: RedisUrls,
+        prefix: Option<String>,
+        time_to_live: Option<Duration>,
+    },
+}
+
+fn place(settings: &StoreSettings) -> Result<Place, CommandError> {
+    Ok(match settings {
         StoreSettings::Default => {
             let folder = data_folder().ok_or_else(|| {
                 CommandError::work("no folder for conversations: neither XDG_DATA_HOME nor HOME is set")
                     .with_hint("set one of them, or configure a file as `toolwire.store`")
             })?;
-            open_file(folder.join("conversations.db")).await
+            Place::File(folder.join("conversations.db"))
         }
         StoreSettings::PathOrUrl(url) if is_redis_url(url) => {
-            connect(&RedisUrls::Server(url.clone()), None, None).await
+            Place::Redis { urls: RedisUrls::Server(url.clone()), prefix: None, time_to_live: None }
         }
-        StoreSettings::PathOrUrl(path) => open_file(expand_home(path)).await,
-        StoreSettings::Redis(settings) => {
-            let time_to_live = settings.time_to_live.as_ref().map(parse_time_to_live).transpose()?;
-            connect(&settings.redis, settings.prefix.clone(), time_to_live).await
+        StoreSettings::PathOrUrl(path) => Place::File(expand_home(path)),
+        StoreSettings::Redis(RedisSettings { redis, prefix, time_to_live }) => {
+            let time_to_live = time_to_live.as_ref().map(parse_time_to_live).transpose()?;
+            Place::Redis { urls: redis.clone(), prefix: prefix.clone(), time_to_live }
         }
+    })
+}
+
+/// The keys of the gateway's clients.
+pub(crate) struct KeyStore {
+    pub(crate) table: Arc<dyn KeyTable>,
+    pub(crate) usage: Arc<dyn UsageLimits>,
+    /// The place, for messages.
+    pub(crate) place: String,
+}
+
+impl KeyStore {
+    /// Returns an empty table for this process.
+    pub(crate) fn in_memory() -> KeyStore {
+        let keys = Arc::new(InMemoryKeys::new());
+        KeyStore { table: keys.clone(), usage: keys, place: "memory".to_owned() }
     }
+}
+
+/// Opens the keys in the configured store. A file is created with the first key.
+pub(crate) async fn open_keys(settings: &StoreSettings) -> Result<KeyStore, CommandError> {
+    Ok(match place(settings)? {
+        Place::File(path) => {
+            let path = path.with_extension("keys.db");
+            let place = path.display().to_string();
+            let keys = Arc::new(SqliteKeys::new(path));
+            KeyStore { table: keys.clone(), usage: keys, place }
+        }
+        Place::Redis { urls, prefix, time_to_live } => connect_keys(&urls, prefix, time_to_live).await?,
+    })
+}
+
+#[cfg(feature = "redis")]
+async fn connect_keys(
+    urls: &RedisUrls,
+    prefix: Option<String>,
+    time_to_live: Option<Duration>,
+) -> Result<KeyStore, CommandError> {
+    let redis = connect(urls, prefix, time_to_live).await?;
+    Ok(KeyStore { table: redis.clone(), usage: redis, place: "Redis".to_owned() })
+}
+
+#[cfg(not(feature = "redis"))]
+async fn connect_keys(
+    _: &RedisUrls,
+    _: Option<String>,
+    _: Option<Duration>,
+) -> Result<KeyStore, CommandError> {
+    Err(without_redis())
+}
+
+/// Whether other gateways may use the same store.
+pub(crate) fn is_shared(settings: &StoreSettings) -> bool {
+    matches!(place(settings), Ok(Place::Redis { .. }))
 }
 
 /// Opens the configured store. If this fails, returns a store in memory and the error.
@@ -127,7 +199,7 @@ pub(crate) async fn open_or_in_memory(
 }
 
 /// Expands `~/` to the home folder.
-fn expand_home(path: &str) -> PathBuf {
+pub(crate) fn expand_home(path: &str) -> PathBuf {
     match (path.strip_prefix("~/"), std::env::home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(path),
@@ -170,7 +242,7 @@ async fn connect(
     urls: &RedisUrls,
     prefix: Option<String>,
     time_to_live: Option<Duration>,
-) -> Result<Arc<dyn Conversations>, CommandError> {
+) -> Result<Arc<Redis>, CommandError> {
     let defaults = RedisOptions::default();
     let prefix = prefix.unwrap_or(defaults.prefix);
     let mut options = RedisOptions::default();
@@ -191,9 +263,14 @@ async fn connect(
     _: &RedisUrls,
     _: Option<String>,
     _: Option<Duration>,
-) -> Result<Arc<dyn Conversations>, CommandError> {
-    let error = CommandError::usage("this build of toolwire does not include Redis");
-    Err(error.with_hint("build it with its default features, or configure a file as `toolwire.store`"))
+) -> Result<Arc<InMemory>, CommandError> {
+    Err(without_redis())
+}
+
+#[cfg(not(feature = "redis"))]
+fn without_redis() -> CommandError {
+    CommandError::usage("this build of toolwire does not include Redis")
+        .with_hint("build it with its default features, or configure a file as `toolwire.store`")
 }
 
 /// Converts a store's error, with a hint for the command line.

@@ -11,6 +11,7 @@ mod fields; // separates known fields from unknown ones
 mod generation;
 mod glob;
 mod json;
+pub mod keys;
 mod message;
 pub mod model;
 mod output_format;
@@ -18,6 +19,7 @@ mod response_details;
 mod result;
 mod secret;
 pub mod text;
+mod timestamp;
 mod tokens;
 mod tool;
 pub mod toolbox;

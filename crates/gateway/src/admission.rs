@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use toolwire_dialect::client::ErrorKind;
 
-use crate::keys::Principal;
+use crate::principal::Principal;
 use crate::response::Failure;
 use crate::settings::GatewayLimits;
 
@@ -25,7 +25,8 @@ pub(crate) struct Admission {
     requests: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
     per_key: usize,
-    by_key: Arc<Counts<Principal>>,
+    /// By the id of the key.
+    by_key: Arc<Counts<String>>,
     has_several_keys: bool,
     /// The maximum size of the bodies of one client, in units.
     units_per_client: usize,
@@ -43,7 +44,7 @@ enum BodyOwner {
 /// Counts a request against the limits until it is dropped.
 pub(crate) struct Admitted {
     _request: OwnedSemaphorePermit,
-    _key: Option<Counted<Principal>>,
+    _key: Option<Counted<String>>,
 }
 
 /// The part of the memory for bodies that one body uses. Dropping it releases the memory.
@@ -71,9 +72,9 @@ impl Admission {
 
     /// Admits a request. It is called after the body was read, so that slow uploads do not count as requests.
     pub(crate) fn enter(&self, principal: &Principal) -> Result<Admitted, Failure> {
-        let key = match principal.has_key() {
-            false => None,
-            true => Some(self.by_key.enter(principal.clone(), self.per_key).ok_or_else(|| {
+        let key = match principal.key_id() {
+            None => None,
+            Some(id) => Some(self.by_key.enter(id.to_owned(), self.per_key).ok_or_else(|| {
                 let message =
                     format!("this key has {} concurrent requests, which is the maximum", self.per_key);
                 later(ErrorKind::RateLimited, message)
@@ -197,7 +198,7 @@ pub(crate) fn client_network(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::tests::principals;
+    use crate::principal::tests::principals;
 
     #[test]
     fn a_key_has_at_most_its_share() {

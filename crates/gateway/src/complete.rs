@@ -21,6 +21,7 @@ use crate::hidden_rounds::provider_data;
 use crate::hosted::{self, NamedServers};
 use crate::items::ClientItems;
 use crate::large_bodies::is_large;
+use crate::permitted_tools::add_rules;
 use crate::prepare::Prepared;
 use crate::response::{DROPPED, Failure, HttpResponse, UNAVAILABLE};
 use crate::response_in_progress::ResponseInProgress;
@@ -119,6 +120,7 @@ impl Inner {
     /// Starts the run of a request.
     fn start(&self, family: Family, caller: Caller, prepared: Prepared) -> Result<Exchange, Failure> {
         let Prepared { mut client, mut options, served, listed_servers, named, .. } = prepared;
+        let request_id = caller.request_id.clone();
         let mut context = self.context(family, caller);
         // Calls of `functions` have no ids.
         context.returns_call_ids = !client.has_functions;
@@ -132,15 +134,22 @@ impl Inner {
         let agent = match &tools {
             // Not cached: the tools of servers that a request names by URL are for this request only.
             Some(tools) => self.new_agent(&served, &selection, tools)?,
-            None => self.agent(&served, options.selection)?,
+            None => self.agent(&context.principal, &served, options.selection)?,
         };
-        let agent = match filters.is_empty() {
+        let rights = context.principal.tool_rights().cloned().unwrap_or_default();
+        // The client, or the rules of its key, have decided about the tools that the servers have now.
+        let agent = match filters.is_empty() && rights.ask.is_empty() {
             true => agent,
-            // The client has decided about the tools that the servers have now.
             false => agent.with_tools(Arc::new(FixedTools::new(agent.tools().clone()))),
         };
+        let agent = match self.audited(agent.tools(), &context.principal, &request_id) {
+            Some(audited) => agent.with_tools(audited),
+            None => agent,
+        };
         let mut settings = self.run_settings(&agent, &client, options.max_steps)?;
-        add_rules_of_renamed(&mut settings.approvals, tools.as_ref().unwrap_or(&self.tools), &selection);
+        let source = tools.unwrap_or_else(|| self.tools_for(&context.principal));
+        add_rules(&mut settings.approvals, &*source, &rights);
+        add_rules_of_renamed(&mut settings.approvals, &source, &selection);
         if let Some(required) = &client.required_tool {
             require_tool(&mut settings, &agent, &selection, required)?;
         }
@@ -193,6 +202,9 @@ impl Inner {
     }
 
     fn context(&self, family: Family, caller: Caller) -> ExchangeContext {
+        if let Some(meter) = &caller.meter {
+            meter.begin_run();
+        }
         ExchangeContext {
             family,
             principal: caller.principal,
@@ -201,8 +213,9 @@ impl Inner {
             paused: self.paused.clone(),
             deadline: caller.deadline,
             client_deadline: caller.client_deadline,
+            meter: caller.meter,
             span: caller.span,
-            trace: caller.trace.map(|trace| RunTrace::new(trace, self.tools.clone())),
+            trace: caller.trace.map(|trace| RunTrace::new(trace, self.all_tools.clone())),
         }
     }
 

@@ -18,8 +18,9 @@ use toolwire_dialect::response::custom_call_input;
 
 use crate::hidden_rounds::{HiddenRounds, ShownId, has_hidden_parts, shown_parts};
 use crate::ids::random_id;
-use crate::keys::Principal;
+use crate::meter::Meter;
 use crate::paused_runs::PausedRuns;
+use crate::principal::Principal;
 use crate::response::{model_error, run_error};
 use crate::spans::{OpenSpan, traced};
 use crate::tools::HostedFilter;
@@ -37,6 +38,8 @@ pub(crate) struct ExchangeContext {
     pub(crate) deadline: Instant,
     /// The end of the client's timeout, if the request states one.
     pub(crate) client_deadline: Option<Instant>,
+    /// Counts the request, if its key has limits.
+    pub(crate) meter: Option<Meter>,
     /// The record of the request, if there is one.
     pub(crate) trace: Option<RunTrace>,
     /// The part of a distributed trace that the request is.
@@ -207,7 +210,12 @@ impl Exchange {
             AgentEvent::Media(content) => self.emit(ClientEvent::Media(content)),
             AgentEvent::ProviderPart(part) => self.emit(ClientEvent::ProviderPart(part)),
             AgentEvent::Details(details) => self.emit(ClientEvent::Details(details)),
-            AgentEvent::Usage { total, .. } => self.run_usage = total,
+            AgentEvent::Usage { total, .. } => {
+                self.run_usage = total;
+                if let Some(meter) = &self.context.meter {
+                    meter.record(&self.usage.plus(&total.since(&self.earlier_usage)));
+                }
+            }
             AgentEvent::Thinking(text) => self.emit(ClientEvent::Thinking(text)),
             AgentEvent::StepStarted { step } => {
                 self.started.clear();

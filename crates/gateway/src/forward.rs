@@ -22,7 +22,7 @@ use crate::catalog::{ForwardedBody, ForwardedRequest, Upstream};
 use crate::complete::bounded_list;
 use crate::forwarded_events::{Events, pass_on, run_timeout_error};
 use crate::gateway::{Caller, Inner};
-use crate::keys::Principal;
+use crate::principal::Principal;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
 use crate::spans::ForwardedSpan;
@@ -101,6 +101,12 @@ impl Body {
         self.raw(key).is_some_and(|value| !matches!(value, b"null" | b"false"))
     }
 
+    /// Returns the output limit.
+    pub(crate) fn output_limit(&self) -> Option<u64> {
+        let keys = ["max_completion_tokens", "max_tokens", "max_output_tokens"];
+        keys.into_iter().find_map(|key| serde_json::from_slice(self.raw(key)?).ok())
+    }
+
     /// Returns the name of the model.
     pub(crate) fn model(&self) -> Option<String> {
         serde_json::from_slice(self.raw("model")?).ok()
@@ -157,7 +163,8 @@ impl Inner {
         headers: &HeaderMap,
         body: &Body,
     ) -> Result<Option<BoxFuture<'static, Result<HttpResponse, Failure>>>, Failure> {
-        let Some(served) = body.model().and_then(|name| self.models.find(&name).ok()) else {
+        let principal = &caller.principal;
+        let Some(served) = body.model().and_then(|name| self.find_model(principal, &name).ok()) else {
             return Ok(None);
         };
         let served = served.for_client(family);
@@ -165,7 +172,6 @@ impl Inner {
             return Ok(None);
         }
         let own_keys = ["previous_response_id", "conversation", "background", "mcp_servers"];
-        let principal = &caller.principal;
         let is_ours = self.hidden.is_mentioned(principal, &body.bytes)
             || self.items.is_mentioned(principal, &body.bytes);
         if is_ours || body.raw("toolwire").is_some() || own_keys.iter().any(|key| body.sets(key)) {
@@ -180,9 +186,9 @@ impl Inner {
         if !selection.is_none() {
             // The model and the client are informed about unavailable servers, which a forwarded request
             // cannot do. If the server is starting, the request waits for it.
-            let mut missing = self.tools.missing_servers().into_iter();
+            let mut missing = self.tools_for(principal).missing_servers().into_iter();
             if missing.any(|missing| selection.includes_server(&missing.server))
-                || !self.agent(&served, selection)?.tools().tools().is_empty()
+                || !self.agent(principal, &served, selection)?.tools().tools().is_empty()
             {
                 let of_provider = provider_tools(family, body.raw("tools").unwrap_or_default());
                 let has_api = served.has_api_of(family);

@@ -16,11 +16,13 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body::Body;
 use tokio::time::{Duration, Instant};
 use toolwire_agent::{Agent, Unattended};
+use toolwire_contract::keys::KeyRights;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_dialect::Dialect;
-use toolwire_dialect::client::{ClientError, ErrorKind};
+use toolwire_dialect::client::ErrorKind;
 use tracing::Instrument as _;
 
+use crate::access::screened;
 use crate::admission::Admission;
 use crate::body;
 use crate::catalog::{ModelCatalog, ServedModel};
@@ -30,13 +32,16 @@ use crate::forward::Body as RequestBody;
 use crate::hidden_rounds::HiddenRounds;
 use crate::ids::random_id;
 use crate::items::Items;
-use crate::keys::Principal;
+use crate::keys::AuthenticationError;
 use crate::large_bodies::{LargeBodies, is_large};
 use crate::lifecycle::Lifecycle;
+use crate::meter::{Estimate, Meter, Meters};
 use crate::metrics::OTHER;
 use crate::origin::OriginPolicy;
 use crate::page::{Page, PageParts};
 use crate::paused_runs::PausedRuns;
+use crate::permitted_tools::PermittedToolboxes;
+use crate::principal::Principal;
 use crate::request_servers::{NoRequestServers, RequestServers};
 use crate::response::{Failure, HttpResponse, ResponseBody};
 use crate::routes::{self, Route, RouteInfo};
@@ -74,7 +79,11 @@ pub(crate) struct Inner {
     pub(crate) models: Arc<dyn ModelCatalog>,
     /// The listed names of models, which metrics may contain.
     model_names: BTreeSet<String>,
-    pub(crate) tools: Arc<dyn Toolbox>,
+    /// The tools of all servers, as they are given to the gateway.
+    given_tools: Arc<dyn Toolbox>,
+    /// The tools of all servers. Requests get those that their key permits, from [`Inner::tools_for`].
+    pub(crate) all_tools: Arc<dyn Toolbox>,
+    pub(crate) permitted: PermittedToolboxes,
     pub(crate) request_servers: Arc<dyn RequestServers>,
     pub(crate) settings: GatewaySettings,
     pub(crate) lifecycle: Arc<Lifecycle>,
@@ -87,6 +96,7 @@ pub(crate) struct Inner {
     pub(crate) large_bodies: Arc<LargeBodies>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) failed_keys: Arc<FailedKeys>,
+    pub(crate) meters: Arc<Meters>,
     /// The web page, if the gateway has one.
     pub(crate) page: OnceLock<Arc<Page>>,
     /// Agents by model and selection of tools, so that their catalogs are computed once.
@@ -106,11 +116,13 @@ impl Gateway {
         request_servers: Arc<dyn RequestServers>,
         settings: GatewaySettings,
     ) -> Gateway {
-        let (limits, has_several_keys) = (&settings.limits, settings.keys.len() > 1);
+        let (limits, has_several_keys) = (&settings.limits, settings.keys.is_shared());
         Gateway(Arc::new(Inner {
             model_names: models.names().into_iter().collect(),
             models,
-            tools,
+            all_tools: screened(tools.clone(), &settings),
+            given_tools: tools,
+            permitted: PermittedToolboxes::default(),
             request_servers,
             lifecycle: Arc::default(),
             traffic: Arc::new(Traffic::new(settings.metrics.clone())),
@@ -122,6 +134,7 @@ impl Gateway {
             large_bodies: Arc::default(),
             admission: Arc::new(Admission::new(limits, has_several_keys)),
             failed_keys: Arc::default(),
+            meters: Arc::default(),
             page: OnceLock::new(),
             agents: Mutex::default(),
             settings,
@@ -244,15 +257,15 @@ impl Inner {
             // Clients without a key get the same error for unknown paths, so they cannot find out which paths
             // exist.
             Err(failure) => {
-                self.authenticate(&parts.headers, client)?;
+                self.authenticate(&parts.headers, client).await?;
                 return Err(failure);
             }
         };
         if is_public {
             return self.status(&route, &parts.headers, local, client).await;
         }
-        let principal = self.authenticate(&parts.headers, client)?;
-        if let Some(response) = self.model_list(&route, &parts)? {
+        let principal = self.authenticate(&parts.headers, client).await?;
+        if let Some(response) = self.model_list(&principal, &route, &parts)? {
             return Ok(response);
         }
         let boundary = match route {
@@ -276,9 +289,24 @@ impl Inner {
         let trace = is_traced.then(|| self.traffic.begin(request_id, parts.uri.path(), &principal));
         let family = routes::family_of(parts.uri.path(), &parts.headers);
         let guard = trace.as_ref().map(Trace::guard);
+        let keys = &self.settings.keys;
+        let estimate = || estimate(&route, &body);
+        let meter = self.meters.begin(keys, &principal, request_id, limits.run_timeout, estimate).await;
+        let meter = match meter {
+            Ok(meter) => meter,
+            Err(failure) => {
+                if let Some(trace) = &trace {
+                    let status = failure.status(family);
+                    trace.respond(&Err(failure.clone()), status);
+                }
+                return Err(failure);
+            }
+        };
+        let mut invalidation = self.settings.keys.invalidation(&principal);
         let caller = Caller {
             principal,
             request_id: request_id.to_owned(),
+            meter: meter.clone(),
             trace: trace.clone(),
             span: parts.extensions.get::<OpenSpan>().cloned(),
             deadline: Instant::now() + limits.run_timeout,
@@ -295,7 +323,15 @@ impl Inner {
             room.grow_to(body.estimated_bytes().min(limits.body_bytes))?;
             self.respond_to_json(route, caller, parts.headers, body).await
         };
-        let response = respond.await;
+        let response = match &mut invalidation {
+            None => respond.await,
+            // A revoked key also ends what it has started.
+            Some(invalidation) => tokio::select! {
+                biased;
+                response = respond => response,
+                () = invalidation => Err(unauthenticated(&AuthenticationError::Unauthenticated)),
+            },
+        };
         if let Some(trace) = &trace {
             let status =
                 response.as_ref().map_or_else(|failure| failure.status(family), HttpResponse::status);
@@ -303,6 +339,14 @@ impl Inner {
         }
         let response = match guard {
             Some(guard) => response.map(|response| response.map(|body| body.traced(guard))),
+            None => response,
+        };
+        let response = match meter {
+            Some(meter) => meter.measure(response),
+            None => response,
+        };
+        let response = match invalidation {
+            Some(end) => response.map(|response| response.map(|body| body.until(end))),
             None => response,
         };
         // A stream counts against the limits until its end.
@@ -334,14 +378,22 @@ impl Inner {
         }
     }
 
-    fn authenticate(&self, headers: &HeaderMap, client: IpAddr) -> Result<Principal, Failure> {
-        let principal = self.settings.keys.authenticate(headers);
+    /// Finds the caller of a request. Wrong keys are counted.
+    pub(crate) async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        client: IpAddr,
+    ) -> Result<Principal, Failure> {
+        let principal = self.settings.keys.authenticate(headers).await;
         principal.map_err(|error| {
+            if error == AuthenticationError::Unavailable {
+                return unauthenticated(&error);
+            }
             let has_key = ["authorization", "x-api-key"].iter().any(|name| headers.contains_key(*name));
             let is_limited = has_key.then(|| self.failed_keys.record(client, std::time::Instant::now()));
             match is_limited.flatten() {
                 Some(failure) => failure,
-                None => Failure::new(ErrorKind::Unauthenticated, error.to_string()),
+                None => unauthenticated(&error),
             }
         })
     }
@@ -355,21 +407,19 @@ impl Inner {
         resolved.filter(|name| self.model_names.contains(name)).unwrap_or_else(|| OTHER.to_owned())
     }
 
-    pub(crate) fn find_model(&self, name: &str) -> Result<ServedModel, Failure> {
-        self.models.find(name).map_err(|error| {
-            let mut error = ClientError::new(ErrorKind::ModelNotFound, error.to_string());
-            error.parameter = Some("model".to_owned());
-            error.into()
-        })
-    }
-
     /// Returns an agent with a model and the selected tools.
-    pub(crate) fn agent(&self, served: &ServedModel, selection: ToolSelection) -> Result<Agent, Failure> {
-        let key = (served.model.name().to_owned(), served.dialect, selection);
+    pub(crate) fn agent(
+        &self,
+        principal: &Principal,
+        served: &ServedModel,
+        selection: ToolSelection,
+    ) -> Result<Agent, Failure> {
+        let rights = principal.tool_rights().cloned();
+        let key = (served.model.name().to_owned(), served.dialect, selection, rights);
         if let Some((agent, _)) = self.agents.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(agent.clone());
         }
-        let agent = self.new_agent(served, &key.2, &self.tools)?;
+        let agent = self.new_agent(served, &key.2, &self.tools_for(principal))?;
         let bytes = key.2.bytes(&**agent.tools());
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = agents.values().map(|(_, bytes)| bytes).sum();
@@ -398,8 +448,18 @@ impl Inner {
     }
 }
 
-/// What determines an agent: the model, the API through which it is used, and the selected tools.
-type AgentKey = (String, Option<Dialect>, ToolSelection);
+/// What determines an agent: the model, the API through which it is used, the selected tools, and the rights of
+/// the key.
+type AgentKey = (String, Option<Dialect>, ToolSelection, Option<Arc<KeyRights>>);
+
+/// Creates the error for a caller that is not known.
+pub(crate) fn unauthenticated(error: &AuthenticationError) -> Failure {
+    let kind = match error {
+        AuthenticationError::Unauthenticated => ErrorKind::Unauthenticated,
+        AuthenticationError::Unavailable => ErrorKind::Overloaded,
+    };
+    Failure::new(kind, error.to_string())
+}
 
 /// The client of a request, and the deadlines of the request.
 pub(crate) struct Caller {
@@ -409,6 +469,8 @@ pub(crate) struct Caller {
     pub(crate) deadline: Instant,
     /// The end of the client's timeout, if the request states one.
     pub(crate) client_deadline: Option<Instant>,
+    /// Counts the request, if its key has limits.
+    pub(crate) meter: Option<Meter>,
     /// The record of the request, if it is for a model.
     pub(crate) trace: Option<Trace>,
     /// The part of a distributed trace that the request is.
@@ -419,6 +481,22 @@ impl Caller {
     /// Returns the time after which the response is no longer needed.
     pub(crate) fn end(&self) -> Instant {
         self.client_deadline.map_or(self.deadline, |end| end.min(self.deadline))
+    }
+}
+
+/// Estimates the tokens of a request.
+fn estimate(route: &Route, body: &Bytes) -> Estimate {
+    match route {
+        Route::Complete(_) => {
+            // An invalid body is refused later, and then counts nothing.
+            let body = RequestBody::read(body.clone());
+            body.map_or_else(
+                |_| Estimate::default(),
+                |body| Estimate::of(body.text().as_bytes(), body.output_limit()),
+            )
+        }
+        Route::PassThrough(_) => Estimate::without_output(body),
+        _ => Estimate::default(),
     }
 }
 

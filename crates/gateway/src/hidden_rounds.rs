@@ -16,7 +16,7 @@ use std::sync::Arc;
 use toolwire_contract::model::VerbatimRequest;
 use toolwire_contract::{Block, Message, Role, ToolResult};
 
-use crate::keys::Principal;
+use crate::principal::Principal;
 use crate::recent::{Recent, StateLimits};
 use crate::settings::GatewayLimits;
 use provider_parts::part_id;
@@ -170,10 +170,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Keys;
+    use crate::principal::tests::principals;
 
     fn principal() -> Principal {
-        Keys::default().authenticate(&http::HeaderMap::new()).expect("no key is needed")
+        Principal::without_key()
     }
 
     fn rounds() -> HiddenRounds {
@@ -212,12 +212,7 @@ mod tests {
         expected.push(message("user", json!([result("2", "done")])));
         assert_eq!(restored, expected);
 
-        let other = Keys::default().with("a", "k");
-        let headers = http::HeaderMap::from_iter([(
-            http::HeaderName::from_static("x-api-key"),
-            http::HeaderValue::from_static("k"),
-        )]);
-        let other = other.authenticate(&headers).expect("the key is right");
+        let [other, ..] = principals();
         let plain = vec![question, shown, returned];
         assert_eq!(rounds.restore(&other, plain.clone(), None), plain, "another caller gets nothing");
     }

@@ -15,8 +15,10 @@ use toolwire_contract::toolbox::Toolbox;
 use toolwire_dialect::Family;
 use toolwire_dialect::client::{ClientRequest, ErrorKind, HostedApproval, HostedServer, ToolFilter};
 
+use crate::access::screened;
 use crate::gateway::{Caller, Inner};
-use crate::keys::Principal;
+use crate::permitted_tools::permitted;
+use crate::principal::Principal;
 use crate::request_servers::{RequestServer, RequestServerError};
 use crate::response::Failure;
 use crate::tools::{HostedFilter, ToolSelection};
@@ -105,8 +107,14 @@ impl Inner {
             return Err(Failure::invalid("tools", reason).with_status(status));
         }
         let tools = (!servers.is_empty()).then(|| -> Arc<dyn Toolbox> {
-            let configured = found.uses_configured.then(|| (CONFIGURED, self.tools.clone()));
-            Arc::new(CombinedToolbox::new(configured).with_servers(servers))
+            let configured = found.uses_configured.then(|| (CONFIGURED, self.tools_for(&caller.principal)));
+            let screen = |(name, tools)| (name, screened(tools, &self.settings));
+            let servers = servers.into_iter().map(screen);
+            let combined: Arc<dyn Toolbox> = Arc::new(CombinedToolbox::new(configured).with_servers(servers));
+            match caller.principal.tool_rights() {
+                Some(rights) => permitted(&combined, rights),
+                None => combined,
+            }
         });
         Ok(NamedServers { filters: found.filters, tools, unavailable: found.unavailable })
     }
@@ -119,8 +127,9 @@ impl Inner {
         client: &ClientRequest,
         selection: &ToolSelection,
     ) {
-        let mut missing = self.tools.missing_servers();
-        let urls = &self.settings.server_urls;
+        let tools = self.tools_for(&caller.principal);
+        let mut missing = tools.missing_servers();
+        let urls = &self.server_urls(&caller.principal);
         missing.retain(|missing| {
             let is_named = |hosted: &HostedServer| match server_source(hosted, urls) {
                 ServerSource::Configured(name) => name == missing.server,
@@ -141,7 +150,7 @@ impl Inner {
         let longest = self.settings.limits.server_start_timeout;
         let longest = until.map_or(longest, |until| until.min(longest));
         // A server that does not start in time is reported as unavailable.
-        let _ = tokio::time::timeout(longest, self.tools.started(&starting)).await;
+        let _ = tokio::time::timeout(longest, tools.started(&starting)).await;
     }
 
     /// Returns the filters of the servers that a request names, without connecting to them.
@@ -155,11 +164,12 @@ impl Inner {
 
     /// Finds the servers that a request names, without connecting to them.
     fn find_servers(&self, principal: &Principal, servers: &[HostedServer]) -> Result<FoundServers, Failure> {
-        let listed = self.tools.tools();
-        let missing = self.tools.missing_servers();
-        let owners = listed.iter().filter_map(|tool| self.tools.server_of(&tool.name));
+        let tools = self.tools_for(principal);
+        let listed = tools.tools();
+        let missing = tools.missing_servers();
+        let owners = listed.iter().filter_map(|tool| tools.server_of(&tool.name));
         let with_tools: BTreeSet<String> = owners.map(|server| server.name).collect();
-        let urls = &self.settings.server_urls;
+        let urls = &self.server_urls(principal);
         let mut taken: BTreeSet<String> = with_tools.iter().chain(urls.keys()).cloned().collect();
         taken.extend(missing.iter().map(|missing| missing.server.clone()));
         let mut found = FoundServers::default();
@@ -176,6 +186,10 @@ impl Inner {
                         return Err(Failure::invalid("tools", message));
                     }
                     name.to_owned()
+                }
+                ServerSource::Url(_) if !may_name_urls(principal) => {
+                    let reason = "its key may use only servers and tools of a list";
+                    return Err(refused(&hosted.label, reason));
                 }
                 ServerSource::Url(url) => {
                     let server = RequestServer::read(principal, hosted, url)?;
@@ -210,6 +224,13 @@ impl Inner {
             return Err(Failure::invalid("tools", message));
         }
         Ok(found)
+    }
+
+    /// Returns the URLs of the configured servers that a caller may use.
+    fn server_urls(&self, principal: &Principal) -> BTreeMap<String, String> {
+        let urls = self.settings.server_urls.iter();
+        let permitted = urls.filter(|(name, _)| principal.permits_server(name));
+        permitted.map(|(name, url)| (name.clone(), url.clone())).collect()
     }
 
     async fn connect(
@@ -261,6 +282,12 @@ fn server_name(label: &str, taken: &BTreeSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{label}-{number}"));
     let mut names = std::iter::once(label.to_owned()).chain(numbered);
     names.find(|name| !taken.contains(name)).unwrap_or_else(|| label.to_owned())
+}
+
+/// Whether a caller may name servers by URL. The client chooses the names of these servers, so lists of servers
+/// and tools cannot contain them.
+fn may_name_urls(principal: &Principal) -> bool {
+    principal.rights().is_none_or(|rights| rights.servers.is_none() && rights.tools.is_none())
 }
 
 fn refused(label: &str, reason: &str) -> Failure {

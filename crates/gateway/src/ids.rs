@@ -12,17 +12,21 @@ pub(crate) struct NoRandomness;
 
 /// Returns a prefix, followed by random letters and digits.
 pub(crate) fn random_id(prefix: &str) -> Result<String, NoRandomness> {
-    let mut id = String::with_capacity(prefix.len() + LENGTH);
-    id.push_str(prefix);
+    Ok(format!("{prefix}{}", random_text(LENGTH)?))
+}
+
+/// Returns random letters and digits.
+pub(crate) fn random_text(length: usize) -> Result<String, NoRandomness> {
+    let mut text = String::with_capacity(length);
     let mut bytes = [0; 2 * LENGTH];
-    while id.len() < prefix.len() + LENGTH {
+    while text.len() < length {
         getrandom::fill(&mut bytes).map_err(|_| NoRandomness)?;
-        let missing = prefix.len() + LENGTH - id.len();
+        let missing = length - text.len();
         // The values 62 and 63 are skipped. Mapping them to letters would make these letters more frequent.
         let letters = bytes.iter().filter_map(|byte| LETTERS.get(usize::from(byte & 63)));
-        id.extend(letters.take(missing).map(|letter| char::from(*letter)));
+        text.extend(letters.take(missing).map(|letter| char::from(*letter)));
     }
-    Ok(id)
+    Ok(text)
 }
 
 #[cfg(test)]

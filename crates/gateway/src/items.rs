@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::keys::Principal;
+use crate::principal::Principal;
 use crate::recent::{Recent, StateLimits};
 use crate::response::Failure;
 use crate::settings::GatewayLimits;

@@ -1,156 +1,310 @@
-//! The keys of the clients.
+//! The keys of the clients, and the authentication.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
-use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
+use toolwire_contract::keys::{KeyDigest, KeyRights, KeyTable, UsageLimits};
+
+use crate::issued_key::{digest, id_of};
+use crate::principal::{Identity, Principal, Source, now};
+use crate::stored_keys::StoredKeys;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// Longer values are not compared.
-const MAX_KEY_BYTES: usize = 4_096;
+/// Longer values are not compared. Tokens are longer than keys.
+const MAX_KEY_BYTES: usize = 8 * 1_024;
 
-/// The caller of a request. Only [`Keys::authenticate`] creates one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Principal {
-    /// The fingerprint and the name of the key; `None` if the gateway has no keys. Different keys may have the
-    /// same name. The fingerprint stays the same when the configuration is read again.
-    key: Option<(u64, Arc<str>)>,
-}
-
-impl Principal {
-    /// Returns the caller of a gateway without keys.
-    pub(crate) fn without_key() -> Principal {
-        Principal { key: None }
-    }
-
-    /// Returns the name of the key.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.key.as_ref().map(|(_, name)| &**name)
-    }
-
-    pub(crate) fn has_key(&self) -> bool {
-        self.key.is_some()
-    }
-
-    /// Returns a text that only this key has.
-    pub(crate) fn id(&self) -> Option<String> {
-        self.key.as_ref().map(|(fingerprint, name)| format!("{fingerprint:016x} {name}"))
-    }
-}
+/// The interval in which the key of a running request is checked again.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// The keys that clients may use. Without any key, every client that can connect may use the gateway.
-#[derive(Clone, Debug, Default)]
-pub struct Keys(Vec<Key>);
+#[derive(Clone, Default)]
+pub struct Keys {
+    configured: Vec<Key>,
+    stored: Option<StoredKeys>,
+    #[cfg(feature = "oidc")]
+    issuers: crate::tokens::Issuers,
+}
 
 #[derive(Clone)]
 struct Key {
-    name: Arc<str>,
-    digest: Digest,
+    digest: KeyDigest,
     length: usize,
-    /// Whether requests with this key may refer to data that the provider has stored; `None` if the setting
-    /// for all keys decides.
-    provider_state: Option<bool>,
-    is_admin: bool,
+    name: String,
+    number: usize,
+    tenant: Option<String>,
+    rights: KeyRights,
+    identity: Arc<Identity>,
 }
 
-/// A hash of a key. It does not implement `PartialEq`: the duration of such a comparison would reveal how
-/// many bytes match.
-#[derive(Clone)]
-struct Digest([u8; 32]);
+/// The reason why a caller is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AuthenticationError {
+    /// The request has no key, a wrong key, or two different keys. The message is the same in all cases, so
+    /// that it does not help to guess keys.
+    #[error("a valid key is required: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
+    Unauthenticated,
+    /// The key table cannot be read. No key is accepted then, except those of the configuration.
+    #[error("keys cannot be checked at the moment; try again later")]
+    Unavailable,
+}
 
-/// The request has no key, a wrong key, or two different keys. The message is the same in all cases, so that
-/// it does not help to guess keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a valid key is required: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
-pub(crate) struct Unauthenticated;
+use AuthenticationError::{Unauthenticated, Unavailable};
 
 impl Keys {
-    /// The minimum length of keys for clients on other machines.
+    /// The minimum length of configured keys for clients on other machines.
     pub const MIN_LENGTH: usize = 32;
 
     /// Adds a key with a name for logs. Clients with different keys are isolated from each other, even if the
     /// names are the same.
     #[must_use]
     pub fn with(self, name: &str, key: &str) -> Keys {
-        self.with_rights(name, key, None)
+        self.with_rights(name, key, KeyRights::default())
     }
 
-    /// Like [`Keys::with`], with a right of the key: whether its requests may refer to data that the provider
-    /// has stored. It replaces [`GatewaySettings::provider_state`](crate::GatewaySettings::provider_state).
+    /// Like [`Keys::with`], with the rights of the key.
     #[must_use]
-    pub fn with_rights(mut self, name: &str, key: &str, provider_state: Option<bool>) -> Keys {
-        let digest = Digest::of(key.as_bytes());
-        self.0.push(Key { name: name.into(), digest, length: key.len(), provider_state, is_admin: false });
+    pub fn with_rights(mut self, name: &str, key: &str, rights: KeyRights) -> Keys {
+        let number = self.configured.iter().filter(|other| other.name == name).count();
+        let (digest, length) = (digest(key.as_bytes()), key.len());
+        let identity = Arc::new(Identity::configured(name, number, &digest, None, rights.clone()));
+        let name = name.to_owned();
+        self.configured.push(Key { digest, length, name, number, tenant: None, rights, identity });
         self
     }
 
     /// Makes the key that was added last one of an administrator, who may change the servers on the page.
     #[must_use]
-    pub fn with_admin(mut self) -> Keys {
-        if let Some(key) = self.0.last_mut() {
-            key.is_admin = true;
+    pub fn with_admin(self) -> Keys {
+        self.changing_last(|key| key.rights.admin = true)
+    }
+
+    /// Sets the tenant of the key that was added last. Keys of one tenant share stored data.
+    #[must_use]
+    pub fn with_tenant(self, tenant: &str) -> Keys {
+        self.changing_last(|key| key.tenant = Some(tenant.to_owned()))
+    }
+
+    fn changing_last(mut self, change: impl FnOnce(&mut Key)) -> Keys {
+        if let Some(key) = self.configured.last_mut() {
+            change(key);
+            let tenant = key.tenant.as_deref();
+            key.identity = Arc::new(Identity::configured(
+                &key.name,
+                key.number,
+                &key.digest,
+                tenant,
+                key.rights.clone(),
+            ));
         }
         self
     }
 
-    pub(crate) fn is_admin(&self, principal: &Principal) -> bool {
-        self.find(principal).is_some_and(|key| key.is_admin)
+    /// Adds the keys of a key table, and the counters for the limits of all keys. As long as the table is empty
+    /// and there is no other key, the gateway needs none.
+    #[must_use]
+    pub fn with_table(self, table: Arc<dyn KeyTable>, usage: Arc<dyn UsageLimits>) -> Keys {
+        Keys { stored: Some(StoredKeys::new(table, usage)), ..self }
     }
 
-    /// Whether a caller still has a key, or needed none.
-    pub(crate) fn has(&self, principal: &Principal) -> bool {
-        !principal.has_key() || self.find(principal).is_some()
+    /// Accepts the tokens of an issuer, as an alternative to keys.
+    #[cfg(feature = "oidc")]
+    #[must_use]
+    pub fn with_issuer(mut self, issuer: crate::TokenIssuer, keys: Arc<dyn crate::KeySetSource>) -> Keys {
+        self.issuers.add(issuer, keys);
+        self
     }
 
-    fn find(&self, principal: &Principal) -> Option<&Key> {
-        let (fingerprint, name) = principal.key.as_ref()?;
-        self.0.iter().find(|key| key.digest.fingerprint() == *fingerprint && key.name == *name)
+    /// Returns the issuers whose tokens are accepted.
+    #[cfg(feature = "oidc")]
+    pub fn issuers(&self) -> impl Iterator<Item = &str> {
+        self.issuers.names()
     }
 
-    /// Returns whether requests of a caller may refer to data that the provider has stored, if the key
-    /// decides it.
-    pub(crate) fn provider_state(&self, principal: &Principal) -> Option<bool> {
-        self.find(principal)?.provider_state
+    /// Whether tokens are accepted.
+    #[cfg(feature = "oidc")]
+    fn accepts_tokens(&self) -> bool {
+        !self.issuers.is_empty()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    #[cfg(not(feature = "oidc"))]
+    fn accepts_tokens(&self) -> bool {
+        false
     }
 
+    /// Returns these keys with the key table of others, if they have none.
+    #[must_use]
+    pub(crate) fn sharing_table_of(self, others: &Keys) -> Keys {
+        Keys { stored: self.stored.clone().or_else(|| others.stored.clone()), ..self }
+    }
+
+    /// Returns the number of configured keys.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.configured.len()
     }
 
-    /// Returns the name of the first key that is too short for clients on other machines.
+    /// Whether no key is configured. There may be keys in the table.
+    pub fn is_empty(&self) -> bool {
+        self.configured.is_empty()
+    }
+
+    /// Whether clients need a key, as far as it is known. [`Keys::is_needed`] reads the key table first.
+    pub(crate) fn may_be_needed(&self) -> bool {
+        !self.is_empty()
+            || self.accepts_tokens()
+            || self.stored.as_ref().is_some_and(StoredKeys::may_have_keys)
+    }
+
+    /// Returns the counters for the limits of keys.
+    pub(crate) fn usage(&self) -> Option<&Arc<dyn UsageLimits>> {
+        self.stored.as_ref().map(StoredKeys::usage)
+    }
+
+    /// Whether several clients may have different keys. [`Keys::is_needed`] reads the key table first.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.configured.len() > 1
+            || self.accepts_tokens()
+            || self.stored.as_ref().is_some_and(StoredKeys::may_have_keys)
+    }
+
+    /// Whether clients need a key. If the key table cannot be read, they do.
+    pub async fn is_needed(&self) -> bool {
+        self.needs_key().await.unwrap_or(true)
+    }
+
+    async fn needs_key(&self) -> Result<bool, AuthenticationError> {
+        let has_stored = match &self.stored {
+            Some(stored) => stored.has_keys().await.map_err(|error| {
+                tracing::warn!(%error, "the key table cannot be read");
+                Unavailable
+            }),
+            None => Ok(false),
+        };
+        if self.configured.is_empty() && !self.accepts_tokens() { has_stored } else { Ok(true) }
+    }
+
+    /// Returns the name of the first configured key that is too short for clients on other machines.
     pub fn weak_key(&self) -> Option<&str> {
-        self.0.iter().find(|key| key.length < Keys::MIN_LENGTH).map(|key| &*key.name)
+        self.configured.iter().find(|key| key.length < Keys::MIN_LENGTH).map(|key| &*key.name)
     }
 
     /// Finds the caller. `Authorization: Bearer` and `x-api-key` have the same meaning on every path.
-    pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Unauthenticated> {
-        if self.0.is_empty() {
-            return Ok(Principal { key: None });
+    pub(crate) async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, AuthenticationError> {
+        if !self.needs_key().await? {
+            return Ok(Principal::without_key());
         }
         let bearer = headers.get_all(AUTHORIZATION).iter().map(|value| bearer_token(value.as_bytes()));
         let api_key = headers.get_all(API_KEY).iter().map(|value| Some(value.as_bytes()));
         let presented: Option<Vec<&[u8]>> = bearer.chain(api_key).collect();
         let presented = presented.ok_or(Unauthenticated)?;
         let first = *presented.first().ok_or(Unauthenticated)?;
-        if presented.iter().any(|other| *other != first) || first.len() > MAX_KEY_BYTES {
+        if presented.iter().any(|other| *other != first) {
             return Err(Unauthenticated);
         }
-        let digest = Digest::of(first);
+        self.find(first).await
+    }
+
+    /// Finds the caller with a key.
+    pub(crate) async fn find(&self, key: &[u8]) -> Result<Principal, AuthenticationError> {
+        if key.len() > MAX_KEY_BYTES {
+            return Err(Unauthenticated);
+        }
+        let presented = digest(key);
+        let is_same = |stored: &KeyDigest| bool::from(stored.as_bytes().ct_eq(presented.as_bytes()));
         let mut found = None;
         // The loop does not stop at the matching key, so that its duration does not reveal which key matched.
-        for key in &self.0 {
-            if bool::from(key.digest.0.ct_eq(&digest.0)) {
-                found = Some((key.digest.fingerprint(), key.name.clone()));
+        for key in &self.configured {
+            if is_same(&key.digest) {
+                found = Some(key.identity.clone());
             }
         }
-        found.map(|key| Principal { key: Some(key) }).ok_or(Unauthenticated)
+        if let Some(identity) = found {
+            return Ok(Principal::new(identity));
+        }
+        let (Some(stored), Some(id)) = (&self.stored, id_of(key)) else { return self.find_token(key).await };
+        let found = stored.find(&id).await.map_err(|error| {
+            tracing::warn!(%error, "the key table cannot be read");
+            Unavailable
+        })?;
+        // The hash is compared even if there is no such key.
+        let no_key = KeyDigest::new([0; 32]);
+        let matches = is_same(found.as_ref().map_or(&no_key, |key| &key.record.digest));
+        let valid = found.filter(|key| matches && key.record.is_valid_at(now()));
+        valid.map(|key| Principal::new(key.identity)).ok_or(Unauthenticated)
+    }
+
+    #[cfg(feature = "oidc")]
+    async fn find_token(&self, token: &[u8]) -> Result<Principal, AuthenticationError> {
+        use crate::tokens::TokenError;
+
+        if self.issuers.is_empty() {
+            return Err(Unauthenticated);
+        }
+        match self.issuers.verify(token).await {
+            Ok(identity) => Ok(Principal::new(identity)),
+            Err(error) => {
+                tracing::debug!(%error, "a token is refused");
+                Err(if error == TokenError::Unavailable { Unavailable } else { Unauthenticated })
+            }
+        }
+    }
+
+    #[cfg(not(feature = "oidc"))]
+    async fn find_token(&self, _: &[u8]) -> Result<Principal, AuthenticationError> {
+        Err(Unauthenticated)
+    }
+
+    /// Checks that the key of an earlier request is still valid.
+    pub(crate) async fn check_again(&self, principal: &Principal) -> Result<(), AuthenticationError> {
+        let Some(identity) = principal.identity() else { return Ok(()) };
+        match (&identity.source, &self.stored) {
+            // The configuration may have been read again.
+            (Source::Configuration(fingerprint), _) => {
+                let is_same = |key: &Key| {
+                    key.identity.is_same_key(identity)
+                        && key.identity.source == Source::Configuration(*fingerprint)
+                };
+                self.configured.iter().any(is_same).then_some(()).ok_or(Unauthenticated)
+            }
+            #[cfg(feature = "oidc")]
+            (Source::Token(expires), _) if now() < *expires => Ok(()),
+            #[cfg(feature = "oidc")]
+            (Source::Token(_), _) => Err(Unauthenticated),
+            (Source::Table(id), Some(stored)) => match stored.is_valid(id).await {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(Unauthenticated),
+                Err(_) => Err(Unavailable),
+            },
+            (Source::Table(_), None) => Err(Unauthenticated),
+        }
+    }
+
+    /// Returns a future that ends when the key of a running request is not valid any more; `None` if it cannot
+    /// become invalid.
+    pub(crate) fn invalidation(&self, principal: &Principal) -> Option<BoxFuture<'static, ()>> {
+        let id = match principal.identity()?.source.clone() {
+            Source::Configuration(_) => return None,
+            #[cfg(feature = "oidc")]
+            Source::Token(expires) => {
+                let left = Duration::from_millis(expires.0.saturating_sub(now().0));
+                return Some(Box::pin(tokio::time::sleep(left)));
+            }
+            Source::Table(id) => id,
+        };
+        let stored = self.stored.clone()?;
+        Some(Box::pin(async move {
+            loop {
+                tokio::time::sleep(RECHECK_INTERVAL).await;
+                // If the table cannot be read for a moment, running requests continue.
+                if matches!(stored.is_valid(&id).await, Ok(false)) {
+                    return;
+                }
+            }
+        }))
     }
 }
 
@@ -159,25 +313,16 @@ fn bearer_token(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
-impl Digest {
-    fn of(key: &[u8]) -> Digest {
-        Digest(Sha256::digest(key).into())
-    }
-
-    /// Returns a part of the hash that identifies the key.
-    fn fingerprint(&self) -> u64 {
-        self.0.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
-    }
-}
-
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for Keys {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Key").field("name", &self.name).finish_non_exhaustive()
+        let names: Vec<&str> = self.configured.iter().map(|key| &*key.name).collect();
+        formatter.debug_struct("Keys").field("configured", &names).finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
+    use futures::FutureExt as _;
     use http::HeaderValue;
     use proptest::prelude::*;
 
@@ -185,33 +330,35 @@ pub(crate) mod tests {
 
     const SECRET: &str = "tw_0123456789abcdef0123456789abcdef";
 
+    /// Configured keys are compared without waiting.
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        future.now_or_never().expect("it does not wait")
+    }
+
     fn keys() -> Keys {
         Keys::default().with("one", "other-key-0123456789abcdef012345").with("two", SECRET)
     }
 
-    fn verdict(headers: &[(&str, &[u8])]) -> Result<Option<Arc<str>>, Unauthenticated> {
+    fn verdict(headers: &[(&str, &[u8])]) -> Result<Option<String>, AuthenticationError> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a header name");
             map.append(name, HeaderValue::from_bytes(value).expect("a header value"));
         }
-        keys().authenticate(&map).map(|principal| principal.key.map(|(_, name)| name))
+        block_on(keys().authenticate(&map)).map(|principal| principal.name().map(str::to_owned))
     }
 
-    /// Returns the callers of three different keys.
-    pub(crate) fn principals() -> [Principal; 3] {
-        // The names do not distinguish them.
-        [0, 1, 2].map(|position| Principal { key: Some((position, "name".into())) })
+    fn caller(keys: &Keys, key: &str) -> Principal {
+        block_on(keys.find(key.as_bytes())).expect("a valid key")
     }
 
     #[test]
     fn keys_with_the_same_name_are_different_callers() {
         let keys = Keys::default().with("name", "a").with("name", "b");
-        let caller = |key: &'static str| {
-            keys.authenticate(&HeaderMap::from_iter([(API_KEY, HeaderValue::from_static(key))]))
-        };
-        assert_eq!(caller("a"), caller("a"));
-        assert_ne!(caller("a"), caller("b"));
+        assert_eq!(caller(&keys, "a"), caller(&keys, "a"));
+        assert_ne!(caller(&keys, "a"), caller(&keys, "b"));
+        let keys = Keys::default().with("name", "a").with_tenant("t").with("name", "b").with_tenant("t");
+        assert_eq!(caller(&keys, "a"), caller(&keys, "b"));
     }
 
     /// When the configuration is read again, another key may be at the same position.
@@ -253,21 +400,18 @@ pub(crate) mod tests {
 
     #[test]
     fn a_key_may_have_its_own_right_to_stored_data() {
-        let keys = Keys::default().with("one", "a").with_rights("two", "b", Some(true)).with_rights(
+        let rights = |provider_state| KeyRights { provider_state, ..KeyRights::default() };
+        let keys = Keys::default().with("one", "a").with_rights("two", "b", rights(Some(true))).with_rights(
             "three",
             "c",
-            Some(false),
+            rights(Some(false)),
         );
         let settings = |provider_state| {
             let keys = keys.clone();
             crate::GatewaySettings { keys, provider_state, ..crate::GatewaySettings::default() }
         };
         let rights = |setting: Option<bool>| {
-            ["a", "b", "c"].map(|key| {
-                let headers = HeaderMap::from_iter([(API_KEY, HeaderValue::from_static(key))]);
-                let caller = keys.authenticate(&headers).expect("a valid key");
-                settings(setting).allows_provider_state(&caller)
-            })
+            ["a", "b", "c"].map(|key| settings(setting).allows_provider_state(&caller(&keys, key)))
         };
         assert_eq!(rights(None), [false, true, false]);
         assert_eq!(rights(Some(true)), [true, true, false]);
@@ -276,7 +420,8 @@ pub(crate) mod tests {
 
     #[test]
     fn without_keys_every_client_is_accepted() {
-        assert_eq!(Keys::default().authenticate(&HeaderMap::new()), Ok(Principal { key: None }));
+        let principal = block_on(Keys::default().authenticate(&HeaderMap::new()));
+        assert_eq!(principal, Ok(Principal::without_key()));
         assert_eq!(keys().weak_key(), None);
         assert_eq!(keys().with("short", "0123456789").weak_key(), Some("short"));
         assert!(!format!("{:?}", keys()).contains(SECRET));

@@ -1,23 +1,34 @@
 #![doc = include_str!("../README.md")]
 
 // Access control, limits, and reading of requests.
+mod access;
 mod admission;
+mod audit;
+mod audited_tools;
 mod body;
 mod body_scan;
 mod failed_keys;
 mod form;
 mod head_timer;
 mod ids;
+mod issued_key;
 mod keys;
 mod large_bodies;
 mod lifecycle;
+mod meter;
 mod metrics;
 mod origin;
+mod permitted_tools;
+mod principal;
 mod request_options;
 mod routes;
+mod screened_tools;
 mod settings;
 mod spans;
+mod stored_keys;
 mod tls;
+#[cfg(feature = "oidc")]
+mod tokens;
 mod top_level;
 
 // Models, tools, runs and responses.
@@ -48,17 +59,22 @@ mod page;
 mod gateway;
 mod server;
 
+pub use audit::{AuditArguments, AuditLog, AuditSink};
 pub use catalog::{ForwardedBody, ForwardedRequest, ForwardedResponse};
 pub use catalog::{ModelCatalog, ServedModel, UnknownModel, Upstream};
 pub use gateway::Gateway;
+pub use issued_key::IssuedKey;
 pub use keys::Keys;
 pub use lifecycle::{ReadinessCheck, ReadinessChecks};
 pub use metrics::{Data, Distribution, Kind, Labels, Measurement, MetricSource, Metrics};
 pub use origin::OriginError;
 pub use page::{PageParts, PageServers, RunStorage, ServerChangeError, ServerChangeErrorKind};
+pub use principal::stored_key_owner;
 pub use request_servers::{RequestServer, RequestServerError, RequestServers};
 pub use routes::RouteInfo;
 pub use server::StartError;
 pub use settings::{GatewayLimits, GatewaySettings, LimitError};
 pub use spans::{Span, SpanKind, SpanSink, SpanValue, Spans};
 pub use tls::{Tls, TlsError};
+#[cfg(feature = "oidc")]
+pub use tokens::{ClaimRule, KeySetError, KeySetSource, TokenAlgorithm, TokenIssuer};

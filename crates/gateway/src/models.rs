@@ -13,9 +13,9 @@ use toolwire_dialect::client::runs_at_provider;
 use crate::forward::Body;
 use crate::gateway::Inner;
 use crate::hosted;
-use crate::keys::Principal;
 use crate::large_bodies::is_large;
 use crate::prepare::taken_names;
+use crate::principal::Principal;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, json as json_response};
 use crate::routes::Route;
@@ -25,11 +25,16 @@ const CREATED: (u64, &str) = (1_700_000_000, "2023-11-14T22:13:20Z");
 
 impl Inner {
     /// Responds to requests for the list of models or for one model.
-    pub(crate) fn model_list(&self, route: &Route, parts: &Parts) -> Result<Option<HttpResponse>, Failure> {
+    pub(crate) fn model_list(
+        &self,
+        principal: &Principal,
+        route: &Route,
+        parts: &Parts,
+    ) -> Result<Option<HttpResponse>, Failure> {
         let body = match route {
-            Route::Models => list(&self.models.names(), parts.uri.query().unwrap_or_default()),
+            Route::Models => list(&self.model_names(principal), parts.uri.query().unwrap_or_default()),
             Route::Model(name) => {
-                let served = self.find_model(name)?;
+                let served = self.find_model(principal, name)?;
                 entry(name, served.model.limits().context_tokens)
             }
             _ => return Ok(None),
@@ -72,11 +77,11 @@ impl Inner {
             _ => self.items.resolve(principal, &mut body)?,
         }
         let client = self.read_within_limits(family, body)?;
-        let served = self.find_model(&client.model)?;
+        let served = self.find_model(principal, &client.model)?;
         options.selection.taken = taken_names(&client);
         let filters = self.server_filters(principal, &client.hosted_servers)?;
         options.selection.hosted.clone_from(&filters);
-        let agent = self.agent(&served, options.selection)?;
+        let agent = self.agent(principal, &served, options.selection)?;
         let tools = agent.tools();
         let request = &client.request;
         let mut settings = self.settings.agent.clone();

@@ -13,6 +13,7 @@ use crate::form::{Boundary, Form, InvalidForm};
 use crate::forward::{Body, Forward, shared_state_error};
 use crate::gateway::{Caller, Inner};
 use crate::large_bodies::is_large;
+use crate::principal::Principal;
 use crate::response::{Failure, HttpResponse};
 use crate::spans::ForwardedSpan;
 use crate::traffic::operation_of;
@@ -26,7 +27,7 @@ impl Inner {
         body: Body,
     ) -> Result<HttpResponse, Failure> {
         let name = body.model().ok_or_else(|| Failure::invalid("model", "`model` is required"))?;
-        let upstream = self.openai_upstream(path, &name)?;
+        let upstream = self.openai_upstream(&caller.principal, path, &name)?;
         let mut request = ForwardedRequest {
             path: Some(path),
             body: body.for_provider(upstream.model_id(), ApiSupport::Complete),
@@ -60,7 +61,7 @@ impl Inner {
         if let Some(trace) = &caller.trace {
             trace.set_model(Some(name.clone()), self.model_label(&name));
         }
-        let upstream = self.openai_upstream(path, &name)?;
+        let upstream = self.openai_upstream(&caller.principal, path, &name)?;
         let mut request = ForwardedRequest {
             path: Some(path),
             headers: vec![("content-type", form.content_type())],
@@ -79,8 +80,13 @@ impl Inner {
     }
 
     /// Returns the provider of a model, which must have the complete API of OpenAI.
-    fn openai_upstream(&self, path: &str, name: &str) -> Result<Arc<dyn Upstream>, Failure> {
-        let served = self.find_model(name)?;
+    fn openai_upstream(
+        &self,
+        principal: &Principal,
+        path: &str,
+        name: &str,
+    ) -> Result<Arc<dyn Upstream>, Failure> {
+        let served = self.find_model(principal, name)?;
         served.upstream.clone().filter(|_| is_openai(&served)).ok_or_else(|| {
             Failure::new(ErrorKind::NotFound, format!("the API of `{name}` has no path `/v1/{path}`"))
         })

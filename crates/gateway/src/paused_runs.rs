@@ -14,7 +14,7 @@ use toolwire_contract::{Content, Message, ToolResult};
 use toolwire_dialect::client::{ApprovalResponse, ClientEvent, ClientRequest, ErrorKind};
 
 use crate::hidden_rounds::ShownId;
-use crate::keys::Principal;
+use crate::principal::Principal;
 use crate::recent::{NotStored, Recent, StateLimits};
 use crate::response::Failure;
 use crate::settings::GatewayLimits;

@@ -17,7 +17,7 @@ use crate::forward::Body;
 use crate::gateway::Inner;
 use crate::hosted::{self, NamedServers};
 use crate::ids::random_id;
-use crate::keys::Principal;
+use crate::principal::Principal;
 use crate::request_options::RequestOptions;
 use crate::response::Failure;
 use crate::verbatim;
@@ -104,7 +104,7 @@ impl Inner {
         if let Some(error) = client.missing_toolset.as_ref().filter(|_| !has_older_servers(headers)) {
             return Err(ClientError::from(error).into());
         }
-        let served = self.find_model(&client.model)?.for_client(family);
+        let served = self.find_model(principal, &client.model)?.for_client(family);
         reject_unreturned(family, &client, &served)?;
         options.selection.taken = taken_names(&client);
         head.model.clone_from(&client.model);

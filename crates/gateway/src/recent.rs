@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use memchr::memchr_iter;
 
-use crate::keys::Principal;
+use crate::principal::Principal;
 use crate::settings::GatewayLimits;
 
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
@@ -247,7 +247,7 @@ impl Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::tests::principals;
+    use crate::principal::tests::principals;
 
     fn recent(values: usize, bytes: usize, per_key: usize) -> Recent<u32> {
         let limits = GatewayLimits {

@@ -9,7 +9,7 @@ use toolwire_contract::Secret;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_dialect::client::HostedServer;
 
-use crate::keys::Principal;
+use crate::principal::Principal;
 use crate::response::Failure;
 
 /// Connects to MCP servers that requests name by URL.

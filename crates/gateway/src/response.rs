@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
@@ -89,6 +90,24 @@ impl ResponseBody {
                     Poll::Ready(None)
                 });
                 ResponseBody::stream(stream.chain(end))
+            }
+            whole => whole,
+        }
+    }
+
+    /// Interrupts a stream when a future ends.
+    pub(crate) fn until(self, end: BoxFuture<'static, ()>) -> ResponseBody {
+        match self {
+            ResponseBody::Stream(mut stream) => {
+                let mut end = Some(end);
+                ResponseBody::stream(futures::stream::poll_fn(move |context| {
+                    let Some(waiting) = &mut end else { return Poll::Ready(None) };
+                    if waiting.as_mut().poll(context).is_ready() {
+                        end = None;
+                        return Poll::Ready(Some(Err(Interrupted)));
+                    }
+                    stream.as_mut().poll_next(context)
+                }))
             }
             whole => whole,
         }

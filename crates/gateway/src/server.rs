@@ -72,6 +72,8 @@ impl Gateway {
         stop: CancellationToken,
     ) -> Result<(), StartError> {
         let gateway = gateways.borrow().clone();
+        // Reads the key table, so that the check knows whether it has keys.
+        gateway.0.settings.keys.is_needed().await;
         gateway.check(listener.local_addr()?.ip())?;
         let limits = gateway.0.settings.limits.clone();
         let server = Server {
@@ -96,7 +98,10 @@ impl Gateway {
                 page.close().await;
             }
         };
-        let running = async { tokio::join!(tasks.wait(), page) };
+        let running = async {
+            tokio::join!(tasks.wait(), page);
+            gateway.0.meters.close().await;
+        };
         let drained = tokio::time::timeout(limits.drain, running);
         // Clients that still connect learn that the gateway stops.
         let (late, end) = (TaskTracker::new(), CancellationToken::new());
@@ -112,7 +117,7 @@ impl Gateway {
     /// Checks the settings of a gateway that listens on an address.
     pub fn check(&self, address: IpAddr) -> Result<(), StartError> {
         if !address.to_canonical().is_loopback() {
-            if self.0.settings.keys.is_empty() {
+            if !self.0.settings.keys.may_be_needed() {
                 return Err(StartError::NoKey);
             }
             if let Some(name) = self.0.settings.keys.weak_key() {

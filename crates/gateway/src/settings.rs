@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
@@ -10,8 +11,8 @@ use tokio::sync::Semaphore;
 use toolwire_agent::AgentSettings;
 use toolwire_contract::text::parse_duration;
 
-use crate::keys::Principal;
-use crate::{Keys, Metrics, ReadinessChecks, Spans, Tls};
+use crate::principal::Principal;
+use crate::{AuditLog, Keys, Metrics, ReadinessChecks, Spans, Tls};
 
 /// The settings of a gateway. The defaults are for clients on the same machine.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +35,11 @@ pub struct GatewaySettings {
     /// Whether requests may refer to data that the provider has stored, such as files. All clients use the
     /// same account at the provider, so by default they may not if there are several keys.
     pub provider_state: Option<bool>,
+    /// Whether characters in results of tools that can deceive people and models are replaced, such as control
+    /// characters.
+    pub screen_results: bool,
+    /// Logs the calls of tools.
+    pub audit: Option<Arc<AuditLog>>,
     /// The certificate for TLS. Without it, the connections are not encrypted.
     pub tls: Option<Tls>,
     /// Where the spans of distributed traces go.
@@ -46,8 +52,8 @@ pub struct GatewaySettings {
 
 impl GatewaySettings {
     pub(crate) fn allows_provider_state(&self, principal: &Principal) -> bool {
-        let of_key = self.keys.provider_state(principal);
-        of_key.or(self.provider_state).unwrap_or(self.keys.len() <= 1)
+        let of_key = principal.rights().and_then(|rights| rights.provider_state);
+        of_key.or(self.provider_state).unwrap_or(!self.keys.is_shared())
     }
 }
 

@@ -12,8 +12,8 @@ use toolwire_agent::AgentEvent;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_page::traffic::{CallOutcome, CallSpan, Request, RequestOutcome, StepSpan, Wait};
 
-use crate::keys::Principal;
 use crate::metrics::{EndedRequest, Metrics, OTHER, ToolOutcome};
+use crate::principal::Principal;
 use crate::response::{Failure, HttpResponse, ResponseBody};
 
 /// The number of requests that are remembered.
@@ -328,7 +328,7 @@ mod tests {
     use toolwire_contract::ToolResult;
 
     use super::*;
-    use crate::keys::tests::principals;
+    use crate::principal::tests::principals;
 
     fn begin() -> (Arc<Traffic>, Trace) {
         let traffic: Arc<Traffic> = Arc::default();

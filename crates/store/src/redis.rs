@@ -21,6 +21,7 @@
 
 mod connection;
 mod format;
+mod keys;
 mod operations;
 
 use std::collections::HashMap;

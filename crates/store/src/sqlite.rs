@@ -12,6 +12,7 @@
 mod embeddings;
 mod error;
 mod index;
+mod keys;
 mod open;
 mod queries;
 mod worker;
@@ -30,6 +31,7 @@ use crate::clock::new_id;
 use crate::search_text::Query;
 pub use embeddings::CachedEmbedder;
 use error::{Access, SqliteFailure};
+pub use keys::SqliteKeys;
 use worker::Worker;
 
 /// Conversations in one SQLite file.

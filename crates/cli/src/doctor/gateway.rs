@@ -77,7 +77,7 @@ pub(super) async fn report_gateway(text: &mut String, loaded: &LoadedConfig, set
         let listen = settings.gateway.listen.as_deref().unwrap_or(DEFAULT_ADDRESS);
         match address(listen) {
             Ok(address) => {
-                report_keys(&mut report, settings, address);
+                report_keys(&mut report, settings, address).await;
                 report_tls(&mut report, settings);
                 report_running(&mut report, settings, address).await;
             }
@@ -98,22 +98,28 @@ async fn report_store(report: &mut Report, settings: &Settings) {
     }
 }
 
-fn report_keys(report: &mut Report, settings: &Settings, address: SocketAddr) {
+async fn report_keys(report: &mut Report, settings: &Settings, address: SocketAddr) {
     let keys = match keys(settings) {
         Ok(keys) => keys,
         Err(error) => return report.failed("gateway", error),
     };
     let is_local = address.ip().to_canonical().is_loopback();
-    if !is_local && keys.is_empty() {
+    // `report_store` reports a store that cannot be read.
+    let stored = match storage::open_keys(&settings.store).await {
+        Ok(store) => store.table.count().await.unwrap_or(0),
+        Err(_) => 0,
+    };
+    let count = keys.len().saturating_add(usize::try_from(stored).unwrap_or(usize::MAX));
+    if !is_local && count == 0 && settings.gateway.oidc.is_empty() {
         let problem = format!("{address} is reachable from other machines, and no key is configured");
-        let hint = format!("set {KEY_VARIABLE}, or `toolwire.gateway.keys`");
+        let hint = format!("use `toolwire keys create NAME`, {KEY_VARIABLE}, or `toolwire.gateway.keys`");
         return report.bad("gateway", &problem, Some(&hint));
     }
     if let Some(name) = keys.weak_key().filter(|_| !is_local) {
         let problem = format!("the key `{name}` is shorter than {} characters", Keys::MIN_LENGTH);
         return report.bad("gateway", &problem, Some("use the output of `openssl rand -hex 32`"));
     }
-    let count = if keys.is_empty() { "no keys".to_owned() } else { counted(keys.len(), "key") };
+    let count = if count == 0 { "no keys".to_owned() } else { counted(count, "key") };
     report.good("gateway", &format!("{address}, {count}"));
     if !is_local && settings.gateway.tls.is_none() {
         let hint = "set `toolwire.gateway.tls`, or let a proxy on this machine do it";

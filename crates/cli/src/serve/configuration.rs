@@ -9,12 +9,12 @@ use toolwire_hub::{AllowedHosts, PatternError};
 
 use super::counting::Counting;
 use super::models::ConfiguredModels;
-use super::{DEFAULT_ADDRESS, ServeArgs, address, keys, server_urls};
+use super::{DEFAULT_ADDRESS, ServeArgs, add_issuers, address, keys, server_urls};
 use crate::assembly;
 use crate::command_error::CommandError;
 use crate::log;
 use crate::servers::{self, LoadedConfig};
-use crate::settings::{self, Settings, TlsFiles};
+use crate::settings::{self, AuditConfig, AuditSettings, Settings, TlsFiles};
 use crate::source::describe_io_error;
 use crate::terminal_text::sanitize;
 
@@ -38,6 +38,11 @@ impl Configuration {
         let loaded = servers::find_config(config)?.only(args.server.as_deref())?;
         let mut settings = settings::read(loaded.config.toolwire.as_ref(), &loaded.origin)?;
         settings.agent.approvals.allow.extend(args.allow.iter().cloned());
+        if let Some(file) = &args.audit {
+            let arguments = settings.gateway.audit.as_ref().map(AuditConfig::arguments).unwrap_or_default();
+            settings.gateway.audit =
+                Some(AuditConfig::WithArguments(AuditSettings { file: file.clone(), arguments }));
+        }
         hide_secrets(&settings);
         let listen = args.listen.as_deref().or(settings.gateway.listen.as_deref());
         let address = address(listen.unwrap_or(DEFAULT_ADDRESS))?;
@@ -72,13 +77,14 @@ fn gateway_settings(
     metrics: &Metrics,
 ) -> Result<GatewaySettings, CommandError> {
     let mut gateway = GatewaySettings::default();
-    gateway.keys = keys(settings)?;
+    gateway.keys = add_issuers(keys(settings)?, settings)?;
     gateway.hosts.clone_from(&settings.gateway.hosts);
     gateway.origins.clone_from(&settings.gateway.origins);
     gateway.server_urls = server_urls(loaded);
     gateway.agent = settings.agent.clone();
     gateway.show_reasoning = settings.gateway.show_reasoning;
     gateway.provider_state = settings.gateway.provider_state;
+    gateway.screen_results = settings.gateway.screen_results;
     gateway.limits = settings.gateway.limits.clone();
     gateway.tls = settings.gateway.tls.as_ref().map(read_tls).transpose()?;
     gateway.metrics = metrics.clone();

@@ -1,9 +1,12 @@
 //! `toolwire serve`: the gateway, with the configured models and servers.
 
+mod audit_file;
 pub(crate) mod configuration;
 mod counting;
 mod memory_protection;
 mod models;
+#[cfg(feature = "oidc")]
+mod oidc;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod page_servers;
@@ -28,7 +31,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::conversations::Conversations;
+use toolwire_contract::keys::KeyRights;
 use toolwire_contract::text::shell_word;
+use toolwire_gateway::{AuditArguments, AuditLog};
 use toolwire_gateway::{Gateway, Keys, Metrics, OriginError, PageParts, ReadinessChecks, StartError};
 use toolwire_hub::{ServerConfig, Transport};
 use toolwire_llm::Demo;
@@ -38,10 +43,11 @@ use crate::assembly;
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::interrupt;
 use crate::servers::{self, LoadedConfig};
-use crate::settings::Settings;
+use crate::settings::{LoggedArguments, Settings};
 use crate::source::describe_io_error;
-use crate::storage;
+use crate::storage::{self, KeyStore};
 use crate::tools::print_problems;
+use audit_file::AuditFile;
 use configuration::Configuration;
 use counting::{Counting, StoreCheck};
 use page_servers::{HubServers, PageLogins};
@@ -78,6 +84,10 @@ pub(crate) struct ServeArgs {
     /// Use only this server
     #[arg(long, value_name = "S")]
     server: Option<String>,
+    /// Append each call of a tool to this file, as JSON lines [default: `toolwire.gateway.audit` in the
+    /// configuration, else none]
+    #[arg(long, value_name = "FILE")]
+    audit: Option<String>,
 }
 
 pub(crate) fn run(args: &ServeArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
@@ -111,7 +121,11 @@ async fn serve(
     let loaded = &loaded;
     let listener = listen(address).await?;
     let local = listener.local_addr().unwrap_or(address);
-    let needs_key = !gateway_settings.keys.is_empty();
+    gateway_settings.audit = audit_log(&settings)?;
+    let key_store = key_store(&settings).await?;
+    gateway_settings.keys = gateway_settings.keys.with_table(key_store.table, key_store.usage);
+    // Also reads the key table, so that the limits fit the number of keys.
+    let needs_key = gateway_settings.keys.is_needed().await;
     let scheme = if gateway_settings.tls.is_some() { "https" } else { "http" };
 
     #[cfg(feature = "otlp")]
@@ -228,11 +242,51 @@ fn page_parts(store: Arc<dyn Conversations>) -> PageParts {
     }
 }
 
+/// Opens the audit log.
+fn audit_log(settings: &Settings) -> Result<Option<Arc<AuditLog>>, CommandError> {
+    let Some(config) = &settings.gateway.audit else { return Ok(None) };
+    let file = storage::expand_home(config.file());
+    let arguments = match config.arguments() {
+        LoggedArguments::Hash => AuditArguments::Hash,
+        LoggedArguments::Full => AuditArguments::Full,
+        LoggedArguments::None => AuditArguments::Nothing,
+    };
+    let sink = AuditFile::open(&file).map_err(|error| {
+        let message = format!("cannot open the audit log {}: {}", file.display(), describe_io_error(&error));
+        CommandError::work(message).with_hint("use a file in a folder that exists and can be written")
+    })?;
+    Ok(Some(Arc::new(AuditLog::new(Arc::new(sink), arguments))))
+}
+
+#[cfg(feature = "oidc")]
+fn add_issuers(keys: Keys, settings: &Settings) -> Result<Keys, CommandError> {
+    oidc::add_issuers(keys, settings)
+}
+
+#[cfg(not(feature = "oidc"))]
+fn add_issuers(keys: Keys, settings: &Settings) -> Result<Keys, CommandError> {
+    match settings.gateway.oidc.is_empty() {
+        true => Ok(keys),
+        false => Err(CommandError::usage("this build of toolwire does not include `toolwire.gateway.oidc`")
+            .with_hint("build it with its default features")),
+    }
+}
+
+/// Opens the key table. Without a place for data, there is none.
+async fn key_store(settings: &Settings) -> Result<KeyStore, CommandError> {
+    match storage::open_keys(&settings.store).await {
+        // Other gateways use the same keys, so this one must not start without them.
+        Err(error) if storage::is_shared(&settings.store) => Err(error),
+        Err(_) => Ok(KeyStore::in_memory()),
+        Ok(opened) => Ok(opened),
+    }
+}
+
 fn start_error(error: &StartError, address: IpAddr) -> CommandError {
     let message = format!("cannot serve on {address}: {error}");
     match error {
         StartError::NoKey => CommandError::usage(message).with_hint(format!(
-            "set {KEY_VARIABLE} to a random text of at least {} characters",
+            "create a key with `toolwire keys create NAME`, or set {KEY_VARIABLE} to a random text of at least {} characters",
             Keys::MIN_LENGTH
         )),
         StartError::WeakKey { .. } => CommandError::usage(message)
@@ -263,21 +317,24 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, CommandError> {
 
 /// Returns the keys from the configuration and the environment.
 pub(crate) fn keys(settings: &Settings) -> Result<Keys, CommandError> {
-    let variable = std::env::var(KEY_VARIABLE).ok().map(|key| (KEY_VARIABLE, key, None, false));
-    let configured = settings.gateway.keys.iter().map(|(name, key)| {
-        (name.as_str(), key.secret().expose().to_owned(), key.provider_state(), key.is_admin())
-    });
+    let variable = std::env::var(KEY_VARIABLE).ok();
+    let variable = variable.map(|key| (KEY_VARIABLE, key, None, KeyRights::default()));
+    let configured = settings
+        .gateway
+        .keys
+        .iter()
+        .map(|(name, key)| (name.as_str(), key.secret().expose().to_owned(), key.tenant(), key.rights()));
     let mut keys = Keys::default();
-    for (name, key, provider_state, is_admin) in configured.chain(variable) {
+    for (name, key, tenant, rights) in configured.chain(variable) {
         let key = key.trim();
         if key.is_empty() {
             return Err(
                 CommandError::usage(format!("the key `{name}` is empty")).with_hint("set it, or remove it")
             );
         }
-        keys = keys.with_rights(name, key, provider_state);
-        if is_admin {
-            keys = keys.with_admin();
+        keys = keys.with_rights(name, key, rights);
+        if let Some(tenant) = tenant {
+            keys = keys.with_tenant(tenant);
         }
     }
     Ok(keys)

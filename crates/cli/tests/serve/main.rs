@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod behind_haproxy;
+mod client_keys;
 mod coding_agents;
 mod endpoints;
 mod forms;

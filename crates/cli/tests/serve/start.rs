@@ -56,7 +56,11 @@ fn other_machines_need_a_key() {
     assert!(text.contains("the key `TOOLWIRE_KEY` is empty"), "{text}");
     let (code, text) = refused(None);
     assert_eq!(code, Some(2), "{text}");
-    assert!(text.contains("no key is configured") && text.contains("hint: set TOOLWIRE_KEY"), "{text}");
+    assert!(
+        text.contains("no key is configured")
+            && text.contains("hint: create a key with `toolwire keys create"),
+        "{text}"
+    );
     let (code, text) = refused(Some("short"));
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("shorter than 32 characters") && !text.contains("`short`"), "{text}");

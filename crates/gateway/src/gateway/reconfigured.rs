@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use super::{Gateway, Inner};
+use crate::access::screened;
 use crate::admission::Admission;
 use crate::catalog::ModelCatalog;
 use crate::origin::OriginPolicy;
+use crate::permitted_tools::PermittedToolboxes;
 use crate::request_servers::RequestServers;
 use crate::settings::GatewaySettings;
 
@@ -13,7 +15,8 @@ impl Gateway {
     /// Returns the same gateway with other models and settings. Running requests keep those with which they began.
     /// What the clients have stored, their sessions and the counts of the metrics stay.
     ///
-    /// The limits `connections`, `state_bytes` and `state_bytes_per_key`, the metrics and the spans stay as they are.
+    /// The limits `connections`, `state_bytes` and `state_bytes_per_key`, the metrics, the spans, the key table and the audit log stay as they
+    /// are.
     #[must_use]
     pub fn reconfigured(
         &self,
@@ -24,9 +27,12 @@ impl Gateway {
         let inner = &self.0;
         settings.metrics = inner.settings.metrics.clone();
         settings.spans = inner.settings.spans.clone();
-        let has_several_keys = settings.keys.len() > 1;
+        // The store stays the same, and so does the audit log.
+        settings.keys = settings.keys.sharing_table_of(&inner.settings.keys);
+        settings.audit = inner.settings.audit.clone();
+        let has_several_keys = settings.keys.is_shared();
         let has_same_limits =
-            settings.limits == inner.settings.limits && has_several_keys == (inner.settings.keys.len() > 1);
+            settings.limits == inner.settings.limits && has_several_keys == inner.settings.keys.is_shared();
         let admission = match has_same_limits {
             true => inner.admission.clone(),
             // Requests that are running now no longer count.
@@ -35,7 +41,9 @@ impl Gateway {
         Gateway(Arc::new(Inner {
             model_names: models.names().into_iter().collect(),
             models,
-            tools: inner.tools.clone(),
+            all_tools: screened(inner.given_tools.clone(), &settings),
+            given_tools: inner.given_tools.clone(),
+            permitted: PermittedToolboxes::default(),
             request_servers,
             lifecycle: inner.lifecycle.clone(),
             traffic: inner.traffic.clone(),
@@ -47,6 +55,7 @@ impl Gateway {
             large_bodies: inner.large_bodies.clone(),
             admission,
             failed_keys: inner.failed_keys.clone(),
+            meters: inner.meters.clone(),
             page: inner.page.clone(),
             agents: Mutex::default(),
             settings,

@@ -25,13 +25,13 @@ impl Inner {
     ) -> Result<HttpResponse, Failure> {
         match route {
             Route::Ready => {
-                let may_see_reasons = self.check_operator(headers, local, client).is_ok();
-                let (tools, checks) = (&*self.tools, &self.settings.readiness);
+                let may_see_reasons = self.check_operator(headers, local, client).await.is_ok();
+                let (tools, checks) = (&*self.all_tools, &self.settings.readiness);
                 let (status, body) = self.lifecycle.readiness(tools, checks, may_see_reasons).await;
                 Ok(json(status, &body))
             }
             Route::Metrics => {
-                self.check_operator(headers, local, client)?;
+                self.check_operator(headers, local, client).await?;
                 let text = Bytes::from(self.settings.metrics.to_prometheus());
                 let mut response = http::Response::new(ResponseBody::Whole(text));
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
@@ -43,18 +43,23 @@ impl Inner {
 
     /// Checks that a client may see the metrics and the state of the servers: it is on this machine, or has the key of
     /// an administrator. If there is only one key, it is one.
-    fn check_operator(&self, headers: &HeaderMap, local: SocketAddr, client: IpAddr) -> Result<(), Failure> {
+    async fn check_operator(
+        &self,
+        headers: &HeaderMap,
+        local: SocketAddr,
+        client: IpAddr,
+    ) -> Result<(), Failure> {
         let has_key = ["authorization", "x-api-key"].iter().any(|name| headers.contains_key(*name));
         if !has_key && is_from_this_machine(headers, local, client) {
             return Ok(());
         }
         let keys = &self.settings.keys;
-        if keys.is_empty() && !is_from_this_machine(headers, local, client) {
+        if !is_from_this_machine(headers, local, client) && !keys.is_needed().await {
             let message = "without keys, this path is only for clients on the machine of the gateway";
             return Err(Failure::new(ErrorKind::Forbidden, message));
         }
-        let principal = self.authenticate(headers, client)?;
-        if keys.len() <= 1 || keys.is_admin(&principal) {
+        let principal = self.authenticate(headers, client).await?;
+        if !keys.is_shared() || principal.is_admin() {
             return Ok(());
         }
         let message = "this path needs the key of an administrator: set `admin` of the key";

@@ -3,6 +3,7 @@
 //! The HTML is created by `toolwire-page`. The modules here read requests, check who sends them, and connect
 //! the views to the models, tools and conversations.
 
+mod admin;
 mod assets;
 mod chat;
 mod events;
@@ -20,14 +21,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{HeaderMap, Method, Request};
 use http_body::Body;
 use toolwire_contract::conversations::Conversations;
+use toolwire_contract::toolbox::Toolbox;
 use toolwire_page::Markup;
 use toolwire_page::shell::{Role, Shell, View, Visitor};
 
-use crate::gateway::Inner;
-use crate::keys::Principal;
+use crate::gateway::{Inner, unauthenticated};
+use crate::keys::AuthenticationError;
+use crate::principal::Principal;
 use crate::response::HttpResponse;
 use crate::traffic::Traffic;
 use chat::Chats;
@@ -38,7 +41,7 @@ use reply::Reply;
 use request::PageRequest;
 use servers::ServersFeed;
 pub use servers::{PageServers, ServerChangeError, ServerChangeErrorKind};
-use sessions::Sessions;
+use sessions::{Session, Sessions};
 use views::{CachedIndex, CallHistory};
 
 /// What the page needs besides the models and tools of the gateway.
@@ -91,6 +94,8 @@ struct Context<'a> {
     page: &'a Arc<Page>,
     visitor: Visitor,
     principal: Principal,
+    /// The tools that the visitor may use.
+    tools: Arc<dyn Toolbox>,
 }
 
 /// The content of a view.
@@ -171,21 +176,30 @@ impl Page {
     {
         let (head, body) = request.into_parts();
         crate::body::check_headers(&head.uri, &head.headers)?;
+        if let ["-", "admin", ..] =
+            request::segments(&head.uri).iter().map(String::as_str).collect::<Vec<_>>()[..]
+        {
+            let headers = head.headers.clone();
+            let reply = admin::respond(self, inner, head, body, client, has_unread_body).await?;
+            return reply.respond(&headers);
+        }
         request::check_source(&head)?;
         let cookie = sessions::cookie_name(local.port());
-        // The keys may have changed since the session began.
-        let keys = &inner.settings.keys;
         let session = self.sessions.find(&head.headers, &cookie);
-        let session = session.filter(|session| keys.has(&session.principal));
         if let Some(reply) = assets::respond(&head) {
             return reply.respond(&head.headers);
         }
+        // The keys may have changed since the session began.
+        let session = match session {
+            Some(session) => self.valid(inner, session, &head.headers, &cookie).await?,
+            None => None,
+        };
         if request::segments(&head.uri) == ["sign-in"] {
             let is_post = head.method == Method::POST;
             let request = PageRequest::read_small(inner, head, body, client).await?;
             *has_unread_body = false;
             let reply = match is_post {
-                true => sign_in::sign_in(self, inner, &request, client, &cookie)?,
+                true => sign_in::sign_in(self, inner, &request, client, &cookie).await?,
                 false => sign_in::form(&request),
             };
             return reply.respond(&request.head.headers);
@@ -194,14 +208,38 @@ impl Page {
         let is_signed_in = session.is_some();
         let (principal, role) = match session {
             Some(session) => (session.principal, session.role),
-            None if inner.settings.keys.is_empty() => (Principal::without_key(), Role::User),
+            None if !inner.settings.keys.is_needed().await => (Principal::without_key(), Role::User),
             None => return Ok(sign_in::required(&head)),
         };
         let visitor = Visitor { role, theme, key: principal.name().map(str::to_owned), is_signed_in };
         let request = PageRequest::read(inner, head, body, &principal, client).await?;
         *has_unread_body = false;
-        let context = Context { inner, page: self, visitor, principal };
-        views::respond(&context, &request, &cookie).await?.respond(&request.head.headers)
+        let invalidation = inner.settings.keys.invalidation(&principal);
+        let tools = inner.tools_for(&principal);
+        let context = Context { inner, page: self, visitor, principal, tools };
+        let response = views::respond(&context, &request, &cookie).await?.respond(&request.head.headers)?;
+        Ok(match invalidation {
+            Some(end) => response.map(|body| body.until(end)),
+            None => response,
+        })
+    }
+
+    /// Returns the session if its key is still valid. Otherwise the session ends.
+    async fn valid(
+        &self,
+        inner: &Inner,
+        session: Session,
+        headers: &HeaderMap,
+        cookie: &str,
+    ) -> Result<Option<Session>, PageFailure> {
+        match inner.settings.keys.check_again(&session.principal).await {
+            Ok(()) => Ok(Some(session)),
+            Err(AuthenticationError::Unauthenticated) => {
+                self.sessions.end(headers, cookie);
+                Ok(None)
+            }
+            Err(error @ AuthenticationError::Unavailable) => Err(unauthenticated(&error).into()),
+        }
     }
 }
 
@@ -232,13 +270,35 @@ impl Context<'_> {
 
     /// Whether the visitor may see the requests of all keys.
     fn sees_all_requests(&self) -> bool {
-        self.inner.settings.keys.len() <= 1 || self.visitor.role == Role::Admin
+        !self.inner.settings.keys.is_shared() || self.visitor.role == Role::Admin
+    }
+
+    /// Returns the tools that the visitor may use. Their calls are logged, if there is an audit log.
+    fn audited_tools(&self, request_id: &str) -> Arc<dyn Toolbox> {
+        let audited = self.inner.audited(&self.tools, &self.principal, request_id);
+        audited.unwrap_or_else(|| self.tools.clone())
+    }
+
+    /// Returns the names of the models that the visitor may use.
+    fn model_names(&self) -> Vec<String> {
+        self.inner.model_names(&self.principal)
+    }
+
+    /// Returns an error if the visitor may not see all servers.
+    fn require_all_servers(&self) -> Result<(), PageFailure> {
+        if self.visitor.role == Role::Admin || self.principal.permits_all_tools() {
+            return Ok(());
+        }
+        Err(PageFailure::forbidden(
+            "this key may use only some servers or tools, so it cannot see the list of all servers",
+            "`/tools` lists what it may use",
+        ))
     }
 
     /// Returns an error if the visitor may not see the stored conversations. They have no owner, so with
     /// several keys only an administrator sees them.
     fn require_conversations(&self) -> Result<(), PageFailure> {
-        if self.inner.settings.keys.len() <= 1 || self.visitor.role == Role::Admin {
+        if !self.inner.settings.keys.is_shared() || self.visitor.role == Role::Admin {
             return Ok(());
         }
         Err(PageFailure::forbidden(

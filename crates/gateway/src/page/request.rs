@@ -13,7 +13,7 @@ use toolwire_page::shell::Theme;
 use super::failure::PageFailure;
 use crate::body;
 use crate::gateway::Inner;
-use crate::keys::Principal;
+use crate::principal::Principal;
 use crate::settings::GatewayLimits;
 
 /// The maximum size of a request of a visitor who is not signed in.

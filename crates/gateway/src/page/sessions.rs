@@ -10,7 +10,7 @@ use toolwire_page::shell::Role;
 
 use super::request::cookie;
 use crate::ids::random_id;
-use crate::keys::Principal;
+use crate::principal::Principal;
 
 const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 

@@ -3,9 +3,8 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use http::header::{AUTHORIZATION, HeaderValue};
+use http::StatusCode;
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
 use toolwire_page::link::Link;
 use toolwire_page::shell::Role;
 
@@ -13,8 +12,9 @@ use super::failure::PageFailure;
 use super::reply::Reply;
 use super::request::{PageRequest, accepts_html, theme};
 use super::{Page, sessions};
-use crate::gateway::Inner;
-use crate::keys::Principal;
+use crate::gateway::{Inner, unauthenticated};
+use crate::keys::AuthenticationError;
+use crate::principal::Principal;
 use crate::response::HttpResponse;
 
 /// Returns the page with the field for a key.
@@ -24,7 +24,7 @@ pub(super) fn form(request: &PageRequest) -> Reply {
 }
 
 /// Starts a session with a key of the gateway, or with a token for an administrator.
-pub(super) fn sign_in(
+pub(super) async fn sign_in(
     page: &Page,
     inner: &Inner,
     request: &PageRequest,
@@ -33,7 +33,7 @@ pub(super) fn sign_in(
 ) -> Result<Reply, PageFailure> {
     let key = request.field("key")?.unwrap_or_default();
     let next = request.field("next")?.unwrap_or_default();
-    let Some((principal, role)) = authenticate(page, inner, key.trim()) else {
+    let Some((principal, role)) = authenticate(page, inner, key.trim()).await? else {
         if let Some(failure) = inner.failed_keys.record(client, Instant::now()) {
             return Err(failure.into());
         }
@@ -55,15 +55,23 @@ pub(super) fn sign_in(
     Ok(Reply::redirect(own_path(&next)).with_cookie(&header))
 }
 
-fn authenticate(page: &Page, inner: &Inner, key: &str) -> Option<(Principal, Role)> {
+/// Returns the visitor with a key; `None` if the key is not valid.
+async fn authenticate(
+    page: &Page,
+    inner: &Inner,
+    key: &str,
+) -> Result<Option<(Principal, Role)>, PageFailure> {
     if page.sessions.take_admin_token(key) {
-        return Some((Principal::without_key(), Role::Admin));
+        return Ok(Some((Principal::without_key(), Role::Admin)));
     }
-    let keys = &inner.settings.keys;
-    let value = HeaderValue::from_str(&format!("Bearer {key}")).ok().filter(|_| !keys.is_empty())?;
-    let principal = keys.authenticate(&HeaderMap::from_iter([(AUTHORIZATION, value)])).ok()?;
-    let role = if keys.is_admin(&principal) { Role::Admin } else { Role::User };
-    Some((principal, role))
+    match inner.settings.keys.find(key.as_bytes()).await {
+        Ok(principal) => {
+            let role = if principal.is_admin() { Role::Admin } else { Role::User };
+            Ok(Some((principal, role)))
+        }
+        Err(AuthenticationError::Unauthenticated) => Ok(None),
+        Err(error @ AuthenticationError::Unavailable) => Err(unauthenticated(&error).into()),
+    }
 }
 
 /// Ends the session.

@@ -17,6 +17,10 @@ const APPLICATION_ID: i64 = 0x5457_6376;
 /// The format version that this code writes.
 const VERSION: u64 = 4;
 
+/// Identifies files with keys of clients: "TWky".
+const KEYS_APPLICATION_ID: i64 = 0x5457_6b79;
+const KEYS_VERSION: u64 = 1;
+
 pub(super) fn open_to_write(path: &Path, options: &SqliteOptions) -> Result<Connection, SqliteFailure> {
     if path.is_dir() {
         return Err(SqliteFailure::Foreign("it is a directory".to_owned()));
@@ -62,6 +66,30 @@ pub(super) fn open_cache(path: &Path) -> Result<Connection, SqliteFailure> {
     connect(path, &SqliteOptions::default())
 }
 
+/// Opens a file with keys of clients, or creates it. Its tables are created by its user.
+pub(super) fn open_keys(path: &Path, timeout: Duration) -> Result<Connection, SqliteFailure> {
+    create_private(path).map_err(|error| SqliteFailure::Unavailable(error.to_string()))?;
+    let connection = connect(path, &SqliteOptions { timeout, ..SqliteOptions::default() })?;
+    match number(&connection, "application_id")? {
+        KEYS_APPLICATION_ID => check_version(number(&connection, "user_version")?, KEYS_VERSION)?,
+        0 if is_empty(&connection)? => {
+            connection.pragma_update(None, "application_id", KEYS_APPLICATION_ID)?;
+            connection.pragma_update(None, "user_version", KEYS_VERSION as i64)?;
+        }
+        // Another process may have initialized the file in between.
+        _ if number(&connection, "application_id")? == KEYS_APPLICATION_ID => {}
+        _ => return Err(SqliteFailure::Foreign("it is the database of another program".to_owned())),
+    }
+    use_wal(&connection, timeout)?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    Ok(connection)
+}
+
+fn is_empty(connection: &Connection) -> Result<bool, SqliteFailure> {
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+    Ok(tables == 0)
+}
+
 fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, SqliteFailure> {
     // Without `CREATE`, because the file already exists with our permissions. Without `URI`, so that a path
     // is only a path.
@@ -97,20 +125,21 @@ fn check_owner(connection: &Connection) -> Result<(), SqliteFailure> {
     let application = number(connection, "application_id")?;
     let version = number(connection, "user_version")?;
     if application == APPLICATION_ID {
-        return check_version(version);
+        return check_version(version, VERSION);
     }
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+    let is_empty = is_empty(connection)?;
     // Checked again: another process may have initialized the file in between.
-    if (application, version, tables) != (0, 0, 0) && number(connection, "application_id")? != APPLICATION_ID
+    if (application, version, is_empty) != (0, 0, true)
+        && number(connection, "application_id")? != APPLICATION_ID
     {
         return Err(SqliteFailure::Foreign("it is the database of another program".to_owned()));
     }
     Ok(())
 }
 
-fn check_version(version: i64) -> Result<(), SqliteFailure> {
+fn check_version(version: i64, known: u64) -> Result<(), SqliteFailure> {
     match u64::try_from(version) {
-        Ok(found) if found > VERSION => Err(SqliteFailure::Newer { found, known: VERSION }),
+        Ok(found) if found > known => Err(SqliteFailure::Newer { found, known }),
         Ok(_) => Ok(()),
         Err(_) => Err(SqliteFailure::Damaged(format!("it has version {version}"))),
     }
@@ -150,7 +179,7 @@ fn migrate(connection: &mut Connection) -> Result<(), SqliteFailure> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Read again: another process may have migrated the file while this one waited for the lock.
     let version = number(&transaction, "user_version")?;
-    check_version(version)?;
+    check_version(version, VERSION)?;
     if version < 1 {
         transaction.execute_batch(include_str!("version-1.sql"))?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

@@ -7,6 +7,7 @@
 mod backends;
 mod files;
 mod forking;
+mod keys;
 mod redis_servers;
 mod searching;
 mod storing;
@@ -82,4 +83,10 @@ on_every_backend! {
     writers::a_taken_position_is_a_conflict,
     writers::concurrent_writers_lose_and_reorder_no_message,
     writers::writers_with_expected_positions_take_turns,
+    keys::keys_are_stored_and_revoked,
+    keys::concurrent_requests_never_exceed_the_limits_of_a_minute,
+    keys::concurrent_requests_never_exceed_the_budget_of_a_month,
+    keys::used_tokens_replace_reserved_ones,
+    keys::the_tokens_of_a_process_that_ended_are_free_again,
+    keys::a_request_counts_although_its_reservation_has_expired,
 }

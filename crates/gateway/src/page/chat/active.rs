@@ -11,16 +11,17 @@ use toolwire_agent::{Agent, Unattended};
 use toolwire_contract::Message;
 use toolwire_contract::conversations::{Conversation, ConversationId, StoreError};
 
+use super::super::Context;
 use super::super::events::Event;
 use super::super::failure::PageFailure;
-use super::super::{Context, Page};
 use super::engine::{Decided, Engine};
 use super::live::Live;
 use super::saved::{RunStorage, SavedRuns};
 use super::uploads::Uploads;
 use super::view;
-use crate::gateway::Inner;
 use crate::ids::random_id;
+use crate::meter::{Estimate, RunMeter};
+use crate::permitted_tools::add_rules;
 use crate::traffic::RunTrace;
 
 /// The number of decisions that wait for a run. Each call accepts one.
@@ -121,18 +122,45 @@ impl Chats {
         self.saved.remove(id).await;
     }
 
-    fn agent(&self, inner: &Inner, page: &Page, model: &str) -> Result<Agent, PageFailure> {
-        if let Some(agent) = self.agents.lock().unwrap_or_else(PoisonError::into_inner).get(model) {
+    /// Returns an agent for a conversation. Its calls are logged, if there is an audit log.
+    fn agent(
+        &self,
+        context: &Context<'_>,
+        conversation: &ConversationId,
+        model: &str,
+    ) -> Result<Agent, PageFailure> {
+        let agent = self.shared_agent(context, model)?;
+        let audited =
+            context.inner.audited(&context.tools, &context.principal, &format!("chat_{conversation}"));
+        Ok(match audited {
+            Some(audited) => agent.with_tools(audited),
+            None => agent,
+        })
+    }
+
+    fn shared_agent(&self, context: &Context<'_>, model: &str) -> Result<Agent, PageFailure> {
+        let served = context.inner.find_model(&context.principal, model)?;
+        let rights = context.principal.tool_rights();
+        let is_restricted = rights.is_some();
+        if !is_restricted
+            && let Some(agent) = self.agents.lock().unwrap_or_else(PoisonError::into_inner).get(model)
+        {
             return Ok(agent.clone());
         }
-        let served = inner.find_model(model)?;
+        let mut settings = context.inner.settings.agent.clone();
+        if let Some(rights) = rights {
+            add_rules(&mut settings.approvals, &*context.tools, rights);
+        }
         let agent = Agent::builder()
-            .settings(inner.settings.agent.clone())
+            .settings(settings)
             .model(served.model)
-            .tools(inner.tools.clone())
-            .conversations(page.parts.conversations.clone())
+            .tools(context.tools.clone())
+            .conversations(context.page.parts.conversations.clone())
             .unattended(Unattended::Pause);
         let agent = agent.build().map_err(|error| PageFailure::invalid(error.to_string()))?;
+        if is_restricted {
+            return Ok(agent);
+        }
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         if agents.len() >= 64 {
             agents.clear();
@@ -152,7 +180,7 @@ impl Chats {
                 conversation.id.to_string(),
                 conversation.title.clone(),
                 context.page.events.clone(),
-                context.inner.tools.clone(),
+                context.tools.clone(),
                 context.inner.settings.agent.approvals.clone(),
             );
             let ended = CancellationToken::new();
@@ -173,7 +201,7 @@ impl Chats {
         model: &str,
         message: Option<Message>,
     ) -> Result<Started, PageFailure> {
-        let agent = self.agent(context.inner, context.page, model)?;
+        let agent = self.agent(context, &conversation.id, model)?;
         let active = self.enter(context, conversation);
         let always = active.lock().always().to_vec();
         if active.lock().is_busy() || self.is_saved(&conversation.id) {
@@ -186,7 +214,6 @@ impl Chats {
         }
         // The tools of servers that are starting are offered too, if they start soon.
         let starting: Vec<String> = context
-            .inner
             .tools
             .missing_servers()
             .into_iter()
@@ -196,8 +223,14 @@ impl Chats {
         if !starting.is_empty() {
             let longest = context.inner.settings.limits.server_start_timeout;
             // After that, the run starts without them.
-            let _ = tokio::time::timeout(longest, context.inner.tools.started(&starting)).await;
+            let _ = tokio::time::timeout(longest, context.tools.started(&starting)).await;
         }
+        let inner = context.inner;
+        let request = random_id("chat_").unwrap_or_default();
+        let (keys, timeout) = (&inner.settings.keys, inner.settings.limits.run_timeout);
+        let meter =
+            inner.meters.begin(keys, &context.principal, &request, timeout, || Estimate::of(&[], None));
+        let meter = meter.await?;
         let mut run = agent.load(&conversation.id).await.map_err(store_failure)?;
         for tool in &always {
             run.allow_always(tool.clone());
@@ -224,12 +257,13 @@ impl Chats {
             }
             events.extend(live.controls());
         }
-        Ok(Started { agent, active, run, position, events, id: conversation.id.clone() })
+        let meter = meter.map(|meter| RunMeter::new(meter, run.usage()));
+        Ok(Started { agent, active, run, meter, position, events, id: conversation.id.clone() })
     }
 
     /// Starts the task that drives a run.
     pub(super) fn spawn(&self, context: &Context<'_>, started: Started, is_waiting: bool) {
-        let Started { agent, active, run, id, .. } = started;
+        let Started { agent, active, run, meter, id, .. } = started;
         let request = random_id("chat_").unwrap_or_default();
         let trace = context.page.traffic.begin(&request, &format!("/chat/{id}"), &context.principal);
         let model = agent.model().name();
@@ -248,7 +282,8 @@ impl Chats {
             stop,
             closing: self.closing.clone(),
             early: Vec::new(),
-            trace: RunTrace::new(trace, context.inner.tools.clone()),
+            trace: RunTrace::new(trace, context.tools.clone()),
+            meter,
         };
         self.tasks.spawn(async move {
             engine.run(run, is_waiting).await;
@@ -276,8 +311,8 @@ impl Chats {
             return Ok(self.find(&conversation.id));
         }
         let model = conversation.model.clone().unwrap_or_default();
-        let model = if model.is_empty() { default_model(context.inner) } else { model };
-        let agent = self.agent(context.inner, context.page, &model)?;
+        let model = if model.is_empty() { default_model(context) } else { model };
+        let agent = self.agent(context, &conversation.id, &model)?;
         run.set_tools(agent.tools().tools(), agent.model().limits());
         let active = self.enter(context, conversation);
         let entries =
@@ -300,7 +335,8 @@ impl Chats {
         let id = conversation.id.clone();
         self.spawn(
             context,
-            Started { agent, active: active.clone(), run, position, events: Vec::new(), id },
+            // The run was counted when it began.
+            Started { agent, active: active.clone(), run, meter: None, position, events: Vec::new(), id },
             true,
         );
         Ok(Some(active))
@@ -312,6 +348,7 @@ pub(super) struct Started {
     agent: Agent,
     active: Arc<Active>,
     run: Run,
+    meter: Option<RunMeter>,
     /// The number of stored messages.
     pub(super) position: u64,
     /// The changes of the page that sent the form.
@@ -320,8 +357,8 @@ pub(super) struct Started {
 }
 
 /// Returns the model of a conversation that names none.
-pub(super) fn default_model(inner: &Inner) -> String {
-    inner.models.names().into_iter().next().unwrap_or_default()
+pub(super) fn default_model(context: &Context<'_>) -> String {
+    context.model_names().into_iter().next().unwrap_or_default()
 }
 
 pub(super) fn store_failure(error: StoreError) -> PageFailure {

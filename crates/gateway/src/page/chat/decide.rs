@@ -41,7 +41,7 @@ pub(super) async fn decide(
     let decision = match input.field("decision") {
         Some("no") => Decision::No { because },
         Some("always" | "once") => {
-            let tools = context.inner.tools.tools();
+            let tools = context.tools.tools();
             let tool = tools.iter().find(|tool| tool.name == name);
             let chosen = chosen_arguments(&input, tool, arguments)?;
             let is_always = input.field("decision") == Some("always");

@@ -17,6 +17,7 @@ use toolwire_page::traffic::RequestOutcome;
 use super::active::Active;
 use super::live::End;
 use super::saved::SavedRuns;
+use crate::meter::RunMeter;
 use crate::traffic::RunTrace;
 
 /// Changes of this time are published together: a screen shows no more.
@@ -43,6 +44,8 @@ pub(super) struct Engine {
     pub(super) early: Vec<Decided>,
     /// The record of the run in the traffic.
     pub(super) trace: RunTrace,
+    /// Counts the run, if the key of the visitor has limits.
+    pub(super) meter: Option<RunMeter>,
 }
 
 /// Why the engine stopped waiting for decisions.
@@ -148,6 +151,9 @@ impl Engine {
                     }
                     Some(event) => {
                         self.trace.observe(&event);
+                        if let Some(meter) = &self.meter {
+                            meter.observe(&event);
+                        }
                         self.active.lock().apply(&event);
                         flush_at.get_or_insert_with(|| Instant::now() + FRAME);
                     }

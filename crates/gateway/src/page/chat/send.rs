@@ -61,7 +61,7 @@ pub(super) async fn send(
     let started = context.page.chats.start(context, &conversation, &model, Some(message)).await?;
     let position = started.position;
     let mut events = started.events.clone();
-    let models = chat::model_select(&context.inner.models.names(), &model);
+    let models = chat::model_select(&context.model_names(), &model);
     events.push(Event::put("composer-model", models));
     context.page.chats.spawn(context, started, false);
     match accepts_html(&request.head.headers) {
@@ -198,12 +198,12 @@ pub(super) async fn delete(
 fn model(context: &Context<'_>, input: &Input, conversation: Option<&Conversation>) -> String {
     let chosen = input.field("model").map(str::trim).filter(|model| !model.is_empty()).map(str::to_owned);
     let stored = || conversation.and_then(|conversation| conversation.model.clone());
-    chosen.or_else(stored).unwrap_or_else(|| default_model(context.inner))
+    chosen.or_else(stored).unwrap_or_else(|| default_model(context))
 }
 
 /// Creates the message of a form: its files, and its text.
 fn message(context: &Context<'_>, input: Input, model: &str) -> Result<Message, PageFailure> {
-    let model = context.inner.find_model(model)?.model;
+    let model = context.inner.find_model(&context.principal, model)?.model;
     let text = input.field("text").unwrap_or_default().trim().to_owned();
     let mut files = Vec::new();
     for id in input.all("attachment") {

@@ -13,7 +13,7 @@ use super::super::reply::Reply;
 use super::super::request::PageRequest;
 use super::input::{self, Input};
 use crate::ids::random_id;
-use crate::keys::Principal;
+use crate::principal::Principal;
 
 /// The time after which a file that was not sent is forgotten.
 const LIFETIME: Duration = Duration::from_secs(60 * 60);
@@ -43,7 +43,7 @@ impl Uploads {
 
     fn add(&self, principal: &Principal, content: Content, bytes: usize) -> Option<String> {
         let id = random_id("").ok()?;
-        let owner = principal.name().map(str::to_owned);
+        let owner = principal.id();
         let mut uploads = self.lock();
         uploads.retain(|upload| upload.at.elapsed() < LIFETIME);
         uploads.push_back(Upload { id: id.clone(), owner, content, bytes, at: Instant::now() });
@@ -58,7 +58,8 @@ impl Uploads {
     /// sent again.
     pub(super) fn find(&self, principal: &Principal, id: &str) -> Option<Content> {
         let uploads = self.lock();
-        let mut owned = uploads.iter().filter(|upload| upload.owner.as_deref() == principal.name());
+        let owner = principal.id();
+        let mut owned = uploads.iter().filter(|upload| upload.owner == owner);
         owned.find(|upload| upload.id == id).map(|upload| upload.content.clone())
     }
 }

@@ -44,9 +44,9 @@ pub(super) async fn start(context: &Context<'_>, request: &PageRequest) -> Resul
     if request.query("q").is_some() && !accepts_html(&request.head.headers) {
         return Ok(Reply::changes(&[Event::put("chat-list", list)]));
     }
-    let model = default_model(context.inner);
-    let models = context.inner.models.names();
-    let tools: Vec<String> = context.inner.tools.tools().iter().map(|tool| tool.name.clone()).collect();
+    let model = default_model(context);
+    let models = context.model_names();
+    let tools: Vec<String> = context.tools.tools().iter().map(|tool| tool.name.clone()).collect();
     let composer = composer(context, None, &models, &model, false, None);
     let main = chat::new_conversation(&chat::start(&tools, model == "demo"), &composer);
     let event = context.page.events.last_id();
@@ -74,8 +74,8 @@ pub(super) async fn open(
         }
         _ => None,
     };
-    let models = context.inner.models.names();
-    let model = conversation.model.clone().unwrap_or_else(|| default_model(context.inner));
+    let models = context.model_names();
+    let model = conversation.model.clone().unwrap_or_else(|| default_model(context));
     let edited = edited.as_ref().map(|(position, text)| (*position, text.as_str()));
     let composer = composer(context, Some(id.as_str()), &models, &model, drawn.is_running, edited);
     let main = chat::conversation(&chat::Conversation {
@@ -258,7 +258,7 @@ fn cards(
             Some(result) => ended(result, None, None),
             None => CallState::Unknown { result: None },
         };
-        let server = context.inner.tools.server_of(&call.name).map(|server| server.name);
+        let server = context.tools.server_of(&call.name).map(|server| server.name);
         let none = Map::new();
         chat::call_card(&Call {
             conversation: conversation.id.as_str(),
@@ -315,7 +315,7 @@ fn composer(
 
 /// Returns what a conversation has and has used: `2 tools · 14 messages · 565 tokens`.
 fn facts(context: &Context<'_>, conversation: &Conversation) -> String {
-    let tools = count(context.inner.tools.tools().len(), "tool");
+    let tools = count(context.tools.tools().len(), "tool");
     let messages = count(usize::try_from(conversation.messages).unwrap_or(usize::MAX), "message");
     let tokens = conversation.usage.input_tokens.saturating_add(conversation.usage.output_tokens);
     match tokens {

@@ -144,6 +144,7 @@ pub(super) fn view(
     request: &PageRequest,
     path: &[&str],
 ) -> Result<Reply, PageFailure> {
+    context.require_all_servers()?;
     let source = source(context)?;
     let servers = context.page.servers.refresh(context.page, source);
     match path {

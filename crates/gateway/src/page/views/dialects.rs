@@ -38,7 +38,7 @@ fn targets() -> Vec<Dialect> {
 
 /// Converts all tools to all dialects. The servers of the tools are `owners`.
 fn with_surveys<T>(context: &Context<'_>, use_surveys: impl FnOnce(&[Survey<'_>]) -> T) -> T {
-    let toolbox = &*context.inner.tools;
+    let toolbox = &*context.tools;
     let tools = toolbox.tools();
     let owners: Vec<_> = tools.iter().map(|tool| toolbox.server_of(&tool.name)).collect();
     let surveys: Vec<Survey<'_>> = tools
@@ -89,7 +89,7 @@ fn overview(context: &Context<'_>, request: &PageRequest) -> Reply {
 }
 
 fn open(context: &Context<'_>, request: &PageRequest, name: &str) -> Result<Reply, PageFailure> {
-    let toolbox = &*context.inner.tools;
+    let toolbox = &*context.tools;
     let tools = toolbox.tools();
     let tool = tools.iter().find(|tool| tool.name == name).ok_or_else(|| {
         PageFailure::not_found(format!("no server offers a tool named `{name}`"))

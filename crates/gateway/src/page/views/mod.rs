@@ -61,7 +61,7 @@ fn events(context: &Context<'_>, request: &PageRequest) -> Result<Reply, PageFai
         match view {
             "chat" => context.require_conversations()?,
             "servers" if topic == servers::ADMIN_TOPIC => context.require_admin()?,
-            "servers" => {}
+            "servers" => context.require_all_servers()?,
             "traffic" => traffic::subscribe(context)?,
             _ => return Err(PageFailure::invalid(format!("unknown topic `{topic}`"))),
         }

@@ -21,10 +21,10 @@ pub(super) fn respond(context: &Context<'_>, request: &PageRequest) -> Reply {
     let views = View::all().filter(|(name, _)| !is_tools && matches(name));
     let mut entries: Vec<Value> =
         views.map(|(name, path)| json!({"label": name, "kind": "view", "href": path})).collect();
-    let tools = context.inner.tools.tools();
+    let tools = context.tools.tools();
     let named = tools.iter().filter(|tool| matches(&tool.name));
     entries.extend(named.take(MAX_ENTRIES).map(|tool| {
-        let server = context.inner.tools.server_of(&tool.name).map(|server| server.name);
+        let server = context.tools.server_of(&tool.name).map(|server| server.name);
         json!({"label": tool.name, "kind": "tool", "detail": server, "href": address(&tool.name).as_str()})
     }));
     entries.truncate(MAX_ENTRIES);

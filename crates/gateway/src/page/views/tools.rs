@@ -64,7 +64,7 @@ pub(super) async fn respond(context: &Context<'_>, request: &PageRequest) -> Res
 }
 
 fn find(context: &Context<'_>, name: &str) -> Result<Tool, PageFailure> {
-    let tools = context.inner.tools.tools();
+    let tools = context.tools.tools();
     tools.iter().find(|tool| tool.name == name).cloned().ok_or_else(|| {
         PageFailure::not_found(format!("no server offers a tool named `{name}`"))
             .with_hint("its server may be unavailable; `/servers` shows the reason")
@@ -73,7 +73,7 @@ fn find(context: &Context<'_>, name: &str) -> Result<Tool, PageFailure> {
 
 /// Returns the tools as the search ranks them, or all tools without a query.
 fn with_entries<T>(context: &Context<'_>, query: &str, use_entries: impl FnOnce(&[Entry<'_>]) -> T) -> T {
-    let toolbox = &*context.inner.tools;
+    let toolbox = &*context.tools;
     if query.trim().is_empty() {
         let tools = toolbox.tools();
         let servers: Vec<Option<ToolServer>> =
@@ -118,7 +118,7 @@ fn overview(context: &Context<'_>, request: &PageRequest) -> Reply {
             topics: &[],
             has_item: false,
             list: Some(tools::list(entries, &query, None)),
-            main: tools::introduction(context.inner.tools.tools().len()),
+            main: tools::introduction(context.tools.tools().len()),
         }),
     })
 }
@@ -187,7 +187,7 @@ fn with_open<T>(
     is_from_link: bool,
     use_open: impl FnOnce(&Open<'_>) -> T,
 ) -> T {
-    let toolbox = &*context.inner.tools;
+    let toolbox = &*context.tools;
     let server = toolbox.server_of(&tool.name);
     let original = toolbox.original_name(&tool.name);
     let value = arguments.filling.value(&arguments.shape).ok();

@@ -104,9 +104,11 @@ async fn make(context: &Context<'_>, tool: &Tool, arguments: Value, timeout: Dur
     options.timeout = Some(timeout);
     options.permission = Some(Arc::new(permission));
     let (at, start) = (SystemTime::now(), Instant::now());
-    let outcome = context.inner.tools.call(&tool.name, &arguments, options).await;
+    let id = random_id("").unwrap_or_default();
+    let tools = context.audited_tools(&format!("page_{id}"));
+    let outcome = tools.call(&tool.name, &arguments, options).await;
     Call {
-        id: random_id("").unwrap_or_default(),
+        id,
         at,
         elapsed: start.elapsed(),
         arguments,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use toolwire_contract::ToolResult;
 use toolwire_page::tools::Call;
 
-use crate::keys::Principal;
+use crate::principal::Principal;
 
 /// The limits for each key, and of all keys. Above them, the oldest calls are removed.
 const MAX_CALLS: usize = 20;
@@ -68,7 +68,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::keys::tests::principals;
+    use crate::principal::tests::principals;
 
     fn call(id: usize) -> Call {
         let (at, elapsed) = (SystemTime::UNIX_EPOCH, Duration::ZERO);

@@ -1,0 +1,94 @@
+//! Tools whose calls are logged.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use serde_json::Value;
+use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
+
+use crate::audit::{AuditLog, AuditedCall};
+use crate::principal::Principal;
+
+/// The tools of one request.
+pub(crate) struct AuditedTools {
+    pub(crate) tools: Arc<dyn Toolbox>,
+    pub(crate) log: Arc<AuditLog>,
+    pub(crate) principal: Principal,
+    /// The id of the request.
+    pub(crate) request: String,
+}
+
+/// A call that has begun. If it is dropped without a result, it was cancelled.
+struct Running<'a> {
+    log: &'a AuditLog,
+    call: AuditedCall,
+    start: Instant,
+    is_finished: bool,
+}
+
+impl Running<'_> {
+    fn finish(&mut self, outcome: &str) {
+        self.is_finished = true;
+        self.log.finished(&self.call, outcome, self.start.elapsed());
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.finish("cancelled");
+        }
+    }
+}
+
+impl Toolbox for AuditedTools {
+    fn tools(&self) -> Arc<[Tool]> {
+        self.tools.tools()
+    }
+
+    fn server_of(&self, tool: &str) -> Option<ToolServer> {
+        self.tools.server_of(tool)
+    }
+
+    fn original_name(&self, tool: &str) -> Option<String> {
+        self.tools.original_name(tool)
+    }
+
+    fn missing_servers(&self) -> Vec<MissingServer> {
+        self.tools.missing_servers()
+    }
+
+    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
+        self.tools.started(servers)
+    }
+
+    fn changes(&self) -> Option<BoxStream<'static, ()>> {
+        self.tools.changes()
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        Box::pin(async move {
+            let server = self.tools.server_of(tool).map(|server| server.name);
+            let original = self.tools.original_name(tool).unwrap_or_else(|| tool.to_owned());
+            let call = self.log.call(&self.principal, &self.request, server, original, arguments);
+            // Logged before the call: a process that is killed in between leaves a trace.
+            self.log.started(&call);
+            let mut running = Running { log: &self.log, call, start: Instant::now(), is_finished: false };
+            let outcome = self.tools.call(tool, arguments, options).await;
+            running.finish(match &outcome {
+                Ok(result) if result.is_error() => "tool_error",
+                Ok(_) => "ok",
+                Err(error) => error.code(),
+            });
+            outcome
+        })
+    }
+}

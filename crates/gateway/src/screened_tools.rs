@@ -1,0 +1,104 @@
+//! Tools whose results are screened: characters that can deceive a terminal, a person or a model are replaced.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use serde_json::Value;
+use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
+
+/// Replaces a character that is not passed on.
+const REPLACEMENT: char = '\u{fffd}';
+
+pub(crate) struct ScreenedTools(pub(crate) Arc<dyn Toolbox>);
+
+/// Whether a character is replaced: control characters except tabs and line breaks, marks that change the
+/// direction of writing, and tag characters, which are invisible and which models read as text.
+fn is_replaced(character: char) -> bool {
+    let is_control = character.is_control() && !matches!(character, '\t' | '\n' | '\r');
+    is_control
+        || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn screen(value: &mut Value) -> bool {
+    match value {
+        Value::String(text) if text.contains(is_replaced) => {
+            *text = text.replace(is_replaced, &REPLACEMENT.to_string());
+            true
+        }
+        // Each value is visited, so no `any`.
+        Value::Array(values) => values.iter_mut().fold(false, |changed, value| screen(value) | changed),
+        Value::Object(fields) => fields.values_mut().fold(false, |changed, value| screen(value) | changed),
+        _ => false,
+    }
+}
+
+/// Returns a result without these characters, in texts and in structured content.
+fn screened(result: ToolResult) -> ToolResult {
+    let mut value = Value::from(result.clone());
+    match screen(&mut value) {
+        true => ToolResult::try_from(value).unwrap_or(result),
+        false => result,
+    }
+}
+
+impl Toolbox for ScreenedTools {
+    fn tools(&self) -> Arc<[Tool]> {
+        self.0.tools()
+    }
+
+    fn server_of(&self, tool: &str) -> Option<ToolServer> {
+        self.0.server_of(tool)
+    }
+
+    fn original_name(&self, tool: &str) -> Option<String> {
+        self.0.original_name(tool)
+    }
+
+    fn missing_servers(&self) -> Vec<MissingServer> {
+        self.0.missing_servers()
+    }
+
+    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
+        self.0.started(servers)
+    }
+
+    fn changes(&self) -> Option<BoxStream<'static, ()>> {
+        self.0.changes()
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        Box::pin(async move { self.0.call(tool, arguments, options).await.map(screened) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn deceptive_characters_are_replaced_everywhere() {
+        let evil = "a\tb\r\n\u{1b}[2J\0\u{202e}c\u{2066}\u{e0041}\u{9b}é👩‍🚀";
+        let clean = "a\tb\r\n\u{fffd}[2J\u{fffd}\u{fffd}c\u{fffd}\u{fffd}\u{fffd}é👩‍🚀";
+        let result = |text: &str| {
+            let content = json!([
+                {"type": "text", "text": text, "_meta": {"deep": [text]}},
+                {"type": "resource", "resource": {"uri": "file:///a", "text": text}},
+                {"type": "image", "data": "iVBORw0K", "mimeType": "image/png"},
+            ]);
+            let value =
+                json!({"content": content, "structuredContent": {"x": [1.50, text]}, "isError": true});
+            ToolResult::try_from(value).expect("a result")
+        };
+        assert_eq!(screened(result(evil)), result(clean));
+        assert_eq!(screened(result(clean)), result(clean));
+    }
+}
