@@ -332,6 +332,34 @@ async fn tokens_of_forwarded_requests_are_counted() {
     }
 }
 
+/// Attempts at endpoints are counted, and the requests that another endpoint got.
+#[tokio::test]
+async fn attempts_and_failovers_are_counted() {
+    const REQUESTS: usize = 5;
+    let provider = FakeProvider::start(Api::OpenAiChat, text_script()).await;
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut config = with_provider(&provider, "openai");
+    let upstreams = json!([
+        {"baseUrl": format!("http://{nobody}/v1"), "weight": 1_000_000},
+        {"baseUrl": provider.base_url(), "weight": 1},
+    ]);
+    config["toolwire"]["models"]["up"]["upstreams"] = upstreams;
+    let served = serve(&folder("attempts", Some(&config)), &[]);
+    for number in 0..REQUESTS {
+        assert_eq!(ask(&served, "up", "").await, 200, "{number}");
+    }
+    let metrics = text(&served, "/metrics").await;
+    let value = |series: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(series));
+        line.map_or(0, |value| value.trim().parse::<usize>().unwrap())
+    };
+    let attempts = "toolwire_upstream_attempts_total{gen_ai_request_model=\"up\"";
+    assert_eq!(value(&format!("{attempts}}} ")), REQUESTS, "{metrics}");
+    let failed = value(&format!("{attempts},error_type=\"unreachable\"}} "));
+    let failovers = value("toolwire_upstream_failovers_total{gen_ai_request_model=\"up\"} ");
+    assert!(failed > 0 && failed == failovers, "{metrics}");
+}
+
 fn doctor(folder: &PathBuf) -> (Option<i32>, String) {
     let serve = command(folder, &[]);
     let mut doctor = Command::new(serve.get_program());
