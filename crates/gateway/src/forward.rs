@@ -21,12 +21,14 @@ use crate::body_scan::BodyFacts;
 use crate::catalog::{ForwardedBody, ForwardedRequest, Upstream};
 use crate::complete::bounded_list;
 use crate::forwarded_events::{Events, pass_on, run_timeout_error};
+use crate::forwarded_usage;
 use crate::gateway::{Caller, Inner};
 use crate::principal::Principal;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
 use crate::spans::ForwardedSpan;
 use crate::top_level::{InvalidBody, MAX_VALUES, TopLevel};
+use crate::traffic::Trace;
 
 /// Headers of Anthropic's clients that the provider gets.
 const SENT_HEADERS: [&str; 2] = ["anthropic-version", BETA];
@@ -225,6 +227,7 @@ impl Inner {
             request_id: caller.request_id.clone(),
             deadline: caller.deadline,
             span,
+            trace: caller.trace.clone(),
         };
         let forwarded = forward.send(upstream, request);
         Ok(Some(match omitted {
@@ -304,6 +307,8 @@ pub(crate) struct Forward {
     pub(crate) deadline: tokio::time::Instant,
     /// The part of a distributed trace that the request is.
     pub(crate) span: Option<ForwardedSpan>,
+    /// The record of the request.
+    pub(crate) trace: Option<Trace>,
 }
 
 impl Forward {
@@ -360,13 +365,16 @@ impl Forward {
             response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
         }
         *response.body_mut() = match body {
-            ForwardedBody::Complete(bytes) => ResponseBody::Whole(redacted(bytes, &*upstream)),
+            ForwardedBody::Complete(bytes) => {
+                ResponseBody::Whole(read_complete(bytes, &*upstream, self.trace.as_ref()))
+            }
             ForwardedBody::Parts(parts) => {
                 let (family, request_id) = (self.family, self.request_id);
                 let new_events = || Events::new(family, request_id, self.model, upstream);
                 let events = is_events.then(new_events).map(|mut events| {
                     events.has_known_end = is_model_api;
                     events.choices = self.choices.max(1);
+                    events.trace = self.trace;
                     events
                 });
                 ResponseBody::stream(pass_on(parts, self.deadline, events))
@@ -411,9 +419,15 @@ impl Forward {
     }
 }
 
-/// Removes the provider's keys from a complete response that is an error, or contains one.
-fn redacted(body: Bytes, upstream: &dyn Upstream) -> Bytes {
+/// Records the tokens of a complete response, and removes the provider's keys from it if it is an error, or contains
+/// one.
+fn read_complete(body: Bytes, upstream: &dyn Upstream, trace: Option<&Trace>) -> Bytes {
     let fields = TopLevel::scan(&body, usize::MAX).ok();
+    let usage = fields.as_ref().and_then(|fields| fields.get("usage"));
+    let usage = usage.and_then(|usage| serde_json::from_slice::<Value>(&body[usage.value.clone()]).ok());
+    if let (Some(trace), Some(usage)) = (trace, usage.filter(Value::is_object)) {
+        trace.set_usage(forwarded_usage::read(&usage));
+    }
     let error = fields.as_ref().and_then(|fields| fields.get("error"));
     if error.is_none_or(|error| body[error.value.clone()] == *b"null") {
         return body;

@@ -14,7 +14,9 @@ use toolwire_dialect::Family;
 use toolwire_dialect::client::{ClientError, ErrorKind};
 
 use crate::catalog::Upstream;
+use crate::forwarded_usage::StatedUsage;
 use crate::response::{Interrupted, model_error};
+use crate::traffic::Trace;
 
 /// The maximum size of an event that is held back until it is complete. A longer event is passed on in parts.
 const MAX_HELD_BYTES: usize = 1024 * 1024;
@@ -83,6 +85,9 @@ pub(crate) struct Events {
     partial: PartialEvent,
     /// The last event with data. Of a very long event, only its beginning.
     last: Bytes,
+    stated: StatedUsage,
+    /// Where the stated tokens are recorded.
+    pub(crate) trace: Option<Trace>,
 }
 
 impl Events {
@@ -104,6 +109,8 @@ impl Events {
             has_end: false,
             partial,
             last,
+            stated: StatedUsage::default(),
+            trace: None,
         }
     }
 
@@ -128,7 +135,18 @@ impl Events {
         if let Some(last) = last_event(&bytes) {
             self.last = bytes.slice(last..);
         }
+        self.record_usage(&bytes);
         self.redacted(bytes)
+    }
+
+    /// Records the tokens that events state.
+    fn record_usage(&mut self, bytes: &[u8]) {
+        let Some(trace) = self.trace.as_ref().filter(|_| StatedUsage::is_stated_in(bytes)) else { return };
+        for event in events(bytes).filter(|event| StatedUsage::is_stated_in(event)) {
+            if let Some(usage) = self.stated.read(&read_event(event).1) {
+                trace.set_usage(usage);
+            }
+        }
     }
 
     /// Records what an event ends.
@@ -164,6 +182,7 @@ impl Events {
     /// Returns the rest of a stream that ends, or an error if the response is not complete.
     fn finish(&mut self) -> Result<Bytes, ClientError> {
         let rest = self.partial.bytes.split().freeze();
+        self.record_usage(&rest);
         let is_complete =
             self.has_end || [&self.last, &rest].iter().any(|event| self.is_complete_after(event));
         if !self.has_known_end || is_complete {

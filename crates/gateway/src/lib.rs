@@ -38,6 +38,7 @@ mod exchange;
 mod fixed_tools;
 mod forward;
 mod forwarded_events;
+mod forwarded_usage;
 mod hidden_rounds;
 mod hosted;
 mod items;

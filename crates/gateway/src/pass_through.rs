@@ -97,6 +97,7 @@ fn forward(caller: &Caller, path: &'static str, model: String) -> Forward {
     let span = caller.span.as_ref().map(|span| ForwardedSpan::new(span, operation_of(path), &model));
     Forward {
         span,
+        trace: caller.trace.clone(),
         choices: 1,
         family: Family::OpenAiChat,
         model,

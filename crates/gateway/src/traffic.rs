@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use http::StatusCode;
 use tokio::time::Instant;
 use toolwire_agent::AgentEvent;
+use toolwire_contract::model::Usage;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_page::traffic::{CallOutcome, CallSpan, Request, RequestOutcome, StepSpan, Wait};
 
@@ -101,6 +102,11 @@ impl Trace {
     pub(crate) fn set_model(&self, model: Option<String>, label: String) {
         lock(&self.request).model = model;
         let _ = self.label.set(label);
+    }
+
+    /// Records the tokens that the response to a forwarded request states.
+    pub(crate) fn set_usage(&self, usage: Usage) {
+        lock(&self.request).usage = Some(usage);
     }
 
     /// Records the head of the response, and the end of it unless it is a stream.

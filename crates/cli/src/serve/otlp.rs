@@ -55,7 +55,11 @@ impl Exporter {
         if variables.traces.is_none() && variables.metrics.is_none() {
             return Ok(None);
         }
-        let client = reqwest::Client::builder().timeout(variables.timeout).build().map_err(|error| {
+        let client = reqwest::Client::builder()
+            .timeout(variables.timeout)
+            .redirect(reqwest::redirect::Policy::none())
+            .build();
+        let client = client.map_err(|error| {
             CommandError::work(format!("cannot export to OpenTelemetry: {error}"))
                 .with_hint("check the variables OTEL_EXPORTER_OTLP_…")
         })?;

@@ -11,8 +11,9 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use toolwire_testkit::http_client;
+use toolwire_testkit::provider::{Api, FakeProvider};
 
-use crate::{Served, command, folder, fs, serve, serve_with};
+use crate::{Served, command, folder, fs, serve, serve_with, text_script, with_provider};
 
 const KEY: &str = "tw_0123456789abcdef0123456789abcdef";
 const OTHER_KEY: &str = "tw_other456789abcdef0123456789abcdef";
@@ -276,6 +277,87 @@ async fn the_queries_of_the_dashboard_use_metrics_that_exist() {
     // What operators see first: each metric has a description.
     let described = metrics.lines().filter(|line| line.starts_with("# HELP ")).count();
     assert_eq!(described, kinds.len());
+}
+
+/// The tokens of forwarded requests are counted too, whether they are streamed or not.
+#[tokio::test]
+async fn tokens_of_forwarded_requests_are_counted() {
+    for (api, name, path, extra) in [
+        (
+            Api::OpenAiChat,
+            "openai",
+            "/v1/chat/completions",
+            json!({"stream_options": {"include_usage": true}}),
+        ),
+        (Api::Responses, "responses", "/v1/responses", json!({})),
+        (Api::Anthropic, "anthropic", "/v1/messages", json!({"max_tokens": 10})),
+    ] {
+        let provider = FakeProvider::start(api, text_script()).await;
+        let served = serve(&folder(&format!("tokens-{name}"), Some(&with_provider(&provider, name))), &[]);
+        let mut expected = [0.0, 0.0];
+        for stream in [false, true] {
+            let mut body =
+                json!({"model": "up", "messages": [{"role": "user", "content": "hi"}], "stream": stream});
+            if path == "/v1/responses" {
+                body = json!({"model": "up", "input": "hi", "stream": stream});
+            }
+            if stream || api == Api::Anthropic {
+                body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            }
+            let response =
+                http_client().post(format!("{}{path}", served.url)).json(&body).send().await.unwrap();
+            assert_eq!(response.status(), 200, "{name}");
+            let body = response.text().await.unwrap();
+            if let Ok(complete) = serde_json::from_str::<Value>(&body) {
+                let usage = &complete["usage"];
+                let number =
+                    |keys: [&str; 2]| keys.iter().find_map(|key| usage[*key].as_u64()).unwrap() as f64;
+                // The provider states the same for both.
+                expected = [
+                    number(["prompt_tokens", "input_tokens"]),
+                    number(["completion_tokens", "output_tokens"]),
+                ];
+            }
+        }
+        let metrics = text(&served, "/metrics").await;
+        for (kind, expected) in ["input", "output"].into_iter().zip(expected) {
+            let labels = format!("gen_ai_request_model=\"up\",gen_ai_token_type=\"{kind}\"");
+            let line = |part: &str| {
+                format!("gen_ai_client_token_usage_{part}{{gen_ai_operation_name=\"chat\",{labels}}}")
+            };
+            let (count, sum) =
+                (format!("{} 2\n", line("count")), format!("{} {}\n", line("sum"), 2.0 * expected));
+            assert!(metrics.contains(&count) && metrics.contains(&sum), "{name} {sum}: {metrics}");
+        }
+    }
+}
+
+/// Attempts at endpoints are counted, and the requests that another endpoint got.
+#[tokio::test]
+async fn attempts_and_failovers_are_counted() {
+    const REQUESTS: usize = 5;
+    let provider = FakeProvider::start(Api::OpenAiChat, text_script()).await;
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut config = with_provider(&provider, "openai");
+    let upstreams = json!([
+        {"baseUrl": format!("http://{nobody}/v1"), "weight": 1_000_000},
+        {"baseUrl": provider.base_url(), "weight": 1},
+    ]);
+    config["toolwire"]["models"]["up"]["upstreams"] = upstreams;
+    let served = serve(&folder("attempts", Some(&config)), &[]);
+    for number in 0..REQUESTS {
+        assert_eq!(ask(&served, "up", "").await, 200, "{number}");
+    }
+    let metrics = text(&served, "/metrics").await;
+    let value = |series: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(series));
+        line.map_or(0, |value| value.trim().parse::<usize>().unwrap())
+    };
+    let attempts = "toolwire_upstream_attempts_total{gen_ai_request_model=\"up\"";
+    assert_eq!(value(&format!("{attempts}}} ")), REQUESTS, "{metrics}");
+    let failed = value(&format!("{attempts},error_type=\"unreachable\"}} "));
+    let failovers = value("toolwire_upstream_failovers_total{gen_ai_request_model=\"up\"} ");
+    assert!(failed > 0 && failed == failovers, "{metrics}");
 }
 
 fn doctor(folder: &PathBuf) -> (Option<i32>, String) {

@@ -90,7 +90,8 @@ impl Metrics {
         for duration in steps.chain(forwarded) {
             inner.model_requests.record(&[operation, model], &SECONDS, duration.as_secs_f64());
         }
-        if let Some(usage) = &request.usage {
+        // The sum of a run is zero if the provider reports no usage.
+        if let Some(usage) = request.usage.as_ref().filter(|usage| **usage != Usage::default()) {
             self.record_tokens(operation, model, usage);
         }
     }
