@@ -174,8 +174,9 @@ fn the_form_keeps_what_was_typed_and_shows_the_check() {
         arguments: "\n--x\n<y>".to_owned(),
         ..form::Draft::default()
     };
-    let target = form::Target { path: "mcp.json".to_owned(), problem: None };
-    let text = form::form(&draft, &target, true, Some(("wrong", Some("better"))), None).into_string();
+    let target = form::Target { path: "mcp.json".to_owned(), by_hand: None };
+    let problem = form::Answer::Problem { message: "wrong", hint: Some("better") };
+    let text = form::form(&draft, &target, true, Some(problem)).into_string();
     let document = Html::parse_document(&text);
     let value = |selector: &str| {
         let selector = Selector::parse(selector).expect("a selector");
@@ -198,9 +199,12 @@ fn the_form_keeps_what_was_typed_and_shows_the_check() {
     let checked = form::checked(&draft, &form::Checked { outcome, entry: "{}".to_owned() });
     let document = Html::parse_document(&checked.into_string());
     assert_eq!(texts(&document, "p")[0], "✓ starts in 0.8 s · 2025-11-25 · 2 tools, all convert");
-    let locked = form::Target { path: "mcp.json".to_owned(), problem: Some("read-only".to_owned()) };
-    let document = Html::parse_document(&form::form(&draft, &locked, true, None, None).into_string());
-    assert_eq!(texts(&document, "button[disabled]").len(), 2);
+    let user = Html::parse_document(&form::form(&draft, &target, false, None).into_string());
+    assert_eq!(texts(&user, "button[disabled]").len(), 3);
+    let by_hand = form::Target { path: "a.yaml".to_owned(), by_hand: Some("comments".to_owned()) };
+    let document = Html::parse_document(&form::form(&draft, &by_hand, true, None).into_string());
+    assert_eq!(texts(&document, "form button"), ["Start it to check it", "Show the lines to change"]);
+    assert_eq!(texts(&document, ".note"), ["comments"]);
 }
 
 #[test]

@@ -32,6 +32,23 @@ export async function checkLooks(page, name) {
   });
 }
 
+/** Checks what depends on settings of the system and on paper: forced colours, no motion, print. */
+export async function checkSettings(page, name) {
+  await page.emulateMedia({ forcedColors: 'active' });
+  await page.screenshot({ path: path.join(process.env.PAGE_TEST_SCREENSHOTS, `${name}-forced-colors.png`) });
+  // A system colour, and no tint that only the page knows.
+  const colors = await page.evaluate(() => [getComputedStyle(document.body).color, getComputedStyle(document.documentElement).backgroundColor]);
+  expect(colors[0], `${name}: text in forced colours`).not.toBe(colors[1]);
+  await page.emulateMedia({ forcedColors: 'none', reducedMotion: 'reduce' });
+  expect(await page.evaluate(() => document.getAnimations().length), `${name}: animations`).toBe(0);
+  await page.emulateMedia({ reducedMotion: null, media: 'print' });
+  await page.screenshot({ path: path.join(process.env.PAGE_TEST_SCREENSHOTS, `${name}-print.png`), fullPage: true });
+  await expect(page.locator('.rail')).toBeHidden();
+  await expect(page.locator('h1')).toBeVisible();
+  await expectNoSidewaysScroll(page, `${name}, print`);
+  await page.emulateMedia({ media: 'screen' });
+}
+
 /** The page is as wide as the window. Code and tables scroll in themselves. */
 export async function expectNoSidewaysScroll(page, name) {
   const wide = await page.evaluate(() => {
