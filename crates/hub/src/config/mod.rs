@@ -123,6 +123,11 @@ impl Config {
         parse::raw_servers(text, file)
     }
 
+    /// Returns the value of the key `toolwire` as it is written.
+    pub fn raw_settings(text: &str, file: &Path) -> Result<Option<Value>, ConfigError> {
+        parse::raw_settings(text, file)
+    }
+
     /// Adds servers to the text of `file`, or replaces those with the same names. Comments and the rest of
     /// the text stay unchanged. An empty text is an empty configuration.
     pub fn insert_servers(

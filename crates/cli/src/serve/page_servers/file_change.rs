@@ -76,8 +76,7 @@ pub(super) fn secrets(text: &str, file: &Path) -> Vec<String> {
             }
         }
     }
-    let settings = Config::parse(text, file, &|_| Some(String::new()));
-    if let Ok((Config { toolwire: Some(settings), .. }, _)) = settings {
+    if let Ok(Some(settings)) = Config::raw_settings(text, file) {
         collect_settings(&settings, &mut secrets);
     }
     secrets.retain(|secret| !secret.trim().is_empty() && displayed(&secret.as_str().into()) == HIDDEN);

@@ -32,7 +32,7 @@ export async function checkLooks(page, name) {
   });
 }
 
-/** Checks what depends on settings of the system and on paper: forced colours, no motion, print. */
+/** Checks what depends on settings of the system and on paper: forced colours, no motion, print, zoom. */
 export async function checkSettings(page, name) {
   await page.emulateMedia({ forcedColors: 'active' });
   await page.screenshot({ path: path.join(process.env.PAGE_TEST_SCREENSHOTS, `${name}-forced-colors.png`) });
@@ -47,6 +47,12 @@ export async function checkSettings(page, name) {
   await expect(page.locator('h1')).toBeVisible();
   await expectNoSidewaysScroll(page, `${name}, print`);
   await page.emulateMedia({ media: 'screen' });
+  // A window of 1280 × 1024 at 400 %.
+  const size = page.viewportSize();
+  await page.setViewportSize({ width: 320, height: 256 });
+  await page.screenshot({ path: path.join(process.env.PAGE_TEST_SCREENSHOTS, `${name}-zoomed.png`) });
+  await expectNoSidewaysScroll(page, `${name}, zoomed`);
+  await page.setViewportSize(size);
 }
 
 /** The page is as wide as the window. Code and tables scroll in themselves. */
