@@ -42,7 +42,7 @@ const test = base.extend({
 
 const sent = (page) => page.locator('#tool-form code.json');
 const field = (page, pointer) => page.locator(`[data-pointer="${pointer}"]`);
-const set = (page, pointer, state) => field(page, pointer).locator('.states').first().getByText(state, { exact: true }).click();
+const set = (page, pointer, state) => field(page, pointer).locator('.states').first().getByRole('radio', { name: state, exact: true }).check();
 /** The number of calls that the server answered. */
 const calls = async (page, gateway) => (await (await page.request.get(`${gateway.url}/servers/shop.json`)).json()).calls.answered;
 const open = (page, args) => page.goto(`/tools/order_goods${args ? `?args=${encodeURIComponent(JSON.stringify(args))}` : ''}`);
@@ -91,7 +91,7 @@ test('violations are at their fields, all at once, and nothing is sent', async (
     await expect(field(page, pointer).locator('> .violation'), pointer).toHaveCount(1);
     await expect(field(page, pointer).locator('[aria-invalid=true]').first(), pointer).toBeVisible();
   }
-  await expect(field(page, '/items').locator('.form-item').nth(1).locator('.violation')).toHaveCount(1);
+  await expect(field(page, '/items').locator('.form-item:nth-of-type(2) + .violation')).toHaveCount(1);
   await expect(page.locator('#tool-form > .form > .violation')).toContainText('unknown');
   expect(await calls(page, gateway)).toBe(before);
   await checkLooks(page, 'tools-violations');

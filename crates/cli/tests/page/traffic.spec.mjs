@@ -10,6 +10,7 @@ const test = base.extend({
   /** A gateway without any traffic. */
   own: async ({ page }, use) => {
     const provider = await Provider.start();
+    provider.usage = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 };
     provider.answer = (request) => {
       const text = request.messages.findLast(({ role, content }) => role === 'user' && typeof content === 'string').content;
       if (text === 'fail') return [{ status: 400, message: 'the provider refuses <this>' }];
@@ -49,9 +50,9 @@ test('the counts are those of what was sent, also while the page is open', async
   await expect(page.locator('#requests > a')).toHaveCount(5);
   await expect(page.locator('.plot-figure').first().locator('figcaption')).toContainText('5 requests');
   await expect(page.locator('main')).toContainText('5 requests, of the last 5');
-  const rows = await page.locator('section table tbody tr').evaluateAll((all) => all.map((row) => [...row.children].slice(0, 3).map((cell) => cell.textContent)));
+  const rows = await page.locator('[aria-labelledby=tools-title] tbody tr').evaluateAll((all) => all.map((row) => [...row.children].slice(0, 3).map((cell) => cell.textContent.trim())));
   expect(rows.sort()).toEqual([['broken', '1', '0 %'], ['json_text', '1', '100 %'], ['table', '1', '100 %']]);
-  await expect(page.locator('section table')).toContainText('the disk is full');
+  await expect(page.locator('[aria-labelledby=tools-title]')).toContainText('the disk is full');
   const { requests } = await (await page.request.get(`${gateway.url}/traffic.json`)).json();
   const outcomes = requests.map(({ outcome }) => outcome).reverse();
   expect(outcomes.slice(0, 3)).toEqual(['ok', 'ok', 'ok']);
@@ -95,7 +96,7 @@ test('a request is a timeline whose bars never overlap', async ({ page, own: { g
       if (index + 1 < bars.length) expect(end, `lane ${number}`).toBeLessThanOrEqual(bars[index + 1][0] + 0.1);
     }
   }
-  await expect(page.locator('table')).toContainText('failed: the disk is full');
+  await expect(page.locator('main table')).toContainText('failed: the disk is full');
   await expect(page.locator('.timeline')).toHaveAccessibleName(/2 steps, 3 calls/);
   await page.getByRole('link', { name: 'broken' }).click();
   await page.waitForURL('**/tools/broken');
@@ -113,7 +114,7 @@ test('a request is found and opened with the keyboard alone', async ({ page, own
   await page.waitForURL('**/traffic');
   await tabTo(page, page.getByLabel('Outcome'));
   await page.keyboard.press('ArrowDown');
-  await tabTo(page, page.getByRole('button', { name: 'Apply' }));
+  await tabTo(page, page.locator('#list').getByRole('button', { name: 'Apply' }));
   await page.keyboard.press('Enter');
   await page.waitForURL('**outcome=ok**');
   await tabTo(page, page.locator('#requests > a').first());
@@ -129,7 +130,7 @@ test.describe('without JavaScript', () => {
     await ask('fail');
     await page.goto(`${gateway.url}/traffic`);
     await page.getByLabel('Outcome').selectOption('ok');
-    await page.getByRole('button', { name: 'Apply' }).click();
+    await page.locator('#list').getByRole('button', { name: 'Apply' }).click();
     await expect(page.locator('#requests > a')).toHaveCount(1);
     await page.locator('#requests > a').click();
     await expect(page.locator('.timeline')).toBeVisible();

@@ -101,8 +101,8 @@ impl Form<'_> {
                         div.form-item {
                             (self.content(item, filling, &at, Some(&format!("{} {}", name.unwrap_or("item"), position + 1))))
                             button.button.quiet name="act" value={ "remove:" (at) } formnovalidate { "Remove" span.unseen { " item " (position + 1) } }
-                            (self.violations(item, filling, &at))
                         }
+                        (self.violations(item, filling, &at))
                     }
                     button.button.quiet name="act" value={ "add:" (pointer) } formnovalidate { "Add an item" }
                 }

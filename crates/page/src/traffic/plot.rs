@@ -84,7 +84,7 @@ pub(super) fn latency(data: &Buckets) -> Markup {
     let content = html! {
         @for power in 0..=5 {
             @let value = 10_f64.powi(power);
-            (tick(y(value), &format!("{value:.0}")))
+            (tick(y(value), &short(value)))
         }
         @for (_, class, value) in &lines {
             @for segment in segments(data, value) {

@@ -157,9 +157,12 @@ impl ConfigEditor {
 
     /// Returns the difference that a user sees.
     fn change(&self, changed: &Changed) -> FileChange {
-        let mut secrets = file_change::secrets(&changed.before, &self.path);
-        secrets.extend(file_change::secrets(&changed.after, &self.path));
         let Target { path, by_hand } = self.target();
+        let mut secrets = file_change::secrets(&changed.before, &self.path);
+        // Lines to copy contain what the form contains.
+        if by_hand.is_none() {
+            secrets.extend(file_change::secrets(&changed.after, &self.path));
+        }
         FileChange { path, hunks: file_change::hunks(&changed.before, &changed.after, &secrets), by_hand }
     }
 

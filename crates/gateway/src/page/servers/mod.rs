@@ -145,7 +145,7 @@ impl From<ServerChangeError> for PageFailure {
             ServerChangeErrorKind::NotFound => (StatusCode::NOT_FOUND, "Not found"),
             ServerChangeErrorKind::Conflict => (StatusCode::CONFLICT, "Changed meanwhile"),
             ServerChangeErrorKind::Invalid => (StatusCode::BAD_REQUEST, "Invalid request"),
-            ServerChangeErrorKind::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "Not changed"),
+            ServerChangeErrorKind::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "Failed"),
         };
         let mut failure = PageFailure::new(status, title, error.message);
         if let Some(hint) = error.hint {
