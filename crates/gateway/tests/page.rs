@@ -361,9 +361,15 @@ async fn the_order_and_the_scores_are_those_of_the_search() {
     }
     let server = Some(ToolServer { name: "demo".to_owned(), title: None });
     let index = ToolIndex::with_servers(tools.clone().into(), &vec![server; tools.len()]);
-    for query in
-        ["picture", "the tool", "wait milliseconds", "demo lookup", "key", "DELETE", "nothing-like-it"]
-    {
+    for query in [
+        "picture",
+        "the tool picture",
+        "wait milliseconds",
+        "demo lookup",
+        "key",
+        "DELETE",
+        "nothing-like-it",
+    ] {
         let path = format!("/tools.json?q={}", query.replace(' ', "+"));
         let found = browser.get(&path).await.json();
         let found: Vec<(String, f64)> = found["tools"]

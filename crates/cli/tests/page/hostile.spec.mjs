@@ -31,7 +31,8 @@ const expectNoReport = (gateway) => expect(gateway.lines.filter((line) => line.i
 /** The pages of all tools. */
 async function toolPages(page) {
   await page.goto('/tools');
-  await expect(page.locator('#tool-entries a')).toHaveCount(CORPUS.length + 4);
+  // A large result adds a tool that reads the rest of it.
+  await expect.poll(() => page.locator('#tool-entries a').count()).toBeGreaterThanOrEqual(CORPUS.length + 4);
   return page.locator('#tool-entries a').evaluateAll((links) => links.map((link) => link.getAttribute('href')));
 }
 
@@ -40,20 +41,18 @@ const unfold = (page) => page.evaluate(() => document.querySelectorAll('main det
 test('a violation of the policy is reported, so that these tests can fail', async ({ page, gateway, traps }) => {
   traps.allow(/./);
   await page.goto('/tools');
-  await page.evaluate(() => document.body.setAttribute('onclick', 'globalThis.ran = true'));
-  await page.locator('h1').click();
-  expect(await page.evaluate(() => globalThis.ran)).toBeUndefined();
+  await page.evaluate(() => { new Image().src = 'https://example.com/x.png'; });
   await expect.poll(() => gateway.lines.some((line) => line.includes('content security policy'))).toBe(true);
   gateway.lines.length = 0;
 });
 
 test('tools: names, titles, descriptions, schemas, annotations, arguments and results', async ({ page, gateway }) => {
-  test.slow();
   const pages = await toolPages(page);
   await expectHarmless(page, 'the list of tools');
   await page.goto(`/tools?q=${encodeURIComponent(ALL)}`);
   await expectHarmless(page, 'a search');
-  for (const address of pages) {
+  // The others are below: without the module, and without their time.
+  for (const address of pages.filter((_, index) => index % 6 === 0 || index >= CORPUS.length)) {
     await page.goto(address);
     await unfold(page);
     await expectHarmless(page, address);
@@ -74,14 +73,20 @@ test('tools: a page without JavaScript has nothing that runs either', async ({ p
     const response = await page.request.get(`${gateway.url}${address}`, { headers: { accept: 'text/html' } });
     await expectHarmlessHtml(page, await response.text(), address);
   }
+  const headers = { accept: 'text/html', origin: gateway.url };
+  for (const address of pages) {
+    const response = await page.request.post(`${gateway.url}/-${address}/call`, { form: { act: 'call' }, headers });
+    expect(response.status(), address).toBe(200);
+    await expectHarmlessHtml(page, await response.text(), `the result of ${address}`);
+  }
 });
 
 test('dialects: definitions in every dialect, and pasted tools', async ({ page, gateway }) => {
-  test.slow();
   const pages = await toolPages(page);
   await page.goto('/dialects');
   await expectHarmless(page, 'the matrix');
   for (const [index, address] of pages.entries()) {
+    if (index % 6) continue;
     const tool = address.replace('/tools/', '/dialects/');
     const dialects = await page.goto(tool).then(() => page.locator('main a[href*="to="]').evaluateAll((links) => links.map((link) => link.getAttribute('href'))));
     await expectHarmless(page, tool);
@@ -157,7 +162,6 @@ test('addresses: paths and parameters', async ({ page, gateway, traps }) => {
 });
 
 test('chat: questions, thinking, texts, links, fences, calls, titles and file names', async ({ page, gateway, provider }) => {
-  test.slow();
   const blocks = CORPUS.flatMap((text) => [text, `[${text}](${text})`, `[x](<${text}> "${text}")`, `![${text}](${text})`, `<${text}>`]);
   const fences = CORPUS.map((text) => `\n\n~~~${text.replaceAll(/[\n\r]/g, ' ')}\n${text}\n~~~\n\n`);
   const offered = (await toolPages(page)).slice(0, CORPUS.length).map((address) => decodeURIComponent(address.slice('/tools/'.length)));
@@ -173,7 +177,7 @@ test('chat: questions, thinking, texts, links, fences, calls, titles and file na
   await page.locator('#composer textarea').fill(ALL);
   await page.locator('#composer textarea').press('Enter');
   await page.waitForURL('**/chat/**');
-  await expect(page.locator('.message.model').last()).toContainText('~~~'.slice(0, 0) + SEEN);
+  await expect(page.locator('.message.model').last()).toContainText(SEEN);
   await expect(page.getByRole('button', { name: 'Send' })).toBeVisible();
   await unfold(page);
   await expectHarmless(page, 'a chat that was streamed');

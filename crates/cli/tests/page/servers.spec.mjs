@@ -342,7 +342,7 @@ test('a server in a TOML file is changed with its comments', async ({ page }) =>
     await page.getByRole('link', { name: 'Remove' }).click();
     await page.getByRole('button', { name: 'Remove from the configuration' }).click();
     await page.waitForURL('**/servers');
-    expect(await readFile(file, 'utf8')).toBe('# my settings\nmodel = "x" # another program\n');
+    expect(await readFile(file, 'utf8')).toBe('# my settings\nmodel = "x" # another program\n\n[mcp_servers]\n');
   });
 });
 
@@ -460,10 +460,13 @@ test('the view is accessible in all widths and themes', async ({ page }) => {
 });
 
 test('a server is connecting, ready, recovering and ready again', async ({ page }) => {
-  const files = server({ tools: [tool('one')], pause: true });
+  const files = server();
   await withGateway(page, { files: files.entry }, async (gateway) => {
     await signIn(page, gateway);
     await page.goto(`${gateway.url}/servers`);
+    await expect(card(page, 'files')).toContainText('ready');
+    files.list({ pause: true });
+    await card(page, 'files').getByRole('button', { name: /^Restart/ }).click();
     await expect(card(page, 'files')).toContainText('connecting');
     await expect(card(page, 'files').getByRole('button', { name: /^Trying/ })).toBeVisible();
     files.list({ tools: [tool('one')] });
@@ -472,7 +475,7 @@ test('a server is connecting, ready, recovering and ready again', async ({ page 
     files.list({ tools: [tool('one')], stderr: 'the disk is full\n', exit: 1 });
     process.kill(Number(await readFile(`${files.file}.pid`, 'utf8')));
     await expect(card(page, 'files')).toContainText('recovering');
-    await expect(card(page, 'files').locator('.error').first()).toContainText('next try at');
+    await expect(card(page, 'files').locator('[id$=-problem] .error')).toContainText('next try at');
     await expect(card(page, 'files').locator('figure.code code')).toContainText('the disk is full');
     await expect(page.locator('#list')).toContainText('recovering');
     const data = await (await page.request.get(`${gateway.url}/servers/files.json`)).json();
@@ -508,7 +511,8 @@ test('a server is restarted, added and removed with the keyboard alone', async (
     await tabTo(page, page.getByRole('link', { name: 'Remove' }));
     await page.keyboard.press('Enter');
     await page.waitForURL('**/remove');
-    await page.keyboard.press('Control+Enter');
+    await tabTo(page, page.getByRole('button', { name: 'Remove from the configuration' }));
+    await page.keyboard.press('Enter');
     await page.waitForURL('**/servers');
     await expect(page.locator('article.server')).toHaveCount(1);
   });

@@ -67,27 +67,27 @@ pub(super) fn edit_server(
     if !format.is_writable() {
         return Err(unsupported(text, file, Problem::ReadOnlyFormat));
     }
-    let expected = edited(&read(text, file)?, name, edit);
+    let before = read(text, file)?;
+    let is_edited = |changed: &String| is_edited(changed, file, &before, name, edit);
     let changed = match format {
         #[cfg(feature = "toml")]
         Format::Toml => toml::edit_server(text, name, edit),
         _ => edit_json(text, file, name, edit),
     };
-    if let Some(changed) = changed.filter(|changed| has_servers(changed, file, &expected)) {
+    if let Some(changed) = changed.filter(is_edited) {
         return Ok(changed);
     }
     // Another place than the keys of an object, such as the list of another host: the server is written to
     // `mcpServers`, where it replaces the other one.
-    let replacement = match (format, expected.iter().rev().find(|(known, _)| known == name)) {
+    let after = edited(&before, name, edit);
+    let replacement = match (format, after.iter().rev().find(|(known, _)| known == name)) {
         (Format::Json, Some((_, server))) => {
             insert_servers(text, file, &[(name.to_owned(), server.clone())]).ok()
         }
         _ => None,
     };
-    let is_used =
-        |changed: &String| read(changed, file).is_ok_and(|servers| by_name(&servers) == by_name(&expected));
     replacement
-        .filter(is_used)
+        .filter(is_edited)
         .ok_or_else(|| unsupported(text, file, Problem::UnknownPlace { name: name.to_owned() }))
 }
 
@@ -103,14 +103,14 @@ pub(super) fn edit_server_lines(
     if Format::of(file) != Format::Yaml {
         return Err(unsupported(text, file, Problem::ReadOnlyFormat));
     }
-    let expected = edited(&read(text, file)?, name, edit);
+    let before = read(text, file)?;
     #[cfg(feature = "yaml")]
-    let changed = yaml_lines::edit_server(text, file, name, &expected)?;
+    let changed = yaml_lines::edit_server(text, file, name, &edited(&before, name, edit))?;
     // Reading the file has failed.
     #[cfg(not(feature = "yaml"))]
     let changed: Option<String> = None;
     changed
-        .filter(|changed| has_servers(changed, file, &expected))
+        .filter(|changed| is_edited(changed, file, &before, name, edit))
         .ok_or_else(|| unsupported(text, file, Problem::UnknownPlace { name: name.to_owned() }))
 }
 
@@ -192,13 +192,33 @@ pub(super) fn raw_value<'v>(server: &'v Value, key: &str) -> Option<&'v Value> {
     members.find(|(known, _)| is_spelling_of(known, key)).map(|(_, value)| value)
 }
 
-fn has_servers(text: &str, file: &Path, expected: &Servers) -> bool {
-    read(text, file).is_ok_and(|servers| servers == *expected)
+/// Whether a text has the servers that a change of one server requires. A new server may have more keys, which the
+/// file of another host needs.
+fn is_edited(text: &str, file: &Path, before: &Servers, name: &str, edit: ServerEdit<'_>) -> bool {
+    let Ok(after) = read(text, file) else { return false };
+    let (mut before, mut after) = (by_name(before), by_name(&after));
+    let (server_before, server) = (before.remove(name), after.remove(name));
+    let is_as_wanted = match (edit, server) {
+        (ServerEdit::Remove, server) => server.is_none(),
+        (ServerEdit::Set(_), None) => false,
+        (ServerEdit::Set(changes), Some(server)) => {
+            changes.iter().all(|(key, value)| raw_value(server, key) == value.as_ref())
+                && server_before.is_none_or(|before| without(before, changes) == without(server, changes))
+        }
+    };
+    is_as_wanted && before == after
 }
 
 /// Of servers with the same name, the last one counts.
 fn by_name(servers: &Servers) -> BTreeMap<&str, &Value> {
     servers.iter().map(|(name, server)| (name.as_str(), server)).collect()
+}
+
+/// Returns the keys of a server that a change does not concern.
+fn without<'v>(server: &'v Value, changes: &[(String, Option<Value>)]) -> BTreeMap<&'v str, &'v Value> {
+    let members = server.as_object().into_iter().flatten();
+    let is_kept = |key: &str| !changes.iter().any(|(changed, _)| is_spelling_of(key, changed));
+    members.filter(|(key, _)| is_kept(key)).map(|(key, value)| (key.as_str(), value)).collect()
 }
 
 /// Changes a server with all comments around it. Returns `None` if it is not in an object.
@@ -472,7 +492,7 @@ mod tests {
         let zed = "{\"context_servers\": {\"a\": {\"command\": \"x\"} /* one */}}";
         check_change(zed, json!({"command": "z"}), &zed.replace("\"x\"", "\"z\""));
         let code = "{\"mcp\": {\"servers\": {\"a\": {\"command\": \"x\"}, \"b\": {\"url\": \"u\"}}}}";
-        check_removal(code, "{\"mcp\": {\"servers\": {\"b\": {\"url\": \"u\"}}}}");
+        check_removal(code, "{\"mcp\": {\"servers\": { \"b\": {\"url\": \"u\"}}}}");
         let gemini = "{\"mcpServers\": {\"a\": {\"httpUrl\": \"https://a\"}}}";
         check_change(gemini, json!({"url": "https://b"}), &gemini.replace("//a", "//b"));
     }

@@ -146,7 +146,7 @@ impl Form<'_> {
     /// Returns the problems of a value, and of the parts of it that have no field of their own.
     fn violations(&self, shape: &Shape, filling: &Filling, pointer: &str) -> Markup {
         let with_field: Vec<String> = match (&shape.kind, filling) {
-            (Kind::Object { fields, .. }, Filling::Object { .. }) => {
+            (Kind::Object { fields, .. }, Filling::Object { .. } | Filling::Omitted | Filling::Null) => {
                 fields.iter().map(|field| child(pointer, &field.key)).collect()
             }
             (Kind::List(_), Filling::List(items)) => {

@@ -99,7 +99,7 @@ pub(super) fn problem(server: &Server) -> Markup {
     };
     let is_failed = problem.is_some();
     html! {
-        div.stack id={ (id(&server.name)) "-problem" } {
+        div.stack id={ (id(&server.name)) "-problem" } hidden[reason.is_none() && !is_failed] {
             @if let Some(reason) = reason {
                 div.error {
                     span dir="auto" { (Outside(reason)) }
@@ -140,7 +140,7 @@ fn stderr(server: &Server) -> Markup {
 
 /// Returns the changed definitions.
 pub(super) fn changes(server: &Server, may_change: bool) -> Markup {
-    html! { div.stack id={ (id(&server.name)) "-changes" } { (super::change::changes(server, may_change)) } }
+    html! { div.stack id={ (id(&server.name)) "-changes" } hidden[server.changed.is_empty()] { (super::change::changes(server, may_change)) } }
 }
 
 /// Returns the facts that are less important.

@@ -101,11 +101,11 @@ pub fn form(draft: &Draft, target: &Target, may_change: bool, answer: Option<Ans
     let needs_admin = (!may_change).then_some("needs-admin");
     let checked = match answer {
         Some(Answer::Checked(checked)) => self::checked(draft, checked),
-        _ => html! { div #server-check {} },
+        _ => html! { div #server-check hidden {} },
     };
     let change = match answer {
         Some(Answer::Change(change)) => file_change::file_change(change),
-        _ => html! { div #file-change {} },
+        _ => html! { div #file-change hidden {} },
     };
     html! {
         div.head {

@@ -86,8 +86,8 @@ fn the_action_has_the_same_id_in_each_state() {
         (State::Recovering { problem: problem(Attempt::At(UNIX_EPOCH)) }, "Try now demo"),
         (State::Recovering { problem: problem(Attempt::Running) }, "Trying demo"),
         (State::Down { problem: problem(Attempt::OnRequest) }, "Try now demo"),
-        (State::SignIn { page: None, reason: String::new() }, "Sign in demo"),
-        (State::SignIn { page, reason: String::new() }, "Sign in ↗"),
+        (State::SignIn { page: None, reason: String::new() }, "Sign in ↗ to demo"),
+        (State::SignIn { page, reason: String::new() }, "Sign in ↗ to demo"),
     ] {
         let document = document(&[server("demo", state)], true);
         assert_eq!(texts(&document, "#server-demo-head #server-demo-action[data-stays]"), [label]);
@@ -125,7 +125,7 @@ fn controls_that_a_visitor_may_not_use_are_disabled_with_the_reason() {
         assert_eq!(texts(&document, "button[disabled][aria-describedby=needs-admin]").len(), disabled);
         assert_eq!(texts(&document, "form button:not([disabled])").len(), enabled);
         assert_eq!(texts(&document, "#needs-admin").len(), usize::from(!may_change));
-        let link = texts(&document, "a[href^='https://login.example'][rel~=noopener]");
+        let link = texts(&document, "a[href='/servers/web/sign-in'][rel~=noopener]");
         assert_eq!(link.len(), usize::from(may_change));
     }
 }

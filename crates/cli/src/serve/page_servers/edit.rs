@@ -29,7 +29,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The keys of an entry that belong to one kind of server only.
 const COMMAND_KEYS: [&str; 5] = ["command", "args", "env", "envFile", "cwd"];
-const URL_KEYS: [&str; 4] = ["url", "headers", "oauth", "type"];
+const URL_KEYS: [&str; 3] = ["url", "headers", "oauth"];
 
 /// Edits the configuration file of the gateway.
 pub(super) struct ConfigEditor {
@@ -324,10 +324,9 @@ fn changes(draft: &Draft, stored: Option<&Value>) -> Result<Changes, ServerChang
     for key in other_keys {
         change(key, value(key).is_some(), None);
     }
-    // The type of a program is `stdio`, if it is stated.
-    if draft.kind == Kind::Url {
-        change("type", value("type").is_some_and(|kind| kind == "stdio"), None);
-    }
+    // The type of a program is `stdio`, and goose requires it.
+    let is_program = value("type").is_some_and(|kind| kind == "stdio");
+    change("type", value("type").is_some() && is_program != (draft.kind == Kind::Command), None);
     Ok(changes)
 }
 

@@ -127,16 +127,17 @@ fn without(line: &str, secrets: &[String]) -> String {
 /// Replaces a text where it is a whole word, so that a short secret does not hide parts of other words.
 fn replaced(line: &str, secret: &str) -> String {
     let is_part = |character: char| character.is_alphanumeric() || character == '_';
-    let (mut result, mut rest) = (String::new(), line);
-    while let Some(at) = rest.find(secret) {
-        let (before, after) = (&rest[..at], &rest[at + secret.len()..]);
+    let mut result = String::new();
+    let mut end = 0;
+    for (at, _) in line.match_indices(secret) {
+        let (before, after) = (&line[..at], &line[at + secret.len()..]);
         let joins_before = secret.starts_with(is_part) && before.ends_with(is_part);
         let joins_after = secret.ends_with(is_part) && after.starts_with(is_part);
-        result.push_str(before);
+        result.push_str(&line[end..at]);
         result.push_str(if joins_before || joins_after { secret } else { HIDDEN });
-        rest = after;
+        end = at + secret.len();
     }
-    result + rest
+    result + &line[end..]
 }
 
 #[cfg(test)]

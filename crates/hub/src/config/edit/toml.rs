@@ -19,7 +19,12 @@ pub(super) fn edit_server(text: &str, name: &str, edit: ServerEdit<'_>) -> Optio
     let known = COLLECTIONS.iter().rev().find(has_server).copied();
     match (known, edit) {
         (Some(collection), ServerEdit::Remove) => {
-            document.get_mut(collection)?.as_table_like_mut()?.remove(name)?;
+            let servers = document.get_mut(collection)?;
+            servers.as_table_like_mut()?.remove(name)?;
+            // Without its last server, the file must still have the key.
+            if let Some(table) = servers.as_table_mut().filter(|table| table.is_empty()) {
+                table.set_implicit(false);
+            }
         }
         (None, ServerEdit::Remove) => return None,
         (Some(collection), ServerEdit::Set(changes)) => {
@@ -185,7 +190,7 @@ http_headers = { "X-Key" = "k" } # a key
             inline,
             "b",
             &json!({"command": "y"}),
-            "mcp_servers = { a = { command = \"x\" }, b = { command = \"y\" } }\n",
+            "mcp_servers = { a = { command = \"x\" } , b = { command = \"y\" } }\n",
         );
     }
 
@@ -197,6 +202,9 @@ http_headers = { "X-Key" = "k" } # a key
         let expected = format!("{}{}", &TEXT[..start], &TEXT[end..]);
         assert_eq!(remove("files"), Ok(expected));
         assert!(remove("unknown").is_err());
+        let one = "a = 1 # one\n\n[mcp_servers.x]\ncommand = \"x\"\n";
+        let removed = Config::edit_server(one, Path::new("config.toml"), "x", ServerEdit::Remove);
+        assert_eq!(removed.as_deref(), Ok("a = 1 # one\n\n[mcp_servers]\n"));
         let removed = remove("weather").expect("removed");
         assert!(removed.contains("# two variables") && removed.contains("# end"), "{removed}");
     }

@@ -140,22 +140,24 @@ impl Entry {
     }
 }
 
-/// Returns a new server with the keys of goose.
-fn extension(name: &str, mut server: Map<String, Value>) -> Map<String, Value> {
-    if server.contains_key("type") {
-        return server;
-    }
-    let kind = if server.contains_key("url") { "streamable_http" } else { "stdio" };
+/// Returns a server with the keys of goose, which requires a type.
+fn extension(name: &str, server: Map<String, Value>) -> Map<String, Value> {
     let mut extension = Map::new();
-    for (key, value) in [("name", json!(name)), ("type", json!(kind)), ("enabled", json!(true))] {
-        extension.insert(key.to_owned(), value);
-    }
-    for (ours, theirs) in [("command", "cmd"), ("env", "envs"), ("url", "uri")] {
-        if let Some(value) = server.shift_remove(ours) {
-            extension.insert(theirs.to_owned(), value);
+    if !server.contains_key("type") {
+        let kind = if server.contains_key("url") { "streamable_http" } else { "stdio" };
+        for (key, value) in [("name", json!(name)), ("type", json!(kind)), ("enabled", json!(true))] {
+            extension.insert(key.to_owned(), value);
         }
     }
-    extension.extend(server);
+    for (key, value) in server {
+        let theirs = match key.as_str() {
+            "command" => "cmd",
+            "env" => "envs",
+            "url" => "uri",
+            other => other,
+        };
+        extension.insert(theirs.to_owned(), value);
+    }
     extension
 }
 
