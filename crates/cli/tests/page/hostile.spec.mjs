@@ -96,7 +96,7 @@ test('dialects: definitions in every dialect, and pasted tools', async ({ page, 
   }
   await page.goto('/dialects/try');
   const field = page.locator('main textarea').first();
-  await field.fill(JSON.stringify(CORPUS.map((text) => ({ name: text, title: text, description: text, inputSchema: { type: 'object', properties: { [text]: { enum: [text], pattern: text } } } }))));
+  await field.fill(JSON.stringify(CORPUS.slice(0, 45).map((text) => ({ name: text, title: text, description: text, inputSchema: { type: 'object', properties: { [text]: { enum: [text], pattern: text } } } }))));
   await field.press('Control+Enter');
   await expect(page.locator('main')).toContainText(SEEN);
   await expectHarmless(page, 'pasted tools');
