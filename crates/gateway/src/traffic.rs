@@ -2,7 +2,7 @@
 //! arguments and results are not recorded. The page displays the records, and the metrics are taken from them.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -23,6 +23,13 @@ const MAX_REQUESTS: usize = 1_000;
 /// The maximum number of steps, calls and waits that are recorded of one request.
 const MAX_SPANS: usize = 1_000;
 
+/// The number of steps, calls and waits of all requests above which the oldest requests are removed. A span has less
+/// than 500 bytes, so the record has less than 25 MB.
+const MAX_ALL_SPANS: usize = 50_000;
+
+/// The maximum number of requests that a new one removes, so that its time is bounded.
+const MAX_REMOVED: usize = 8;
+
 /// The maximum length of a recorded error.
 const MAX_ERROR: usize = 300;
 
@@ -33,18 +40,45 @@ pub(crate) struct Traffic {
     /// Changes with each change of a request.
     version: AtomicU64,
     metrics: Metrics,
+    /// The number of steps, calls and waits of all records.
+    spans: Arc<AtomicUsize>,
 }
 
+#[derive(Clone)]
 struct RecordedRequest {
     owner: Principal,
-    request: Arc<Mutex<Request>>,
+    record: Arc<Record>,
+}
+
+struct Record {
+    request: Mutex<Request>,
+    spans: AtomicUsize,
+    all_spans: Arc<AtomicUsize>,
+}
+
+impl Record {
+    /// Whether there is room for another step, call or wait. If so, it is counted.
+    fn takes_span(&self) -> bool {
+        let has_room = self.spans.load(Ordering::Relaxed) < MAX_SPANS;
+        if has_room {
+            self.spans.fetch_add(1, Ordering::Relaxed);
+            self.all_spans.fetch_add(1, Ordering::Relaxed);
+        }
+        has_room
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.all_spans.fetch_sub(*self.spans.get_mut(), Ordering::Relaxed);
+    }
 }
 
 /// Records one request. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Trace {
     traffic: Arc<Traffic>,
-    request: Arc<Mutex<Request>>,
+    record: Arc<Record>,
     start: Instant,
     /// The name of the operation in the conventions of OpenTelemetry.
     operation: &'static str,
@@ -67,23 +101,44 @@ impl Traffic {
         path.clone_into(&mut request.path);
         request.at = Some(SystemTime::now());
         request.key = owner.name().map(str::to_owned);
-        let request = Arc::new(Mutex::new(request));
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        if requests.len() >= MAX_REQUESTS {
-            requests.pop_front();
-        }
-        requests.push_back(RecordedRequest { owner: owner.clone(), request: request.clone() });
+        let record = Arc::new(Record {
+            request: Mutex::new(request),
+            spans: AtomicUsize::new(0),
+            all_spans: self.spans.clone(),
+        });
+        let entry = RecordedRequest { owner: owner.clone(), record: record.clone() };
+        let has_too_many_spans = self.spans.load(Ordering::Relaxed) > MAX_ALL_SPANS;
+        let mut requests = self.lock();
+        // They are dropped after the lock.
+        let excess =
+            if has_too_many_spans { MAX_REMOVED } else { (requests.len() + 1).saturating_sub(MAX_REQUESTS) };
+        let end = excess.min(requests.len());
+        let removed: Vec<RecordedRequest> = requests.drain(..end).collect();
+        requests.push_back(entry);
         drop(requests);
+        drop(removed);
         self.version.fetch_add(1, Ordering::Relaxed);
         let (operation, label) = (operation_of(path), Arc::default());
-        Trace { traffic: self.clone(), request, start: Instant::now(), operation, label }
+        Trace { traffic: self.clone(), record, start: Instant::now(), operation, label }
     }
 
     /// Returns the requests of a caller, or of all callers, the newest first.
     pub(crate) fn requests(&self, of: Option<&Principal>) -> Vec<Arc<Request>> {
-        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        let selected = requests.iter().rev().filter(|entry| of.is_none_or(|owner| entry.owner == *owner));
-        selected.map(|entry| Arc::new(lock(&entry.request).clone())).collect()
+        // New requests do not wait for the copies.
+        let selected: Vec<RecordedRequest> = {
+            let requests = self.lock();
+            requests
+                .iter()
+                .rev()
+                .filter(|entry| of.is_none_or(|owner| entry.owner == *owner))
+                .cloned()
+                .collect()
+        };
+        selected.iter().map(|entry| Arc::new(lock(&entry.record.request).clone())).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<RecordedRequest>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a number that differs after each change.
@@ -100,18 +155,18 @@ impl Trace {
 
     /// Records the model that the request names, and its name in metrics.
     pub(crate) fn set_model(&self, model: Option<String>, label: String) {
-        lock(&self.request).model = model;
+        lock(&self.record.request).model = model;
         let _ = self.label.set(label);
     }
 
     /// Records the tokens that the response to a forwarded request states.
     pub(crate) fn set_usage(&self, usage: Usage) {
-        lock(&self.request).usage = Some(usage);
+        lock(&self.record.request).usage = Some(usage);
     }
 
     /// Records the head of the response, and the end of it unless it is a stream.
     pub(crate) fn respond(&self, response: &Result<HttpResponse, Failure>, status: StatusCode) {
-        let mut request = lock(&self.request);
+        let mut request = lock(&self.record.request);
         request.status = Some(status.as_u16());
         match response {
             Ok(response) if matches!(response.body(), ResponseBody::Stream(_)) => {
@@ -132,9 +187,8 @@ impl Trace {
 
     /// Records the complete end of a stream.
     fn complete(&self) {
-        let mut request = lock(&self.request);
-        let outcome =
-            if request.error.is_some() { RequestOutcome::UpstreamError } else { RequestOutcome::Ok };
+        let mut request = lock(&self.record.request);
+        let outcome = if request.error.is_some() { RequestOutcome::UpstreamError } else { RequestOutcome::Ok };
         self.end(&mut request, outcome);
     }
 
@@ -176,7 +230,7 @@ impl RunTrace {
 
     /// Ends the record of a run that is not the response to a request.
     pub(crate) fn end(&self, outcome: RequestOutcome, error: Option<&str>) {
-        let mut request = lock(&self.trace.request);
+        let mut request = lock(&self.trace.record.request);
         request.error = error.map(shortened);
         self.trace.end(&mut request, outcome);
     }
@@ -197,7 +251,8 @@ impl RunTrace {
             self.measure_call(name, result.is_error(), *elapsed);
         }
         let now = self.trace.start.elapsed();
-        let mut request = lock(&self.trace.request);
+        let has_room = || self.trace.record.takes_span();
+        let mut request = lock(&self.trace.record.request);
         match event {
             _ if is_output => {
                 self.has_output = true;
@@ -206,7 +261,7 @@ impl RunTrace {
                     step.first_output = step.first_output.or(Some(now));
                 }
             }
-            AgentEvent::StepStarted { .. } if request.steps.len() < MAX_SPANS => {
+            AgentEvent::StepStarted { .. } if has_room() => {
                 self.has_output = false;
                 if let Some(step) = request.steps.last_mut() {
                     step.end = step.end.or(Some(now));
@@ -216,7 +271,7 @@ impl RunTrace {
                 request.steps.push(step);
             }
             AgentEvent::Retrying { after, error, .. } => {
-                if let Some(step) = request.steps.last_mut().filter(|step| step.waits.len() < MAX_SPANS) {
+                if let Some(step) = request.steps.last_mut().filter(|_| has_room()) {
                     let reason = shortened(&error.to_string());
                     step.waits.push(Wait { start: now, length: *after, reason });
                 }
@@ -226,12 +281,12 @@ impl RunTrace {
                     step.end = step.end.or(Some(now));
                 }
             }
-            AgentEvent::CallStarted { id, name, .. } if request.calls.len() < MAX_SPANS => {
+            AgentEvent::CallStarted { id, name, .. } if has_room() => {
                 request.calls.push(new_call(id, name, now));
             }
             AgentEvent::CallFinished { id, name, result, elapsed } => {
                 let mut known = request.calls.iter().position(|call| call.id == *id && call.end.is_none());
-                if known.is_none() && request.calls.len() < MAX_SPANS {
+                if known.is_none() && has_room() {
                     request.calls.push(new_call(id, name, now));
                     known = Some(request.calls.len() - 1);
                 }
@@ -300,7 +355,7 @@ impl TraceGuard {
     /// Records that a part of a stream is sent. The first output of a run is one of its events, because a stream may
     /// begin with something else.
     pub(crate) fn record_part(&self) {
-        let mut request = lock(&self.0.request);
+        let mut request = lock(&self.0.record.request);
         if request.steps.is_empty() {
             request.first_output.get_or_insert_with(|| self.0.start.elapsed());
         }
@@ -314,7 +369,7 @@ impl TraceGuard {
 
 impl Drop for TraceGuard {
     fn drop(&mut self) {
-        let mut request = lock(&self.0.request);
+        let mut request = lock(&self.0.record.request);
         self.0.end(&mut request, RequestOutcome::Stopped);
     }
 }
@@ -427,5 +482,34 @@ mod tests {
         }
         let requests = traffic.requests(None);
         assert_eq!((requests.len(), requests[0].id.as_str()), (MAX_REQUESTS, "999"));
+    }
+
+    #[test]
+    fn the_memory_of_long_runs_is_bounded() {
+        let traffic: Arc<Traffic> = Arc::default();
+        for number in 0..200 {
+            let trace = traffic.begin(&number.to_string(), "/", &principals()[0]);
+            let mut run = RunTrace::new(trace.clone());
+            for step in 1..=1_500 {
+                run.observe(&AgentEvent::StepStarted { step });
+            }
+            assert_eq!(lock(&trace.record.request).steps.len(), MAX_SPANS);
+        }
+        let recorded: usize = traffic.requests(None).iter().map(|request| request.steps.len()).sum();
+        assert_eq!(traffic.spans.load(Ordering::Relaxed), recorded);
+        assert!(recorded <= MAX_ALL_SPANS + MAX_SPANS, "{recorded}");
+        assert_eq!(traffic.requests(None)[0].id, "199", "the newest remain");
+    }
+
+    #[tokio::test]
+    async fn a_removed_request_is_still_counted_until_it_ends() {
+        let (traffic, trace) = begin();
+        RunTrace::new(trace.clone()).observe(&AgentEvent::StepStarted { step: 1 });
+        for number in 0..MAX_REQUESTS {
+            traffic.begin(&number.to_string(), "/", &principals()[0]);
+        }
+        assert_eq!(traffic.spans.load(Ordering::Relaxed), 1);
+        drop(trace);
+        assert_eq!(traffic.spans.load(Ordering::Relaxed), 0);
     }
 }

@@ -6,6 +6,9 @@ mod support;
 
 use serde_json::{Value, json};
 use support::{MODEL, TestGateway};
+use toolwire_agent::search::ToolIndex;
+use toolwire_contract::Tool;
+use toolwire_contract::toolbox::ToolServer;
 use toolwire_gateway::{GatewaySettings, Keys};
 use toolwire_testkit::http_client;
 
@@ -151,6 +154,95 @@ async fn changes_come_only_from_the_page_itself() {
 }
 
 #[tokio::test]
+async fn every_change_needs_a_post_of_the_page_itself() {
+    let (mut browser, _) = Browser::start().await;
+    let reply = browser.post("/-/chat/send", &[("text", "say hello")], "application/json").await.json();
+    let chat = reply["location"].as_str().unwrap().split(['/', '#']).nth(2).unwrap().to_owned();
+    let mut paths: Vec<String> =
+        ["/-/theme", "/-/sign-out", "/-/chat/send", "/-/attachments", "/-/dialects/try"]
+            .map(str::to_owned)
+            .into();
+    paths.extend(["call"].map(|action| format!("/-/tools/lookup/{action}")));
+    paths.extend(
+        ["send", "edit", "retry", "stop", "rename", "delete", "decide"]
+            .map(|action| format!("/-/chat/{chat}/{action}")),
+    );
+    paths.extend(
+        ["check", "preview", "write", "demo/restart", "demo/remove"]
+            .map(|action| format!("/-/servers/{action}")),
+    );
+    let own = format!("http://{}", browser.gateway.address);
+    let url = |path: &str| browser.gateway.url(path);
+    for path in &paths {
+        let send = |method: reqwest::Method, headers: &[(&str, &str)]| {
+            let form = [("text", "x"), ("act", "call"), ("title", "x"), ("theme", "dark")];
+            let mut request =
+                with_form(client().request(method, url(path)), &form).header("accept", "application/json");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            async move { request.send().await.unwrap().status().as_u16() }
+        };
+        let post = |headers: &'static [(&'static str, &'static str)]| send(reqwest::Method::POST, headers);
+        assert_eq!(post(&[]).await, 403, "{path}: no source");
+        assert_eq!(post(&[("sec-fetch-site", "cross-site")]).await, 403, "{path}: another site");
+        assert_eq!(post(&[("sec-fetch-site", "same-site")]).await, 403, "{path}: another port");
+        assert_eq!(post(&[("sec-fetch-site", "none")]).await, 403, "{path}: no page");
+        assert_eq!(post(&[("origin", "null")]).await, 403, "{path}: a sandbox");
+        assert_eq!(post(&[("origin", "https://evil.example")]).await, 403, "{path}: another origin");
+        let rebound =
+            [("host", "evil.example"), ("origin", "http://evil.example"), ("sec-fetch-site", "same-origin")];
+        assert_eq!(send(reqwest::Method::POST, &rebound).await, 403, "{path}: another name");
+        for method in [reqwest::Method::GET, reqwest::Method::PUT, reqwest::Method::DELETE] {
+            let status = send(method.clone(), &[("origin", &own), ("sec-fetch-site", "same-origin")]).await;
+            assert_eq!(status, 405, "{method} {path}");
+        }
+    }
+    let calls = browser.gateway.running.calls.load(std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(calls, 0, "nothing was called");
+    assert_eq!(browser.get(&format!("/chat/{chat}")).await.status, 200, "nothing was deleted");
+    let list = browser.get("/").await.text;
+    assert_eq!(list.matches("href=\"/chat/").count(), 1, "nothing was sent: {list}");
+}
+
+#[tokio::test]
+async fn without_a_session_nothing_is_displayed_or_changed() {
+    let (browser, _) = Browser::with(with_keys()).await;
+    let send = |method: reqwest::Method, path: &'static str, accept: &'static str, cookie: &'static str| {
+        let request =
+            client().request(method, browser.gateway.url(path)).header("sec-fetch-site", "same-origin");
+        let request = request.header("accept", accept).header("cookie", cookie);
+        async move {
+            let response = request.send().await.unwrap();
+            let location = response.headers().get("location").map(|value| value.to_str().unwrap().to_owned());
+            (response.status().as_u16(), location.unwrap_or_default())
+        }
+    };
+    let port = browser.gateway.address.port();
+    let forged: &'static str = format!("toolwire-{port}={}", "0".repeat(64)).leak();
+    for path in [
+        "/",
+        "/chat/x",
+        "/servers",
+        "/tools",
+        "/tools.json",
+        "/dialects",
+        "/traffic.json",
+        "/-/events?topics=traffic",
+    ] {
+        for cookie in ["", forged] {
+            let (status, location) = send(reqwest::Method::GET, path, "text/html", cookie).await;
+            assert_eq!(status, 303, "{path}");
+            assert!(location.starts_with("/sign-in?next="), "{path}: {location}");
+            assert_eq!(send(reqwest::Method::GET, path, "application/json", cookie).await.0, 401, "{path}");
+        }
+    }
+    for path in ["/-/tools/lookup/call", "/-/chat/send", "/-/servers/demo/restart", "/-/theme"] {
+        assert_eq!(send(reqwest::Method::POST, path, "application/json", forged).await.0, 401, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn configured_web_pages_of_other_sites_get_only_the_apis() {
     let mut settings = GatewaySettings::default();
     settings.origins = vec!["https://chat.example".to_owned()];
@@ -258,9 +350,48 @@ async fn the_search_is_the_one_of_the_model() {
 }
 
 #[tokio::test]
+async fn the_order_and_the_scores_are_those_of_the_search() {
+    let (mut browser, _) = Browser::start().await;
+    let listed = browser.get("/tools.json").await.json();
+    let names =
+        listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned());
+    let mut tools: Vec<Tool> = Vec::new();
+    for name in names.collect::<Vec<_>>() {
+        tools.push(serde_json::from_value(browser.get(&format!("/tools/{name}.json")).await.json()).unwrap());
+    }
+    let server = Some(ToolServer { name: "demo".to_owned(), title: None });
+    let index = ToolIndex::with_servers(tools.clone().into(), &vec![server; tools.len()]);
+    for query in [
+        "picture",
+        "the tool picture",
+        "wait milliseconds",
+        "demo lookup",
+        "key",
+        "DELETE",
+        "nothing-like-it",
+    ] {
+        let path = format!("/tools.json?q={}", query.replace(' ', "+"));
+        let found = browser.get(&path).await.json();
+        let found: Vec<(String, f64)> = found["tools"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tool| (tool["name"].as_str().unwrap().to_owned(), tool["score"].as_f64().unwrap()))
+            .collect();
+        let expected: Vec<(String, f64)> = index
+            .search(query, 50)
+            .iter()
+            .map(|hit| (hit.tool.name.clone(), serde_json::to_value(hit.score).unwrap().as_f64().unwrap()))
+            .collect();
+        assert_eq!(found, expected, "{query}");
+        assert_eq!(found.is_empty(), query == "nothing-like-it", "{query}");
+    }
+}
+
+#[tokio::test]
 async fn requests_appear_in_the_traffic() {
     let (mut browser, _) = Browser::start().await;
-    assert!(browser.get("/traffic").await.text.contains("no requests in this period"));
+    assert!(browser.get("/traffic").await.text.contains("no requests yet"));
     assert_eq!(complete(&browser.gateway, None, "ours").await, 200);
     let unknown = json!({"model": "unknown", "messages": [{"role": "user", "content": "x"}]});
     let url = browser.gateway.url("/v1/chat/completions");

@@ -125,7 +125,7 @@ pub fn open(tool: &Open<'_>) -> Markup {
         header.head {
             (back())
             h1 { @if let Some(server) = tool.server { bdi.muted { (Outside(server)) } " / " } (inline(&definition.name)) }
-            button.button.quiet type="button" data-copy-text=(definition_json(definition)) { "Copy definition" }
+            button.button.quiet.desk type="button" data-copy-text=(definition_json(definition)) { "Copy definition" }
             (palette_button())
         }
         @if let Some(title) = definition.title.as_deref().filter(|title| *title != definition.name) { p { (inline(title)) } }

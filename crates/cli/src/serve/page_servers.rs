@@ -2,12 +2,14 @@
 
 mod changed_place;
 mod edit;
+mod file_change;
 mod logins;
 
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -21,6 +23,7 @@ use toolwire_hub::pins::{Drift, DriftKind};
 use toolwire_hub::status::{Attempt, StartProgress};
 use toolwire_hub::{Config, Hub, HubOptions, Phase, ServerConfig, ServerStatus};
 use toolwire_page::link::Link;
+use toolwire_page::servers::file_change::FileChange;
 use toolwire_page::servers::form::{Checked, Draft, Target};
 use toolwire_page::servers::{
     self as view, Calls, ChangedTool, Description, ListedTool, Problem, Server, State, WithheldTool,
@@ -33,6 +36,9 @@ use crate::tools::warnings;
 use changed_place::changed_place;
 use edit::ConfigEditor;
 pub(super) use logins::PageLogins;
+
+/// The maximum time until the login page of a server is known.
+const LOGIN_PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The servers of a hub.
 pub(super) struct HubServers {
@@ -97,6 +103,62 @@ impl HubServers {
     fn fingerprint(&self, server: &str, tool: &str) -> String {
         let definition = self.hub.definition(server, tool).map(Value::from).unwrap_or_default();
         format!("{:x}", Sha256::digest(definition.to_string()))
+    }
+
+    /// Uses another configuration of the servers.
+    async fn use_config(&self, config: Config) {
+        let config = Arc::new(config);
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config.clone();
+        self.is_demo.store(false, Ordering::Relaxed);
+        self.hub.reconfigure(&config).await;
+    }
+
+    /// Starts a login, and waits for its page; `None` if the server is ready without one.
+    async fn login_page(&self, server: &str) -> Result<Option<Link>, ServerChangeError> {
+        let mut changes = self.changes();
+        let since = self.status_of(server)?.since;
+        self.logins.allow(server);
+        self.hub.retry(server);
+        let mut has_started = false;
+        let page = async {
+            loop {
+                if let Some(page) = self.logins.page(server).as_deref().and_then(Link::outside) {
+                    return Ok(Some(page));
+                }
+                let status = self.status_of(server)?;
+                match (&status.phase, status.attempt) {
+                    (Phase::Ready, _) => return Ok(None),
+                    (Phase::Recovering { reason } | Phase::Down { reason }, attempt)
+                        if attempt != Some(Attempt::Running) && (has_started || status.since != since) =>
+                    {
+                        let error = ServerChangeError::new(ServerChangeErrorKind::Failed, reason.clone());
+                        return Err(match status.hint {
+                            Some(hint) => error.with_hint(hint),
+                            None => error,
+                        });
+                    }
+                    (Phase::Connecting, _) | (_, Some(Attempt::Running)) => has_started = true,
+                    _ => {}
+                }
+                if changes.next().await.is_none() {
+                    return Ok(None);
+                }
+            }
+        };
+        tokio::time::timeout(LOGIN_PAGE_TIMEOUT, page).await.unwrap_or_else(|_| {
+            let message =
+                format!("the login of server `{server}` did not begin within {LOGIN_PAGE_TIMEOUT:?}");
+            Err(ServerChangeError::new(ServerChangeErrorKind::Failed, message)
+                .with_hint("the view of the servers shows its state"))
+        })
+    }
+
+    fn status_of(&self, server: &str) -> Result<ServerStatus, ServerChangeError> {
+        let status = self.hub.status().into_iter().find(|status| status.name == server);
+        status.ok_or_else(|| {
+            let message = format!("server `{server}` is not connected");
+            ServerChangeError::new(ServerChangeErrorKind::NotFound, message)
+        })
     }
 
     fn connected(&self, status: ServerStatus) -> Server {
@@ -246,6 +308,10 @@ impl PageServers for HubServers {
         })
     }
 
+    fn sign_in<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<Link>, ServerChangeError>> {
+        Box::pin(self.login_page(server))
+    }
+
     fn target(&self) -> Target {
         self.editor.target()
     }
@@ -260,10 +326,26 @@ impl PageServers for HubServers {
 
     fn write<'a>(&'a self, draft: &'a Draft) -> BoxFuture<'a, Result<(), ServerChangeError>> {
         Box::pin(async move {
-            let config = Arc::new(self.editor.write(draft).await?);
-            *self.config.write().unwrap_or_else(PoisonError::into_inner) = config.clone();
-            self.is_demo.store(false, Ordering::Relaxed);
-            self.hub.reconfigure(&config).await;
+            self.use_config(self.editor.write(draft).await?).await;
+            Ok(())
+        })
+    }
+
+    fn preview(&self, draft: &Draft) -> Result<FileChange, ServerChangeError> {
+        self.editor.preview(draft)
+    }
+
+    fn removal(&self, server: &str) -> Result<(FileChange, String), ServerChangeError> {
+        self.editor.removal(server)
+    }
+
+    fn remove<'a>(
+        &'a self,
+        server: &'a str,
+        file_hash: &'a str,
+    ) -> BoxFuture<'a, Result<(), ServerChangeError>> {
+        Box::pin(async move {
+            self.use_config(self.editor.remove(server, file_hash).await?).await;
             Ok(())
         })
     }

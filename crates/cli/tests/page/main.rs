@@ -29,6 +29,21 @@ fn servers() {
     check("servers");
 }
 
+#[test]
+fn tools() {
+    check("tools");
+}
+
+#[test]
+fn traffic() {
+    check("traffic");
+}
+
+#[test]
+fn hostile() {
+    check("hostile");
+}
+
 /// A file that no test here runs would never fail.
 #[test]
 fn every_file_is_run() {

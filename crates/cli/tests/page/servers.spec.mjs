@@ -5,8 +5,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Gateway } from './support/gateway.mjs';
-import { checkLooks } from './support/looks.mjs';
+import { checkLooks, checkSettings } from './support/looks.mjs';
+import { HOSTILE } from './support/hostile.mjs';
 import { OAuthServer } from './support/oauth-server.mjs';
+import { tabTo } from './support/keyboard.mjs';
 import { expect, test } from './support/test.mjs';
 
 const PROGRAM = fileURLToPath(new URL('./support/mcp-server.mjs', import.meta.url));
@@ -59,7 +61,7 @@ test('a ready server shows its revision, transport, tools and program', async ({
     await expect(files).toContainText('test-server 1.2.3');
     await expect(files).toContainText('0 restarts');
     await files.getByText('2 tools offered').click();
-    await expect(files.getByRole('link', { name: 'two' })).toBeVisible();
+    await expect(files.getByRole('link', { name: 'two' })).toHaveAttribute('href', '/tools/two');
     await files.getByText('Instructions').click();
     await expect(files).toContainText('Be careful.');
     const data = await (await page.request.get(`${gateway.url}/servers.json`)).json();
@@ -211,66 +213,196 @@ test('a check says why a server does not start, and a wrong field is marked', as
   });
 });
 
-test('a remote server is signed in to by a link', async ({ page, context, traps }) => {
-  traps.allow(/favicon/);
+test('one click leads to the login page of a remote server, and only from this page', async ({ page, context, traps }) => {
+  traps.allow(/favicon|status of 403/);
   const remote = await OAuthServer.start();
-  await withGateway(page, { remote: { url: `${remote.url}/mcp`, type: 'http' } }, async (gateway) => {
-    await signIn(page, gateway);
+  await withGateway(page, { remote: { url: `${remote.url}/mcp` } }, async (gateway) => {
+    const address = `${gateway.url}/servers/remote/sign-in`;
+    const html = { accept: 'text/html' };
     await page.goto(`${gateway.url}/servers`);
     await expect(card(page, 'remote')).toContainText('needs you');
-    await card(page, 'remote').getByRole('button', { name: /Sign in/ }).click();
-    const link = card(page, 'remote').getByRole('link', { name: 'Sign in ↗' });
+    await expect(card(page, 'remote').getByRole('button', { name: /Sign in/ })).toBeDisabled();
+    expect((await page.request.get(address, { headers: html })).status(), 'without an administrator').toBe(403);
+    await signIn(page, gateway);
+    for (const header of [{ 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site' }, { 'sec-purpose': 'prefetch' }]) {
+      expect((await page.request.get(address, { headers: { ...html, ...header } })).status(), JSON.stringify(header)).toBe(403);
+    }
+    expect((await page.request.post(address, { headers: { ...html, origin: gateway.url } })).status(), 'POST').toBe(405);
+    // A page of another port of this machine: the browser sends it the cookie, but says where the link is.
+    await page.goto(`${remote.url}/.well-known/oauth-protected-resource`);
+    await Promise.all([page.waitForURL('**/sign-in'), page.evaluate((target) => { location.href = target; }, address)]);
+    await expect(page.locator('body')).toContainText('may not use this gateway');
+    expect(remote.authorizations).toBe(0);
+
+    await page.goto(`${gateway.url}/servers`);
+    const link = card(page, 'remote').getByRole('link', { name: /Sign in/ });
     await expect(link).toHaveAttribute('rel', /noopener/);
-    await expect(card(page, 'remote')).toContainText(`opens ${new URL(remote.url).host}`);
     const opened = context.waitForEvent('page');
     await link.click();
     await opened;
     await expect(card(page, 'remote')).toContainText('ready');
     await expect(card(page, 'remote')).toContainText('1 tool');
-    expect(remote.logins).toBe(1);
+    expect([remote.authorizations, remote.logins]).toEqual([1, 1]);
+    // The server needs no login any more.
+    await page.goto(address);
+    await page.waitForURL('**/servers/remote');
   });
   await remote.stop();
 });
 
-const HOSTILE = [
-  '<script>alert(1)</script>', '<img src=x onerror=alert(1)>', '<svg onload=alert(1)>', '</title></textarea></pre></script><script>alert(1)</script>',
-  '" autofocus onfocus="alert(1)', 'javascript:alert(1)', '<iframe srcdoc="<script>alert(1)</script>">', '<base href=//x.example>',
-  '<meta http-equiv=refresh content="0;url=//x.example">', '<form action=//x.example>', '<a id=main name=main>', '{{7*7}} ${7*7}',
-  '\u202Eabc\u2066', '\u2028\n\nevent: reset\ndata: {}\n\n', '\u001b[31mred\u001b[0m', '`[x](javascript:alert(1)) ![i](//x.example/i.png)',
-];
+test('a login that cannot begin says why', async ({ page, traps }) => {
+  traps.allow(/status of 500/);
+  const remote = await OAuthServer.start();
+  await withGateway(page, { remote: { url: `${remote.url}/mcp` } }, async (gateway) => {
+    await signIn(page, gateway);
+    await page.goto(`${gateway.url}/servers`);
+    await expect(card(page, 'remote')).toContainText('needs you');
+    await remote.stop();
+    await page.goto(`${gateway.url}/servers/remote/sign-in`);
+    await expect(page.locator('.error')).toContainText('could not reach the server');
+  });
+});
 
-test('nothing that servers say is executed', async ({ page }) => {
+test('a server is removed after a look at the difference', async ({ page, traps }) => {
+  traps.allow(/status of 409/);
+  const [files, time] = [server(), server()];
+  await withGateway(page, { files: { ...files.entry, env: { TOKEN: 's3cret-value' } }, time: time.entry }, async (gateway) => {
+    const config = path.join(gateway.folder, 'mcp.json');
+    const text = (await readFile(config, 'utf8')).replace('{', '{ // my servers').replace('"time"', '// the time\n    "time"');
+    await writeFile(config, text);
+    await page.goto(`${gateway.url}/servers/files`);
+    await expect(page.getByRole('button', { name: 'Remove' })).toBeDisabled();
+    expect((await page.request.get(`${gateway.url}/servers/files/remove`)).status()).toBe(403);
+    expect((await page.request.post(`${gateway.url}/-/servers/files/remove`, { form: { file: 'x' }, headers: { origin: gateway.url } })).status()).toBe(403);
+
+    await signIn(page, gateway);
+    await page.goto(`${gateway.url}/servers/files`);
+    await page.getByRole('link', { name: 'Remove' }).click();
+    await expect(page.getByRole('heading', { level: 1 })).toHaveText('Remove files');
+    await expect(page.locator('.line.removed').first()).toContainText('"files"');
+    await expect(page.locator('#file-change')).toContainText('"TOKEN": "…"');
+    expect(await page.content()).not.toContain('s3cret-value');
+    await expect(page.locator('.line.added')).toHaveCount(0);
+    await checkLooks(page, 'servers-remove');
+
+    // The file changes meanwhile: nothing is written, and the typed address still shows the difference.
+    await writeFile(config, text.replace('my servers', 'my own servers'));
+    await page.getByRole('button', { name: 'Remove from the configuration' }).click();
+    await expect(page.locator('#server-form [role=alert]')).toContainText('changed since this form was opened');
+    expect(await readFile(config, 'utf8')).toContain('"files"');
+    await page.reload();
+    await page.getByRole('button', { name: 'Remove from the configuration' }).click();
+    await page.waitForURL('**/servers');
+    await expect(page.locator('article.server')).toHaveCount(1);
+    await expect(card(page, 'time')).toContainText('ready');
+    const written = await readFile(config, 'utf8');
+    expect(written).toContain('// my own servers');
+    expect(written).toContain('// the time');
+    expect(written).not.toContain('"files"');
+    expect((await (await page.request.get(`${gateway.url}/tools.json`)).json()).tools.length).toBe(1);
+
+    // The last one.
+    await page.goto(`${gateway.url}/servers/time/remove`);
+    await page.getByRole('button', { name: 'Remove from the configuration' }).click();
+    await page.waitForURL('**/servers');
+    await expect(page.locator('main')).toContainText('No servers.');
+  });
+});
+
+/** Runs a test with a configuration file of another format. */
+async function withFile(page, name, text, run) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'toolwire-page-'));
+  const file = path.join(folder, name);
+  writeFileSync(file, text);
+  const gateway = await Gateway.start({ folder, args: ['--config', file] });
+  try {
+    await run(gateway, file);
+    await page.goto('about:blank');
+  } finally {
+    await gateway.stop();
+  }
+}
+
+test('a server in a TOML file is changed with its comments', async ({ page }) => {
+  const files = server();
+  const quoted = JSON.stringify;
+  const text = `# my settings\nmodel = "x" # another program\n\n# reads files\n[mcp_servers.files]\ncommand = ${quoted(process.execPath)} # node\nargs = ${quoted(files.entry.args)}\n\n[mcp_servers.files.env]\nTOKEN = "s3cret-value" # mine\n`;
+  await withFile(page, 'config.toml', text, async (gateway, file) => {
+    await signIn(page, gateway);
+    await page.goto(`${gateway.url}/servers/files/edit`);
+    await expect(page.getByLabel('Environment')).toHaveValue('TOKEN=…');
+    await page.getByLabel('Environment').fill('TOKEN=…\nLEVEL=3');
+    await page.getByRole('button', { name: 'Show the difference' }).click();
+    await expect(page.locator('.line.added')).toHaveText(['added: LEVEL = "…"']);
+    await expect(page.locator('.line.removed')).toHaveCount(0);
+    await page.getByRole('button', { name: 'Write to the configuration' }).click();
+    await page.waitForURL('**/servers/files');
+    await expect(card(page, 'files')).toContainText('ready');
+    expect(await readFile(file, 'utf8')).toBe(`${text}LEVEL = "3"\n`);
+    await page.getByRole('link', { name: 'Remove' }).click();
+    await page.getByRole('button', { name: 'Remove from the configuration' }).click();
+    await page.waitForURL('**/servers');
+    expect(await readFile(file, 'utf8')).toBe('# my settings\nmodel = "x" # another program\n\n[mcp_servers]\n');
+  });
+});
+
+test('for a YAML file, the lines to change are displayed', async ({ page, context, traps }) => {
+  traps.allow(/status of 400/);
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  const files = server();
+  const text = `# my extensions\nextensions:\n  files: # reads\n    type: stdio\n    cmd: ${process.execPath}\n    args: ${JSON.stringify(files.entry.args)}\nGOOSE_MODEL: x\n`;
+  await withFile(page, 'config.yaml', text, async (gateway, file) => {
+    await signIn(page, gateway);
+    await page.goto(`${gateway.url}/servers/files/edit`);
+    await expect(page.getByLabel('Command')).toHaveValue(process.execPath);
+    await expect(page.locator('.note')).toContainText('does not write YAML files, because their comments');
+    await expect(page.getByRole('button', { name: 'Write to the configuration' })).toHaveCount(0);
+    await page.getByLabel('Environment').fill('LEVEL=3');
+    await page.getByRole('button', { name: 'Start it to check it' }).click();
+    await expect(page.locator('#server-check')).toContainText('1 tool, all convert');
+    await page.getByRole('button', { name: 'Show the lines to change' }).click();
+    await expect(page.locator('#file-change')).toContainText('LEVEL: "3"');
+    await page.getByRole('button', { name: 'copy the new lines' }).last().click();
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('    envs:\n      LEVEL: "3"\n');
+    await checkLooks(page, 'servers-by-hand');
+    const fields = { name: 'files', configured: 'yes', kind: 'command', command: 'x' };
+    const write = await page.request.post(`${gateway.url}/-/servers/write`, { form: fields, headers: { origin: gateway.url, accept: 'application/json' } });
+    expect(write.status()).toBe(400);
+    expect(await readFile(file, 'utf8')).toBe(text);
+  });
+});
+
+test('changed definitions execute nothing, whatever they say', async ({ page }) => {
   const servers = {};
   const sources = [];
-  for (const [index, text] of HOSTILE.entries()) {
+  const texts = HOSTILE.filter((_, index) => index % 3 === 0);
+  for (const [index, text] of texts.entries()) {
     const info = { name: text, title: text, version: text };
     const tools = [{ name: `tool${index}`, title: text, description: text, inputSchema: { type: 'object', description: text } }];
     sources.push(server({ tools, info, instructions: text, stderr: `${text}\n` }));
     // A name has no control characters.
     servers[`${index} ${text.replace(/\p{Cc}/gu, '')}`] = sources.at(-1).entry;
   }
-  servers.down = server({ stderr: HOSTILE.join('\n'), exit: 1 }).entry;
+  servers.down = server({ stderr: texts.join('\n'), exit: 1 }).entry;
   await withGateway(page, servers, async (gateway) => {
     await signIn(page, gateway);
     await page.goto(`${gateway.url}/servers`);
-    await expect(page.locator('article.server')).toHaveCount(HOSTILE.length + 1);
+    await expect(page.locator('article.server')).toHaveCount(texts.length + 1);
     for (const [index, source] of sources.entries()) {
-      const text = `${HOSTILE[index]} changed`;
+      const text = `${texts[index]} changed`;
       source.list({ tools: [{ name: `tool${index}`, title: text, description: text, inputSchema: { type: 'object', title: text } }], stderr: `${text}\n` });
     }
     for (const article of await page.locator('article.server').all()) {
       const restart = article.getByRole('button', { name: /^Restart/ });
       if (await restart.count()) await restart.click();
     }
-    await expect(page.locator('.changed-tool')).toHaveCount(HOSTILE.length);
-    for (const [index] of HOSTILE.entries()) {
+    await expect(page.locator('.changed-tool')).toHaveCount(texts.length);
+    for (const [index] of texts.entries()) {
       const name = Object.keys(servers).find((name) => name.startsWith(`${index} `));
       await page.goto(`${gateway.url}/servers/${encodeURIComponent(name)}`);
       await expect(page.locator('article.server')).toHaveCount(1);
       for (const summary of await page.locator('article.server summary').all()) await summary.click();
     }
-    await page.goto(`${gateway.url}/servers/new?name=${encodeURIComponent(HOSTILE[3])}&command=${encodeURIComponent(HOSTILE[4])}`);
-    await expect(page.getByLabel('Command')).toHaveValue(HOSTILE[4]);
     expect(await page.evaluate(() => document.querySelectorAll('main script, main iframe, main base, main img, [onerror], [onload], [onfocus]').length)).toBe(0);
   });
 });
@@ -321,5 +453,67 @@ test('the view is accessible in all widths and themes', async ({ page }) => {
     await checkLooks(page, 'servers-down');
     await page.goto(`${gateway.url}/servers/new`);
     await checkLooks(page, 'servers-new');
+    await checkSettings(page, 'servers-new');
+    await page.goto(`${gateway.url}/servers`);
+    await checkSettings(page, 'servers');
+  });
+});
+
+test('a server is connecting, ready, recovering and ready again', async ({ page }) => {
+  const files = server();
+  await withGateway(page, { files: files.entry }, async (gateway) => {
+    await signIn(page, gateway);
+    await page.goto(`${gateway.url}/servers`);
+    await expect(card(page, 'files')).toContainText('ready');
+    files.list({ pause: true });
+    await card(page, 'files').getByRole('button', { name: /^Restart/ }).click();
+    await expect(card(page, 'files')).toContainText('connecting');
+    await expect(card(page, 'files').getByRole('button', { name: /^Trying/ })).toBeVisible();
+    files.list({ tools: [tool('one')] });
+    await expect(card(page, 'files')).toContainText('ready');
+    // The process ends, and does not start again.
+    files.list({ tools: [tool('one')], stderr: 'the disk is full\n', exit: 1 });
+    process.kill(Number(await readFile(`${files.file}.pid`, 'utf8')));
+    await expect(card(page, 'files')).toContainText('recovering');
+    await expect(card(page, 'files').locator('[id$=-problem] .error')).toContainText('next try at');
+    await expect(card(page, 'files').locator('figure.code code')).toContainText('the disk is full');
+    await expect(page.locator('#list')).toContainText('recovering');
+    const data = await (await page.request.get(`${gateway.url}/servers/files.json`)).json();
+    expect(data).toMatchObject({ state: 'recovering', stderr: ['the disk is full'] });
+    files.list({ tools: [tool('one'), tool('two')] });
+    await card(page, 'files').getByRole('button', { name: /^Try now/ }).click();
+    await expect(card(page, 'files')).toContainText('ready');
+    await expect(card(page, 'files')).toContainText('2 tools');
+  });
+});
+
+test('a server is restarted, added and removed with the keyboard alone', async ({ page }) => {
+  const time = server();
+  await withGateway(page, { files: server().entry }, async (gateway) => {
+    await signIn(page, gateway);
+    await page.goto(`${gateway.url}/servers`);
+    await expect(card(page, 'files')).toContainText('ready');
+    await tabTo(page, page.getByRole('button', { name: /^Restart/ }));
+    await page.keyboard.press('Enter');
+    await expect(card(page, 'files')).toContainText('1 restart');
+    await expect(page.getByRole('button', { name: /^Restart/ })).toBeFocused();
+    await page.keyboard.press('a');
+    await page.waitForURL('**/servers/new');
+    await tabTo(page, page.getByLabel('Name', { exact: true }));
+    await page.keyboard.type('time');
+    await tabTo(page, page.getByLabel('Command'));
+    await page.keyboard.type(time.entry.command);
+    await tabTo(page, page.getByLabel('Arguments'));
+    await page.keyboard.insertText(time.entry.args.join('\n'));
+    await page.keyboard.press('Control+Enter');
+    await page.waitForURL('**/servers/time');
+    await expect(card(page, 'time')).toContainText('ready');
+    await tabTo(page, page.getByRole('link', { name: 'Remove' }));
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/remove');
+    await tabTo(page, page.getByRole('button', { name: 'Remove from the configuration' }));
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/servers');
+    await expect(page.locator('article.server')).toHaveCount(1);
   });
 });

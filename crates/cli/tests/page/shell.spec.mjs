@@ -202,3 +202,20 @@ test.describe('without JavaScript', () => {
     await gateway.stop();
   });
 });
+
+test('the first start offers three things to do, and the tools in all dialects', async ({ page }) => {
+  await page.goto('/');
+  await expect(page.locator('#composer textarea')).toBeFocused();
+  await expect(page.locator('.note')).toContainText('no language model');
+  await expect(page.locator('.start .button')).toHaveText([/^What is the weather in Paris/, 'See get_weather in every dialect', 'Paste a tool']);
+  await expect(page.locator('.matrix tbody tr')).toHaveCount(2);
+  await expect(page.locator('.matrix tbody tr').first().locator('td')).toHaveCount(17);
+  for (const [name, target] of [['See get_weather in every dialect', '**/dialects/get_weather'], ['Paste a tool', '**/dialects/try'], ['Add a server', '**/servers/new']]) {
+    await page.goto('/');
+    await page.getByRole('link', { name }).click();
+    await page.waitForURL(target);
+  }
+  await page.goto('/');
+  await page.locator('.matrix tbody a').first().click();
+  await page.waitForURL('**/dialects/get_weather?to=*');
+});

@@ -1,5 +1,12 @@
 //! Changes the text of a configuration, and keeps its comments and its order.
 
+#[cfg(feature = "toml")]
+mod toml;
+#[cfg(feature = "yaml")]
+mod yaml_lines;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use jsonc_parser::ParseOptions;
@@ -10,6 +17,7 @@ use serde_json::{Map, Value};
 
 use super::ConfigError;
 use super::formats::Positions;
+use super::hosts::is_spelling_of;
 use super::json::strip_byte_order_mark;
 use super::parse::with_root;
 use super::problem::Problem;
@@ -36,44 +44,221 @@ pub(super) fn insert_servers(
     })
 }
 
-pub(super) fn change_server(
+/// A change of one server in a configuration file.
+#[derive(Clone, Copy, Debug)]
+pub enum ServerEdit<'a> {
+    /// Sets keys, and removes those without a value. A server that does not exist is added.
+    Set(&'a [(String, Option<Value>)]),
+    Remove,
+}
+
+/// The servers of a file, in its order.
+type Servers = Vec<(String, Value)>;
+
+pub(super) fn edit_server(
     text: &str,
     file: &Path,
     name: &str,
-    changes: &[(String, Option<Value>)],
+    edit: ServerEdit<'_>,
 ) -> Result<String, ConfigError> {
     let text = strip_byte_order_mark(text);
-    let text = if text.trim().is_empty() { "{}\n" } else { text };
-    let current = super::parse::raw_servers(text, file)?;
-    let Some((_, current)) = current.into_iter().find(|(known, _)| known == name) else {
-        let set = changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
-        return insert_servers(text, file, &[(name.to_owned(), Value::Object(set.collect()))]);
-    };
-    let mut changed = current.as_object().cloned().unwrap_or_default();
-    for (key, value) in changes {
-        match value {
-            Some(value) => changed.insert(key.clone(), value.clone()),
-            None => changed.shift_remove(key),
-        };
+    let format = Format::of(file);
+    let text = if text.trim().is_empty() && format == Format::Json { "{}\n" } else { text };
+    if !format.is_writable() {
+        return Err(unsupported(text, file, Problem::ReadOnlyFormat));
     }
-    match change_in_place(text, name, changes) {
-        Some(text) => Ok(text),
-        // Another place than the keys of an object, such as a file in the format of another host.
-        None => insert_servers(text, file, &[(name.to_owned(), Value::Object(changed))]),
+    let before = read(text, file)?;
+    let is_edited = |changed: &String| is_edited(changed, file, &before, name, edit);
+    let changed = match format {
+        #[cfg(feature = "toml")]
+        Format::Toml => toml::edit_server(text, name, edit),
+        _ => edit_json(text, file, name, edit),
+    };
+    if let Some(changed) = changed.filter(is_edited) {
+        return Ok(changed);
+    }
+    // Another place than the keys of an object, such as the list of another host: the server is written to
+    // `mcpServers`, where it replaces the other one.
+    let after = edited(&before, name, edit);
+    let replacement = match (format, after.iter().rev().find(|(known, _)| known == name)) {
+        (Format::Json, Some((_, server))) => {
+            insert_servers(text, file, &[(name.to_owned(), server.clone())]).ok()
+        }
+        _ => None,
+    };
+    replacement
+        .filter(is_edited)
+        .ok_or_else(|| unsupported(text, file, Problem::UnknownPlace { name: name.to_owned() }))
+}
+
+/// Returns the text in which the lines of a server are replaced. Its comments and its style are lost, so this is
+/// only a proposal for a person.
+pub(super) fn edit_server_lines(
+    text: &str,
+    file: &Path,
+    name: &str,
+    edit: ServerEdit<'_>,
+) -> Result<String, ConfigError> {
+    let text = strip_byte_order_mark(text);
+    if Format::of(file) != Format::Yaml {
+        return Err(unsupported(text, file, Problem::ReadOnlyFormat));
+    }
+    let before = read(text, file)?;
+    #[cfg(feature = "yaml")]
+    let changed = yaml_lines::edit_server(text, file, name, &edited(&before, name, edit))?;
+    // Reading the file has failed.
+    #[cfg(not(feature = "yaml"))]
+    let changed: Option<String> = None;
+    changed
+        .filter(|changed| is_edited(changed, file, &before, name, edit))
+        .ok_or_else(|| unsupported(text, file, Problem::UnknownPlace { name: name.to_owned() }))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Json,
+    Toml,
+    Yaml,
+}
+
+impl Format {
+    fn of(file: &Path) -> Format {
+        match file.extension().and_then(OsStr::to_str) {
+            Some("toml") => Format::Toml,
+            Some("yaml" | "yml") => Format::Yaml,
+            _ => Format::Json,
+        }
+    }
+
+    fn is_writable(self) -> bool {
+        self != Format::Yaml
     }
 }
 
-/// Changes keys of a server with all comments around them. Returns `None` if there is no such server in the
-/// objects that [`insert_servers`] changes.
-fn change_in_place(text: &str, name: &str, changes: &[(String, Option<Value>)]) -> Option<String> {
+/// Whether the servers of a file can be changed without losing its comments.
+pub(super) fn is_writable(file: &Path) -> bool {
+    Format::of(file).is_writable()
+}
+
+fn unsupported(text: &str, file: &Path, problem: Problem) -> ConfigError {
+    let error = with_root(text, file, &|_| None, |parser, root| parser.error(&root.at, problem));
+    match error {
+        Ok(problem) => ConfigError(vec![problem]),
+        Err(error) => error,
+    }
+}
+
+fn read(text: &str, file: &Path) -> Result<Servers, ConfigError> {
+    match text.trim().is_empty() {
+        true => Ok(Vec::new()),
+        false => super::parse::raw_servers(text, file),
+    }
+}
+
+/// Returns the servers after a change. Keys are written as the server writes them already.
+fn edited(before: &Servers, name: &str, edit: ServerEdit<'_>) -> Servers {
+    let mut servers = before.clone();
+    let changes = match edit {
+        ServerEdit::Remove => {
+            servers.retain(|(known, _)| known != name);
+            return servers;
+        }
+        ServerEdit::Set(changes) => changes,
+    };
+    let position = servers.iter().rposition(|(known, _)| known == name).unwrap_or_else(|| {
+        servers.push((name.to_owned(), Value::Object(Map::new())));
+        servers.len() - 1
+    });
+    let mut server = servers[position].1.as_object().cloned().unwrap_or_default();
+    for (key, value) in changes {
+        let key = spelling(server.keys().map(String::as_str), key);
+        match value {
+            Some(value) => server.insert(key, value.clone()),
+            None => server.shift_remove(&key),
+        };
+    }
+    servers[position].1 = Value::Object(server);
+    servers
+}
+
+/// Returns the key as it is written, which may be an alias of another host.
+fn spelling<'k>(mut keys: impl Iterator<Item = &'k str>, key: &str) -> String {
+    keys.find(|known| is_spelling_of(known, key)).unwrap_or(key).to_owned()
+}
+
+/// Returns the value of a key of a server, or of an alias of the key.
+pub(super) fn raw_value<'v>(server: &'v Value, key: &str) -> Option<&'v Value> {
+    let mut members = server.as_object()?.iter();
+    members.find(|(known, _)| is_spelling_of(known, key)).map(|(_, value)| value)
+}
+
+/// Whether a text has the servers that a change of one server requires. A new server may have more keys, which the
+/// file of another host needs.
+fn is_edited(text: &str, file: &Path, before: &Servers, name: &str, edit: ServerEdit<'_>) -> bool {
+    let Ok(after) = read(text, file) else { return false };
+    let (mut before, mut after) = (by_name(before), by_name(&after));
+    let (server_before, server) = (before.remove(name), after.remove(name));
+    let is_as_wanted = match (edit, server) {
+        (ServerEdit::Remove, server) => server.is_none(),
+        (ServerEdit::Set(_), None) => false,
+        (ServerEdit::Set(changes), Some(server)) => {
+            changes.iter().all(|(key, value)| raw_value(server, key) == value.as_ref())
+                && server_before.is_none_or(|before| without(before, changes) == without(server, changes))
+        }
+    };
+    is_as_wanted && before == after
+}
+
+/// Of servers with the same name, the last one counts.
+fn by_name(servers: &Servers) -> BTreeMap<&str, &Value> {
+    servers.iter().map(|(name, server)| (name.as_str(), server)).collect()
+}
+
+/// Returns the keys of a server that a change does not concern.
+fn without<'v>(server: &'v Value, changes: &[(String, Option<Value>)]) -> BTreeMap<&'v str, &'v Value> {
+    let members = server.as_object().into_iter().flatten();
+    let is_kept = |key: &str| !changes.iter().any(|(changed, _)| is_spelling_of(key, changed));
+    members.filter(|(key, _)| is_kept(key)).map(|(key, value)| (key.as_str(), value)).collect()
+}
+
+/// Changes a server with all comments around it. Returns `None` if it is not in an object.
+fn edit_json(text: &str, file: &Path, name: &str, edit: ServerEdit<'_>) -> Option<String> {
     let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
     let object = root.object_value()?;
-    let mut servers = ["mcpServers", "servers"].iter().filter_map(|key| last(&object, key)?.object_value());
-    let server = servers.find_map(|servers| last(&servers, name)?.object_value())?;
-    for (key, value) in changes {
-        set(&server, key, value.as_ref());
+    let known = collections(&object).into_iter().filter_map(|servers| last(&servers, name)).next_back();
+    match (known, edit) {
+        (Some(property), ServerEdit::Remove) => property.remove(),
+        (None, ServerEdit::Remove) => return None,
+        (Some(property), ServerEdit::Set(changes)) => {
+            let server = property.object_value()?;
+            for (key, value) in changes {
+                let names: Vec<String> =
+                    server.properties().into_iter().filter_map(|member| member.decoded_name()).collect();
+                set(&server, &spelling(names.iter().map(String::as_str), key), value.as_ref());
+            }
+        }
+        (None, ServerEdit::Set(changes)) => {
+            let set = changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+            return insert_servers(text, file, &[(name.to_owned(), Value::Object(set.collect()))]).ok();
+        }
     }
     Some(root.to_string())
+}
+
+/// Returns the objects with servers.
+fn collections(root: &CstObject) -> Vec<CstObject> {
+    let object = |object: &CstObject, key: &str| last(object, key)?.object_value();
+    let mut found: Vec<CstObject> = ["mcpServers", "servers", "context_servers", "mcp_servers", "extensions"]
+        .iter()
+        .filter_map(|key| object(root, key))
+        .collect();
+    if let Some(mcp) = object(root, "mcp") {
+        found.push(object(&mcp, "servers").unwrap_or(mcp));
+    }
+    let folder = std::env::current_dir().ok();
+    let project = || object(&object(root, "projects")?, folder.as_deref()?.to_str()?);
+    found.extend(project().and_then(|project| object(&project, "mcpServers")));
+    found
 }
 
 /// Returns the last property of a name, which is the one that counts.
@@ -236,7 +421,7 @@ mod tests {
             .iter()
             .map(|(key, value)| (key.clone(), Some(value.clone()).filter(|value| !value.is_null())))
             .collect();
-        let changed = change_server(text, Path::new("mcp.json"), "a", &changes);
+        let changed = edit_server(text, Path::new("mcp.json"), "a", ServerEdit::Set(&changes));
         assert_eq!(changed.as_deref(), Ok(expected));
     }
 
@@ -255,8 +440,9 @@ mod tests {
         );
         let added = text.replace("\"TWO\": \"2\"\n", "\"TWO\": \"2\",\n        \"NEW\": \"3\"\n");
         check_change(text, json!({"env": {"ONE": "1", "TWO": "2", "NEW": "3"}}), &added);
+        let no_variables = [("env".to_owned(), None)];
         let removed =
-            change_server(text, Path::new("mcp.json"), "a", &[("env".to_owned(), None)]).expect("valid");
+            edit_server(text, Path::new("mcp.json"), "a", ServerEdit::Set(&no_variables)).expect("valid");
         let servers = crate::Config::raw_servers(&removed, Path::new("mcp.json")).expect("valid");
         assert_eq!(servers[0].1, json!({"command": "x", "timeout": 5}));
         for comment in ["// top", "// first", "// program", "/* slow */", "// last"] {
@@ -267,12 +453,9 @@ mod tests {
     #[test]
     fn an_unknown_server_is_added() {
         let changes = [("command".to_owned(), Some(json!("n"))), ("url".to_owned(), None)];
-        assert_eq!(
-            change_server("", Path::new("mcp.json"), "new", &changes),
-            change_server("{}\n", Path::new("mcp.json"), "new", &changes),
-        );
-        let text = "{\"mcpServers\": {}} // end\n";
-        let added = change_server(text, Path::new("mcp.json"), "new", &changes).expect("valid");
+        let add = |text: &str| edit_server(text, Path::new("mcp.json"), "new", ServerEdit::Set(&changes));
+        assert_eq!(add(""), add("{}\n"));
+        let added = add("{\"mcpServers\": {}} // end\n").expect("valid");
         assert_eq!(
             added,
             "{\"mcpServers\": {\n    \"new\": {\n      \"command\": \"n\"\n    }\n  }} // end\n"
@@ -285,6 +468,33 @@ mod tests {
         let expected =
             "{\"mcpServers\": {\n    // mine\n    \"new\": {\n      \"command\": \"n\"\n    }, \"b\": {}\n}}";
         check(text, expected);
+    }
+
+    #[track_caller]
+    fn check_removal(text: &str, expected: &str) {
+        let removed = edit_server(text, Path::new("mcp.json"), "a", ServerEdit::Remove);
+        assert_eq!(removed.as_deref(), Ok(expected));
+    }
+
+    #[test]
+    fn a_server_is_removed_with_its_line() {
+        check_removal(
+            "{\n  // top\n  \"mcpServers\": {\n    \"a\": {\"command\": \"x\"},\n    \"b\": {\"command\": \"y\"} // last\n  }\n}\n",
+            "{\n  // top\n  \"mcpServers\": {\n    \"b\": {\"command\": \"y\"} // last\n  }\n}\n",
+        );
+        check_removal("{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}", "{\"mcpServers\": {}}");
+        let unknown = edit_server("{\"mcpServers\": {}}", Path::new("mcp.json"), "a", ServerEdit::Remove);
+        assert!(unknown.is_err(), "{unknown:?}");
+    }
+
+    #[test]
+    fn servers_of_other_hosts_are_changed_where_they_are() {
+        let zed = "{\"context_servers\": {\"a\": {\"command\": \"x\"} /* one */}}";
+        check_change(zed, json!({"command": "z"}), &zed.replace("\"x\"", "\"z\""));
+        let code = "{\"mcp\": {\"servers\": {\"a\": {\"command\": \"x\"}, \"b\": {\"url\": \"u\"}}}}";
+        check_removal(code, "{\"mcp\": {\"servers\": { \"b\": {\"url\": \"u\"}}}}");
+        let gemini = "{\"mcpServers\": {\"a\": {\"httpUrl\": \"https://a\"}}}";
+        check_change(gemini, json!({"url": "https://b"}), &gemini.replace("//a", "//b"));
     }
 
     #[test]

@@ -24,6 +24,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use edit::ServerEdit;
 pub use problem::{ConfigError, ConfigProblem, ConfigWarning};
 use reqwest::Url;
 pub(crate) use sent_secrets::SentSecrets;
@@ -121,6 +122,11 @@ impl Config {
         parse::raw_servers(text, file)
     }
 
+    /// Returns the value of the key `toolwire` as it is written.
+    pub fn raw_settings(text: &str, file: &Path) -> Result<Option<Value>, ConfigError> {
+        parse::raw_settings(text, file)
+    }
+
     /// Adds servers to the text of `file`, or replaces those with the same names. Comments and the rest of
     /// the text stay unchanged. An empty text is an empty configuration.
     pub fn insert_servers(
@@ -131,15 +137,41 @@ impl Config {
         edit::insert_servers(text, file, servers)
     }
 
-    /// Changes keys of one server in the text of `file`, or adds the server; a key without a value is
-    /// removed. Comments and the rest of the text stay unchanged.
-    pub fn change_server(
+    /// Changes one server in the text of `file`. Comments and the rest of the text stay unchanged.
+    pub fn edit_server(
         text: &str,
         file: &Path,
         name: &str,
-        changes: &[(String, Option<Value>)],
+        edit: ServerEdit<'_>,
     ) -> Result<String, ConfigError> {
-        edit::change_server(text, file, name, changes)
+        edit::edit_server(text, file, name, edit)
+    }
+
+    /// Whether [`edit_server`](Config::edit_server) supports the format of a file.
+    pub fn is_writable(file: &Path) -> bool {
+        edit::is_writable(file)
+    }
+
+    /// Returns the text of a YAML file in which the lines of one server are replaced. The comments and the style
+    /// of these lines are lost, so this is a proposal for a person and not a text to write.
+    pub fn edit_server_lines(
+        text: &str,
+        file: &Path,
+        name: &str,
+        edit: ServerEdit<'_>,
+    ) -> Result<String, ConfigError> {
+        edit::edit_server_lines(text, file, name, edit)
+    }
+
+    /// Whether a key of a server is `name`, or a key of another host with the same meaning.
+    pub fn is_spelling(key: &str, name: &str) -> bool {
+        hosts::is_spelling_of(key, name)
+    }
+
+    /// Returns the value of a key in a server of [`raw_servers`](Config::raw_servers), or of the key of another
+    /// host with the same meaning.
+    pub fn raw_value<'v>(server: &'v Value, key: &str) -> Option<&'v Value> {
+        edit::raw_value(server, key)
     }
 
     pub fn server(&self, name: &str) -> Option<&ServerConfig> {

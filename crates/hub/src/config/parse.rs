@@ -87,6 +87,14 @@ pub(super) fn raw_servers(text: &str, file: &Path) -> Result<Vec<(String, Value)
     })
 }
 
+/// Returns the value of the key `toolwire` as it is written.
+pub(super) fn raw_settings(text: &str, file: &Path) -> Result<Option<Value>, ConfigError> {
+    with_root(text, file, &|_| None, |parser, root| {
+        let settings = parser.raw_json(&root.get("toolwire")?);
+        parser.record(settings)
+    })
+}
+
 /// Parses the text as JSON, or as TOML or YAML by the extension of the file, and passes it on.
 pub(super) fn with_root<T>(
     text: &str,

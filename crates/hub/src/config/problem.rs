@@ -60,6 +60,8 @@ pub(super) enum Problem {
     UnsupportedFormat { format: &'static str, feature: &'static str },
     #[error("only a JSON file can be changed")]
     ReadOnlyFormat,
+    #[error("server `{name}` cannot be changed where it is")]
+    UnknownPlace { name: String },
     #[error("must be {expected}, not {found}")]
     WrongType { expected: &'static str, found: &'static str },
     #[error("must not be empty")]
@@ -185,6 +187,7 @@ impl ConfigProblem {
                 format!("set the environment variable `{variable}`")
             }
             Problem::InvalidSetting { .. } => "`docs/guide/configuration.md` describes the keys".to_owned(),
+            Problem::UnknownPlace { .. } => "change the file in an editor".to_owned(),
             Problem::ReadOnlyFormat => "name another file with `--config FILE`".to_owned(),
             #[cfg(not(all(feature = "toml", feature = "yaml")))]
             Problem::UnsupportedFormat { feature, .. } => {

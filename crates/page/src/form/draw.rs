@@ -19,7 +19,7 @@ pub fn draw(shape: &Shape, filling: &Filling, problems: &[Problem], prefix: &str
     let form = Form { problems, prefix };
     html! {
         div.form {
-            (form.violations(""))
+            (form.violations(shape, filling, ""))
             (form.content(shape, filling, "", None))
         }
     }
@@ -56,7 +56,7 @@ impl Form<'_> {
                 @if let Some(default) = &field.default {
                     p.form-help { "default " code { (Outside(&default.to_string())) } }
                 }
-                (self.violations(pointer))
+                (self.violations(&field.shape, filling, pointer))
             }
         }
     }
@@ -74,6 +74,7 @@ impl Form<'_> {
         };
         let id = self.id(pointer);
         let value_name = format!("v{pointer}");
+        let is_invalid = self.is_invalid(pointer);
         match (&shape.kind, filling) {
             (Kind::Object { fields, is_open }, Filling::Object { fields: fillings, others }) => {
                 let others_name = format!("o{pointer}");
@@ -100,23 +101,23 @@ impl Form<'_> {
                         div.form-item {
                             (self.content(item, filling, &at, Some(&format!("{} {}", name.unwrap_or("item"), position + 1))))
                             button.button.quiet name="act" value={ "remove:" (at) } formnovalidate { "Remove" span.unseen { " item " (position + 1) } }
-                            (self.violations(&at))
                         }
+                        (self.violations(item, filling, &at))
                     }
                     button.button.quiet name="act" value={ "add:" (pointer) } formnovalidate { "Add an item" }
                 }
             },
             (Kind::Text, Filling::Text(text)) => html! {
-                textarea #(id) name=(value_name) rows="1" dir="auto" aria-label=[name] { "\n" (text) }
+                textarea #(id) name=(value_name) rows="1" dir="auto" aria-label=[name] aria-invalid=[is_invalid] { "\n" (text) }
             },
             (Kind::Number, Filling::Number(text)) => html! {
-                input #(id) name=(value_name) inputmode="decimal" autocomplete="off" value=(text) aria-label=[name];
+                input #(id) name=(value_name) inputmode="decimal" autocomplete="off" value=(text) aria-label=[name] aria-invalid=[is_invalid];
             },
             (Kind::Boolean, Filling::Boolean(value)) => html! {
-                label.row { input #(id) type="checkbox" name=(value_name) value="true" checked[*value] aria-label=[name]; "true" }
+                label.row { input #(id) type="checkbox" name=(value_name) value="true" checked[*value] aria-label=[name] aria-invalid=[is_invalid]; "true" }
             },
             (Kind::Choice(choices), Filling::Choice(chosen)) if choices.len() <= MAX_OPTIONS => html! {
-                select #(id) name=(value_name) aria-label=[name] {
+                select #(id) name=(value_name) aria-label=[name] aria-invalid=[is_invalid] {
                     @for (position, choice) in choices.iter().enumerate() {
                         option value=(position) selected[position == *chosen] { (Outside(&choice_text(choice))) }
                     }
@@ -126,7 +127,7 @@ impl Form<'_> {
                 let list = format!("{id}-list");
                 let text = choices.get(*chosen).map(Value::to_string).unwrap_or_default();
                 html! {
-                    input.mono #(id) name={ "j" (pointer) } list=(list) value=(text) autocomplete="off" aria-label=[name];
+                    input.mono #(id) name={ "j" (pointer) } list=(list) value=(text) autocomplete="off" aria-label=[name] aria-invalid=[is_invalid];
                     datalist #(list) { @for choice in choices { option value=(choice.to_string()) {} } }
                 }
             }
@@ -136,19 +137,48 @@ impl Form<'_> {
                     other => other.value(shape).map(|value| value.to_string()).unwrap_or_default(),
                 };
                 html! {
-                    textarea.mono #(id) name={ "j" (pointer) } rows="2" spellcheck="false" aria-label=[name.map(|name| format!("{name}, as JSON"))] placeholder="JSON" { "\n" (text) }
+                    textarea.mono #(id) name={ "j" (pointer) } rows="2" spellcheck="false" aria-label=[name.map(|name| format!("{name}, as JSON"))] aria-invalid=[is_invalid] placeholder="JSON" { "\n" (text) }
                 }
             }
         }
     }
 
-    fn violations(&self, pointer: &str) -> Markup {
+    /// Returns the problems of a value, and of the parts of it that have no field of their own.
+    fn violations(&self, shape: &Shape, filling: &Filling, pointer: &str) -> Markup {
+        let with_field: Vec<String> = match (&shape.kind, filling) {
+            (Kind::Object { fields, .. }, Filling::Object { .. } | Filling::Omitted | Filling::Null) => {
+                fields.iter().map(|field| child(pointer, &field.key)).collect()
+            }
+            (Kind::List(_), Filling::List(items)) => {
+                (0..items.len()).map(|position| child(pointer, &position.to_string())).collect()
+            }
+            _ => Vec::new(),
+        };
+        let is_here = |problem: &&Problem| {
+            is_within(&problem.pointer, pointer)
+                && !with_field.iter().any(|field| is_within(&problem.pointer, field))
+        };
         html! {
-            @for problem in self.problems.iter().filter(|problem| problem.pointer == pointer) {
-                p.violation dir="auto" { (Outside(&problem.message)) }
+            @for problem in self.problems.iter().filter(is_here) {
+                p.violation dir="auto" {
+                    @if problem.pointer != pointer {
+                        code { (Outside(problem.pointer.strip_prefix(pointer).unwrap_or_default())) } " "
+                    }
+                    (Outside(&problem.message))
+                }
             }
         }
     }
+
+    /// Whether a value without parts is wrong.
+    fn is_invalid(&self, pointer: &str) -> Option<&'static str> {
+        self.problems.iter().any(|problem| is_within(&problem.pointer, pointer)).then_some("true")
+    }
+}
+
+/// Whether a pointer is that of a value or of a part of it.
+fn is_within(pointer: &str, of: &str) -> bool {
+    pointer.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Returns the choice between a value, no value and `null`.

@@ -119,6 +119,48 @@ fn problems_are_drawn_at_their_fields() {
 }
 
 #[test]
+fn problems_of_parts_without_a_field_are_drawn_at_the_nearest_one() {
+    let shape = Shape::of(&schema());
+    let value = json!({"text": "x", "any": {"a": [1]}, "points": [{"x": 1}], "extra": 1});
+    let filling = Filling::new(&shape, Some(&value));
+    let pointers =
+        ["", "/extra", "/text", "/any/a/0", "/points/0/x", "/points/0/zz", "/points/7", "/a~1b~0c/x"];
+    let problem =
+        |pointer: &&str| Problem { pointer: (*pointer).to_owned(), message: format!("<{pointer}>") };
+    let problems: Vec<Problem> = pointers.iter().map(problem).collect();
+    let html = draw(&shape, &filling, &problems, "f").into_string();
+    let document = scraper::Html::parse_fragment(&html);
+    let selector = |text| scraper::Selector::parse(text).expect("a selector");
+    let (violation, field) = (selector("p.violation"), selector("[data-pointer]"));
+    let mut found: Vec<(String, String)> = document
+        .select(&violation)
+        .map(|violation| {
+            let mut parents = violation.ancestors().filter_map(scraper::ElementRef::wrap);
+            let parent = parents.find(|parent| field.matches(parent));
+            let at = parent.and_then(|parent| parent.attr("data-pointer")).unwrap_or_default();
+            (at.to_owned(), violation.text().collect())
+        })
+        .collect();
+    found.sort();
+    let mut expected = vec![
+        ("", "/extra </extra>"),
+        ("", "<>"),
+        ("/a~1b~0c/x", "</a~1b~0c/x>"),
+        ("/any", "/a/0 </any/a/0>"),
+        ("/points", "/7 </points/7>"),
+        ("/points", "/zz </points/0/zz>"),
+        ("/points/0/x", "</points/0/x>"),
+        ("/text", "</text>"),
+    ];
+    expected.sort_unstable();
+    let found: Vec<(&str, &str)> = found.iter().map(|(at, text)| (at.as_str(), text.as_str())).collect();
+    assert_eq!(found, expected);
+    let names: Vec<_> =
+        document.select(&selector("[aria-invalid=true]")).filter_map(|field| field.attr("name")).collect();
+    assert_eq!(names, ["v/text", "v/a~1b~0c/x", "v/points/0/x", "j/any"]);
+}
+
+#[test]
 fn hostile_schemas_have_a_small_form() {
     let mut deep = json!({"type": "string"});
     for _ in 0..200 {

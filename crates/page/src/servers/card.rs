@@ -47,12 +47,19 @@ fn state_detail(server: &Server) -> Markup {
 fn actions(server: &Server, may_change: bool) -> Markup {
     match &server.state {
         State::Ready => action(server, "restart", "Restart", may_change),
-        State::SignIn { page: Some(page), .. } if may_change => html! {
-            a.button.primary id={ (id(&server.name)) "-action" } data-stays href=(page)
-                target="_blank" rel="noopener noreferrer" { "Sign in ↗" }
-            span.muted { "opens " (inline(page.host().unwrap_or("the provider’s page"))) }
+        // A link and no form: the page's policy blocks a form that leads to another site.
+        State::SignIn { page, .. } if may_change => html! {
+            a.button.primary id={ (id(&server.name)) "-action" } data-stays href=(sign_in_link(&server.name))
+                target="_blank" rel="noopener noreferrer" { "Sign in ↗" span.unseen { " to " (Outside(&server.name)) } }
+            span.muted {
+                "opens " (inline(page.as_ref().and_then(Link::host).unwrap_or("the provider’s page")))
+            }
         },
-        State::SignIn { .. } => action(server, "retry", "Sign in", may_change),
+        State::SignIn { .. } => html! {
+            button.button type="button" id={ (id(&server.name)) "-action" } data-stays disabled aria-describedby="needs-admin" {
+                "Sign in" span.unseen { " to " (Outside(&server.name)) }
+            }
+        },
         State::Recovering { problem } | State::Down { problem } if problem.attempt != Attempt::Running => {
             action(server, "retry", "Try now", may_change)
         }
@@ -63,6 +70,11 @@ fn actions(server: &Server, may_change: bool) -> Markup {
         },
         State::Disabled | State::Stopped => html! {},
     }
+}
+
+/// Returns the address that starts a login and leads to the page of the provider.
+fn sign_in_link(server: &str) -> Link {
+    Link::to(&["servers", server, "sign-in"])
 }
 
 fn action(server: &Server, name: &str, label: &str, may_change: bool) -> Markup {
@@ -87,7 +99,7 @@ pub(super) fn problem(server: &Server) -> Markup {
     };
     let is_failed = problem.is_some();
     html! {
-        div.stack id={ (id(&server.name)) "-problem" } {
+        div.stack id={ (id(&server.name)) "-problem" } hidden[reason.is_none() && !is_failed] {
             @if let Some(reason) = reason {
                 div.error {
                     span dir="auto" { (Outside(reason)) }
@@ -128,7 +140,7 @@ fn stderr(server: &Server) -> Markup {
 
 /// Returns the changed definitions.
 pub(super) fn changes(server: &Server, may_change: bool) -> Markup {
-    html! { div.stack id={ (id(&server.name)) "-changes" } { (super::change::changes(server, may_change)) } }
+    html! { div.stack id={ (id(&server.name)) "-changes" } hidden[server.changed.is_empty()] { (super::change::changes(server, may_change)) } }
 }
 
 /// Returns the facts that are less important.
@@ -178,10 +190,9 @@ fn tools(server: &Server) -> Markup {
                     thead { tr { th scope="col" { "Tool" } th scope="col" { "Description" } } }
                     tbody {
                         @for tool in &server.tools {
-                            @let original = tool.original.as_deref().unwrap_or(&tool.name);
                             tr {
                                 td.mono {
-                                    a href=(Link::to(&["tools", &server.name, original])) { (inline(&tool.name)) }
+                                    a href=(crate::tools::address(&tool.name)) { (inline(&tool.name)) }
                                     @if let Some(original) = &tool.original { span.muted { " (" (inline(original)) ")" } }
                                 }
                                 td dir="auto" {

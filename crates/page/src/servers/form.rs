@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
+use super::file_change::{self, FileChange};
 use crate::link::Link;
 use crate::text::{Outside, count, inline};
 use crate::time::duration;
@@ -43,8 +44,16 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub path: String,
-    /// The reason why it cannot be written.
-    pub problem: Option<String>,
+    /// The reason why a person must make the changes. `None` if the page can write the file.
+    pub by_hand: Option<String>,
+}
+
+/// What the page answers to the form.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer<'a> {
+    Problem { message: &'a str, hint: Option<&'a str> },
+    Checked(&'a Checked),
+    Change(&'a FileChange),
 }
 
 /// The result of starting a server to check it.
@@ -87,28 +96,29 @@ impl Kind {
     }
 }
 
-/// Returns the form. `problem` and its hint are the reason why the last attempt failed; `result` is the last
-/// check.
-pub fn form(
-    draft: &Draft,
-    target: &Target,
-    may_change: bool,
-    problem: Option<(&str, Option<&str>)>,
-    result: Option<&Checked>,
-) -> Markup {
-    let is_enabled = may_change && target.problem.is_none();
+/// Returns the form, with what the page answers to it.
+pub fn form(draft: &Draft, target: &Target, may_change: bool, answer: Option<Answer<'_>>) -> Markup {
+    let needs_admin = (!may_change).then_some("needs-admin");
+    let checked = match answer {
+        Some(Answer::Checked(checked)) => self::checked(draft, checked),
+        _ => html! { div #server-check hidden {} },
+    };
+    let change = match answer {
+        Some(Answer::Change(change)) => file_change::file_change(change),
+        _ => html! { div #file-change hidden {} },
+    };
     html! {
         div.head {
             a.back.button.quiet href="/servers" aria-label="All servers" { "‹" }
             h1 { @if draft.is_configured { "Change " (inline(&draft.name)) } @else { "Add a server" } }
         }
         (super::view::admin_note(may_change))
-        @if let Some(problem) = &target.problem { p.note { (Outside(problem)) } }
+        @if let Some(reason) = &target.by_hand { p.note { (Outside(reason)) } }
         form.card #server-form data-live method="post" action="/-/servers/write" {
             input type="hidden" name="file" value=(draft.file_hash);
             @if draft.is_configured { input type="hidden" name="configured" value="yes"; }
             div.error role="alert" {
-                @if let Some((message, hint)) = problem {
+                @if let Some(Answer::Problem { message, hint }) = answer {
                     (Outside(message)) @if let Some(hint) = hint { span.hint { (Outside(hint)) } }
                 }
             }
@@ -149,15 +159,16 @@ pub fn form(
                 code { "${NAME}" } " is the value of an environment variable of the gateway; "
                 code { (HIDDEN) } " keeps the stored value, which is not displayed."
             }
-            @match result {
-                Some(result) => { (checked(draft, result)) },
-                None => { div #server-check {} },
-            }
+            (checked)
+            (change)
             div.row.wrap {
-                button.button formaction="/-/servers/check" disabled[!is_enabled]
-                    aria-describedby=[(!may_change).then_some("needs-admin")] { "Start it to check it" }
-                button.button.primary disabled[!is_enabled]
-                    aria-describedby=[(!may_change).then_some("needs-admin")] { "Write to the configuration" }
+                button.button formaction="/-/servers/check" disabled[!may_change] aria-describedby=[needs_admin] { "Start it to check it" }
+                @if target.by_hand.is_some() {
+                    button.button.primary formaction="/-/servers/preview" disabled[!may_change] aria-describedby=[needs_admin] { "Show the lines to change" }
+                } @else {
+                    button.button formaction="/-/servers/preview" disabled[!may_change] aria-describedby=[needs_admin] { "Show the difference" }
+                    button.button.primary disabled[!may_change] aria-describedby=[needs_admin] { "Write to the configuration" }
+                }
                 span.muted.cut dir="auto" { (Outside(&target.path)) }
             }
         }
@@ -218,6 +229,6 @@ pub fn checked(draft: &Draft, checked: &Checked) -> Markup {
 }
 
 /// Returns the link to the form of a server.
-pub fn edit_link(server: &str) -> Link {
+pub(super) fn edit_link(server: &str) -> Link {
     Link::to(&["servers", server, "edit"])
 }

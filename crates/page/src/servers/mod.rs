@@ -3,13 +3,14 @@
 mod card;
 mod change;
 mod data;
+pub mod file_change;
 pub mod form;
 mod view;
 
 use std::time::{Duration, SystemTime};
 
 pub use data::data;
-pub use view::{Part, detail, list, main, parts};
+pub use view::{Part, detail, list, main, parts, removal};
 
 use crate::link::Link;
 

@@ -86,8 +86,8 @@ fn the_action_has_the_same_id_in_each_state() {
         (State::Recovering { problem: problem(Attempt::At(UNIX_EPOCH)) }, "Try now demo"),
         (State::Recovering { problem: problem(Attempt::Running) }, "Trying demo"),
         (State::Down { problem: problem(Attempt::OnRequest) }, "Try now demo"),
-        (State::SignIn { page: None, reason: String::new() }, "Sign in demo"),
-        (State::SignIn { page, reason: String::new() }, "Sign in ↗"),
+        (State::SignIn { page: None, reason: String::new() }, "Sign in ↗ to demo"),
+        (State::SignIn { page, reason: String::new() }, "Sign in ↗ to demo"),
     ] {
         let document = document(&[server("demo", state)], true);
         assert_eq!(texts(&document, "#server-demo-head #server-demo-action[data-stays]"), [label]);
@@ -125,7 +125,7 @@ fn controls_that_a_visitor_may_not_use_are_disabled_with_the_reason() {
         assert_eq!(texts(&document, "button[disabled][aria-describedby=needs-admin]").len(), disabled);
         assert_eq!(texts(&document, "form button:not([disabled])").len(), enabled);
         assert_eq!(texts(&document, "#needs-admin").len(), usize::from(!may_change));
-        let link = texts(&document, "a[href^='https://login.example'][rel~=noopener]");
+        let link = texts(&document, "a[href='/servers/web/sign-in'][rel~=noopener]");
         assert_eq!(link.len(), usize::from(may_change));
     }
 }
@@ -174,8 +174,9 @@ fn the_form_keeps_what_was_typed_and_shows_the_check() {
         arguments: "\n--x\n<y>".to_owned(),
         ..form::Draft::default()
     };
-    let target = form::Target { path: "mcp.json".to_owned(), problem: None };
-    let text = form::form(&draft, &target, true, Some(("wrong", Some("better"))), None).into_string();
+    let target = form::Target { path: "mcp.json".to_owned(), by_hand: None };
+    let problem = form::Answer::Problem { message: "wrong", hint: Some("better") };
+    let text = form::form(&draft, &target, true, Some(problem)).into_string();
     let document = Html::parse_document(&text);
     let value = |selector: &str| {
         let selector = Selector::parse(selector).expect("a selector");
@@ -198,9 +199,12 @@ fn the_form_keeps_what_was_typed_and_shows_the_check() {
     let checked = form::checked(&draft, &form::Checked { outcome, entry: "{}".to_owned() });
     let document = Html::parse_document(&checked.into_string());
     assert_eq!(texts(&document, "p")[0], "✓ starts in 0.8 s · 2025-11-25 · 2 tools, all convert");
-    let locked = form::Target { path: "mcp.json".to_owned(), problem: Some("read-only".to_owned()) };
-    let document = Html::parse_document(&form::form(&draft, &locked, true, None, None).into_string());
-    assert_eq!(texts(&document, "button[disabled]").len(), 2);
+    let user = Html::parse_document(&form::form(&draft, &target, false, None).into_string());
+    assert_eq!(texts(&user, "button[disabled]").len(), 3);
+    let by_hand = form::Target { path: "a.yaml".to_owned(), by_hand: Some("comments".to_owned()) };
+    let document = Html::parse_document(&form::form(&draft, &by_hand, true, None).into_string());
+    assert_eq!(texts(&document, "form button"), ["Start it to check it", "Show the lines to change"]);
+    assert_eq!(texts(&document, ".note"), ["comments"]);
 }
 
 #[test]

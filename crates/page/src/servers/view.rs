@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::file_change::{FileChange, file_change};
 use super::{Server, card, id};
 use crate::link::Link;
 use crate::text::{Outside, inline};
@@ -80,11 +81,57 @@ pub fn detail(server: &Server, may_change: bool) -> Markup {
         div.head {
             a.back.button.quiet href="/servers" aria-label="All servers" { "‹" }
             h1 { (inline(&server.name)) }
-            @if server.is_editable { a.button.quiet href=(super::form::edit_link(&server.name)) { "Edit" } }
+            @if server.is_editable {
+                (control(super::form::edit_link(&server.name), "Edit", may_change))
+                (control(Link::to(&["servers", &server.name, "remove"]), "Remove", may_change))
+            }
             a.button.quiet href=(Link::to(&["servers", &format!("{}.json", server.name)])) { "JSON" }
         }
         (admin_note(may_change))
         div.stack { (card(server, may_change, true)) }
+    }
+}
+
+/// Returns a link to a form for administrators.
+fn control(link: Link, label: &str, may_change: bool) -> Markup {
+    html! {
+        @if may_change {
+            a.button.quiet href=(link) { (label) }
+        } @else {
+            button.button.quiet type="button" disabled aria-describedby="needs-admin" { (label) }
+        }
+    }
+}
+
+/// Returns the page that shows what the removal of a server changes, and asks for a confirmation.
+pub fn removal(
+    server: &str,
+    change: &FileChange,
+    file_hash: &str,
+    problem: Option<(&str, Option<&str>)>,
+) -> Markup {
+    html! {
+        div.head {
+            a.back.button.quiet href=(Link::to(&["servers", server])) aria-label="Back to the server" { "‹" }
+            h1 { "Remove " (inline(server)) }
+        }
+        p {
+            @if change.by_hand.is_some() { "Without these lines, the gateway does not start the server when it is started again." }
+            @else { "The gateway closes the connection to the server, and does not offer its tools any more." }
+        }
+        form.card.stack #server-form data-live method="post" action=(Link::to(&["-", "servers", server, "remove"])) {
+            input type="hidden" name="file" value=(file_hash);
+            div.error role="alert" {
+                @if let Some((message, hint)) = problem {
+                    (Outside(message)) @if let Some(hint) = hint { span.hint { (Outside(hint)) } }
+                }
+            }
+            (file_change(change))
+            div.row.wrap {
+                @if change.by_hand.is_none() { button.button.primary { "Remove from the configuration" } }
+                a.button href=(Link::to(&["servers", server])) { "Keep it" }
+            }
+        }
     }
 }
 

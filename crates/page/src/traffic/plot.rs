@@ -4,6 +4,8 @@ use maud::{Markup, html};
 
 use super::data::RequestOutcome;
 use super::summary::{Bucket, Buckets};
+use super::view::Prices;
+use crate::text::count;
 use crate::time;
 
 const WIDTH: f64 = 640.0;
@@ -29,7 +31,7 @@ pub(super) fn requests(data: &Buckets) -> Markup {
     }
     layers.push(("running", "running", Box::new(move |bucket| f64::from(bucket.running) * per_minute)));
     let total: u32 = data.buckets.iter().map(Bucket::requests).sum();
-    let summary = format!("{total} requests");
+    let summary = count(total as usize, "request");
     bars("Requests", "per minute", &summary, data, &layers, |value| format!("{value:.1}"))
 }
 
@@ -48,12 +50,18 @@ pub(super) fn tokens(data: &Buckets) -> Markup {
 }
 
 /// Returns the cost per hour, in US dollars.
-pub(super) fn cost(data: &Buckets, note: &str) -> Markup {
+pub(super) fn cost(data: &Buckets, prices: &Prices) -> Markup {
     let per_hour = 3_600.0 / data.length.as_secs_f64() / 1e9;
     let layers: Vec<Layer<'_>> =
         vec![("cost", "cost", Box::new(move |bucket| bucket.cost_nanodollars as f64 * per_hour))];
     let total: u64 = data.buckets.iter().map(|bucket| bucket.cost_nanodollars).sum();
-    let summary = format!("${:.4} in total{note}", total as f64 / 1e9);
+    let total = format!("${:.4} in total", total as f64 / 1e9);
+    let summary = match prices {
+        Prices::AllKnown => total,
+        Prices::SomeUnknown(1) => format!("{total}; the price of 1 model is unknown"),
+        Prices::SomeUnknown(models) => format!("{total}; the prices of {models} models are unknown"),
+        Prices::NoneKnown => "unknown, because no model here has a price".to_owned(),
+    };
     bars("Cost", "US$ per hour", &summary, data, &layers, |value| format!("{value:.4}"))
 }
 
@@ -76,7 +84,7 @@ pub(super) fn latency(data: &Buckets) -> Markup {
     let content = html! {
         @for power in 0..=5 {
             @let value = 10_f64.powi(power);
-            (tick(y(value), &format!("{value:.0}")))
+            (tick(y(value), &short(value)))
         }
         @for (_, class, value) in &lines {
             @for segment in segments(data, value) {

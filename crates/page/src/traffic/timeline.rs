@@ -86,44 +86,44 @@ fn facts(request: &Request, now: SystemTime) -> Markup {
     }
 }
 
-/// Returns the bars in lanes, so that no two bars of a lane overlap: steps in the first one, and each call in
-/// the first lane that is free.
+/// Returns the bars in lanes, so that no two bars of a lane overlap: first the steps, then the waits, then the calls.
 fn lanes(request: &Request, length: Duration) -> Vec<Vec<Bar<'_>>> {
-    let mut steps = Vec::new();
-    for (index, step) in request.steps.iter().enumerate() {
-        let Some(start) = step.start else { continue };
-        let end = step.end.unwrap_or(length);
-        steps.push(Bar {
-            start,
-            end,
-            kind: Kind::Step { number: index + 1, first_output: step.first_output },
-        });
-    }
-    let waits = request.steps.iter().flat_map(|step| &step.waits);
-    let waits: Vec<Bar<'_>> = waits
-        .map(|wait| Bar { start: wait.start, end: wait.start + wait.length, kind: Kind::Wait(&wait.reason) })
-        .collect();
-    let mut calls: Vec<&CallSpan> = request.calls.iter().collect();
-    calls.sort_by_key(|call| call.start);
-    let mut lanes: Vec<Vec<Bar<'_>>> = vec![steps];
-    let first_call_lane = if waits.is_empty() { 1 } else { 2 };
-    if !waits.is_empty() {
-        lanes.push(waits);
-    }
-    for call in calls {
-        let (start, end) = (call.start, call.end.unwrap_or(length).max(call.start));
-        // Bars have a minimum width, which also separates short calls.
-        let is_free =
-            |lane: &Vec<Bar<'_>>| lane.last().is_none_or(|last| right(last, length) <= left(start, length));
-        let position =
-            lanes.iter().skip(first_call_lane).position(is_free).map(|position| position + first_call_lane);
-        let position = position.unwrap_or_else(|| {
-            lanes.push(Vec::new());
-            lanes.len() - 1
-        });
-        lanes[position].push(Bar { start, end, kind: Kind::Call(call) });
+    let steps = request.steps.iter().enumerate().filter_map(|(index, step)| {
+        let kind = Kind::Step { number: index + 1, first_output: step.first_output };
+        Some(Bar { start: step.start?, end: step.end.unwrap_or(length), kind })
+    });
+    let waits = request.steps.iter().flat_map(|step| &step.waits).map(|wait| Bar {
+        start: wait.start,
+        end: wait.start + wait.length,
+        kind: Kind::Wait(&wait.reason),
+    });
+    let calls = request.calls.iter().map(|call| Bar {
+        start: call.start,
+        end: call.end.unwrap_or(length),
+        kind: Kind::Call(call),
+    });
+    let mut lanes = Vec::new();
+    for bars in [steps.collect::<Vec<_>>(), waits.collect(), calls.collect()] {
+        place(bars, length, &mut lanes);
     }
     lanes
+}
+
+/// Adds lanes for bars: each bar is in the first of them that is free.
+fn place<'a>(mut bars: Vec<Bar<'a>>, length: Duration, lanes: &mut Vec<Vec<Bar<'a>>>) {
+    bars.sort_by_key(|bar| bar.start);
+    let first = lanes.len();
+    for mut bar in bars {
+        bar.end = bar.end.max(bar.start);
+        // Bars have a minimum width, which also separates short ones.
+        let is_free = |lane: &Vec<Bar<'_>>| {
+            lane.last().is_none_or(|last| right(last, length) <= left(bar.start, length))
+        };
+        match lanes.iter_mut().skip(first).find(|lane| is_free(lane)) {
+            Some(lane) => lane.push(bar),
+            None => lanes.push(vec![bar]),
+        }
+    }
 }
 
 fn left(start: Duration, length: Duration) -> f64 {
@@ -222,28 +222,59 @@ pub(super) fn glyph(outcome: Option<RequestOutcome>) -> (&'static str, &'static 
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::data::{StepSpan, Wait};
     use super::*;
+
+    fn milliseconds(number: u64) -> Duration {
+        Duration::from_millis(number)
+    }
+
+    fn call((start, length): (u64, Option<u64>)) -> CallSpan {
+        CallSpan {
+            id: String::new(),
+            tool: "f".to_owned(),
+            start: milliseconds(start),
+            end: length.map(|length| milliseconds(start + length)),
+            outcome: length.map(|_| CallOutcome::Ok),
+            error: None,
+        }
+    }
+
+    /// Creates a step with a wait.
+    fn step((start, length): (u64, Option<u64>)) -> StepSpan {
+        StepSpan {
+            start: Some(milliseconds(start)),
+            end: length.map(|length| milliseconds(start + length)),
+            waits: vec![Wait {
+                start: milliseconds(start),
+                length: milliseconds(length.unwrap_or(9_999)),
+                reason: String::new(),
+            }],
+            ..StepSpan::default()
+        }
+    }
+
+    fn spans() -> impl Strategy<Value = Vec<(u64, Option<u64>)>> {
+        proptest::collection::vec((0_u64..2_000, proptest::option::of(0_u64..500)), 0..40)
+    }
 
     proptest! {
         #[test]
-        fn bars_of_a_lane_never_overlap(calls in proptest::collection::vec((0_u64..2_000, proptest::option::of(0_u64..500)), 0..40)) {
-            let calls = calls.into_iter().map(|(start, length)| CallSpan {
-                id: String::new(),
-                tool: "f".to_owned(),
-                start: Duration::from_millis(start),
-                end: length.map(|length| Duration::from_millis(start + length)),
-                outcome: length.map(|_| CallOutcome::Ok),
-                error: None,
-            });
-            let request = Request { calls: calls.collect(), ..Request::default() };
+        fn bars_of_a_lane_never_overlap(steps in spans(), calls in spans()) {
+            let request = Request {
+                steps: steps.into_iter().map(step).collect(),
+                calls: calls.into_iter().map(call).collect(),
+                ..Request::default()
+            };
             let length = Duration::from_millis(2_500);
             let lanes = lanes(&request, length);
             let drawn: usize = lanes.iter().map(Vec::len).sum();
-            prop_assert_eq!(drawn, request.calls.len());
+            prop_assert_eq!(drawn, request.calls.len() + 2 * request.steps.len());
             for lane in &lanes {
                 for pair in lane.windows(2) {
                     prop_assert!(right(&pair[0], length) <= left(pair[1].start, length));
                 }
+                prop_assert!(lane.iter().all(|bar| right(bar, length) <= WIDTH));
             }
         }
     }

@@ -86,27 +86,21 @@ pub fn overview(
 ) -> Markup {
     let grouped = buckets(requests, filter.period, now);
     let by_tool = tools(requests);
-    let unpriced: BTreeSet<&str> = requests
-        .iter()
-        .filter(|request| request.usage.is_some_and(|usage| usage.cost_nanodollars.is_none()))
-        .filter_map(|request| request.model.as_deref())
-        .collect();
-    let note = match unpriced.len() {
-        0 => String::new(),
-        1 => "; the price of 1 model is unknown".to_owned(),
-        models => format!("; the prices of {models} models are unknown"),
-    };
+    let prices = prices(requests);
     html! {
         div.contents #traffic-overview {
         header.head { (back()) h1 { "Traffic" } }
         @if requests.is_empty() {
-            p.empty #no-requests { "no requests in this period" }
+            p.empty #no-requests {
+                @if recorded == 0 { "no requests yet: this view shows chats, and requests of programs to " code { "/v1" } }
+                @else { "no requests in this period" }
+            }
         }
         div.plots {
             (plot::requests(&grouped))
             (plot::latency(&grouped))
             (plot::tokens(&grouped))
-            (plot::cost(&grouped, &note))
+            (plot::cost(&grouped, &prices))
         }
         @if !by_tool.is_empty() {
             section.stack aria-labelledby="tools-title" {
@@ -140,6 +134,26 @@ pub fn overview(
             }
         }
         }
+    }
+}
+
+/// How much of the cost is known.
+pub(super) enum Prices {
+    AllKnown,
+    /// The number of models without a price; others have one.
+    SomeUnknown(usize),
+    NoneKnown,
+}
+
+fn prices(requests: &[Arc<Request>]) -> Prices {
+    let with_usage =
+        || requests.iter().filter_map(|request| Some((request.model.as_deref(), request.usage.as_ref()?)));
+    let unpriced: BTreeSet<_> =
+        with_usage().filter(|(_, usage)| usage.cost_nanodollars.is_none()).map(|(model, _)| model).collect();
+    match (unpriced.len(), with_usage().any(|(_, usage)| usage.cost_nanodollars.is_some())) {
+        (0, _) => Prices::AllKnown,
+        (models, true) => Prices::SomeUnknown(models),
+        (_, false) => Prices::NoneKnown,
     }
 }
 

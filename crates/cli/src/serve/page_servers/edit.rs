@@ -12,11 +12,12 @@ use tokio::sync::Mutex;
 use toolwire_contract::toolbox::Toolbox as _;
 use toolwire_dialect::{Dialect, Options, Status, Toolset};
 use toolwire_gateway::{ServerChangeError, ServerChangeErrorKind};
-use toolwire_hub::config::ConfigProblem;
+use toolwire_hub::config::{ConfigProblem, ServerEdit};
 use toolwire_hub::{Config, Hub, HubOptions, ServerConfig};
+use toolwire_page::servers::file_change::FileChange;
 use toolwire_page::servers::form::{Checked, Draft, HIDDEN, Kind, Outcome, Target};
 
-use super::program;
+use super::{file_change, program};
 use crate::output;
 use crate::servers::unavailable_reason;
 use crate::settings;
@@ -28,7 +29,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The keys of an entry that belong to one kind of server only.
 const COMMAND_KEYS: [&str; 5] = ["command", "args", "env", "envFile", "cwd"];
-const URL_KEYS: [&str; 4] = ["url", "headers", "oauth", "type"];
+const URL_KEYS: [&str; 3] = ["url", "headers", "oauth"];
 
 /// Edits the configuration file of the gateway.
 pub(super) struct ConfigEditor {
@@ -47,12 +48,12 @@ impl ConfigEditor {
     }
 
     pub(super) fn target(&self) -> Target {
-        let is_read_only = self
-            .path
-            .extension()
-            .is_some_and(|extension| ["toml", "yaml", "yml"].iter().any(|read_only| extension == *read_only));
-        let problem = is_read_only.then(|| "This page can change only JSON files; use an editor.".to_owned());
-        Target { path: self.path.to_string_lossy().into_owned(), problem }
+        let by_hand = (!Config::is_writable(&self.path)).then(|| {
+            "This page does not write YAML files, because their comments and their style would be lost. It shows \
+             the lines to change instead. Restart the gateway afterwards."
+                .to_owned()
+        });
+        Target { path: self.path.to_string_lossy().into_owned(), by_hand }
     }
 
     /// Returns the form of a server of the file, or of a new one.
@@ -69,11 +70,11 @@ impl ConfigEditor {
 
     /// Starts the server of a form, and stops it again.
     pub(super) async fn check(&self, draft: &Draft) -> Result<Checked, ServerChangeError> {
-        let (text, name) = self.changed_text(draft)?;
-        let config = self.parse(&text)?;
+        let Changed { after, name, .. } = self.changed(draft)?;
+        let config = self.parse(&after)?;
         let mut server = config.server(&name).cloned().ok_or_else(|| unknown(&name))?;
         server.disabled = false;
-        let entry = self.entries(&text)?.remove(&name).unwrap_or_default();
+        let entry = self.entries(&after)?.remove(&name).unwrap_or_default();
         let outcome = tokio::time::timeout(CHECK_TIMEOUT, start(server, self.options.clone())).await;
         let outcome = outcome.unwrap_or_else(|_| Outcome::Failed {
             reason: format!("the server was not ready within {CHECK_TIMEOUT:?}"),
@@ -85,24 +86,57 @@ impl ConfigEditor {
         Ok(Checked { outcome, entry })
     }
 
+    /// Returns what the form changes in the file.
+    pub(super) fn preview(&self, draft: &Draft) -> Result<FileChange, ServerChangeError> {
+        Ok(self.change(&self.changed(draft)?))
+    }
+
+    /// Returns what the removal of a server changes in the file, and the hash of the file.
+    pub(super) fn removal(&self, name: &str) -> Result<(FileChange, String), ServerChangeError> {
+        let changed = self.without(name)?;
+        Ok((self.change(&changed), hash(&changed.before)))
+    }
+
     /// Writes the server of a form, and returns the new configuration.
     pub(super) async fn write(&self, draft: &Draft) -> Result<Config, ServerChangeError> {
+        self.store(&draft.file_hash, || self.changed(draft)).await
+    }
+
+    /// Removes a server from the file, and returns the new configuration.
+    pub(super) async fn remove(&self, name: &str, file_hash: &str) -> Result<Config, ServerChangeError> {
+        self.store(file_hash, || self.without(name)).await
+    }
+
+    /// Writes a change if the file is still the one with this hash.
+    async fn store(
+        &self,
+        file_hash: &str,
+        change: impl FnOnce() -> Result<Changed, ServerChangeError>,
+    ) -> Result<Config, ServerChangeError> {
         let _writing = self.writing.lock().await;
-        let text = self.read()?;
-        if hash(&text) != draft.file_hash {
+        if let Some(reason) = self.target().by_hand {
+            return Err(ServerChangeError::new(ServerChangeErrorKind::Invalid, reason));
+        }
+        if hash(&self.read()?) != file_hash {
             let message = format!("`{}` changed since this form was opened", self.path.display());
             return Err(ServerChangeError::new(ServerChangeErrorKind::Conflict, message)
                 .with_hint("reload the form: it then starts from the file as it is now"));
         }
-        let (text, _) = self.changed_text(draft)?;
-        let config = self.parse(&text)?;
+        let Changed { before, after, .. } = change()?;
+        let config = self.parse(&after)?;
+        if hash(&before) != file_hash {
+            let message = format!("`{}` changed at this moment", self.path.display());
+            return Err(
+                ServerChangeError::new(ServerChangeErrorKind::Conflict, message).with_hint("reload the form")
+            );
+        }
         let path = self.path.clone();
         let written = tokio::task::spawn_blocking(move || {
             if let Some(folder) = path.parent() {
                 // An error is reported when the file is written.
                 let _ = fs::create_dir_all(folder);
             }
-            output::write_private_file(&path, &text)
+            output::write_private_file(&path, &after)
         });
         let failed = |message: String, hint: Option<String>| {
             let error = ServerChangeError::new(ServerChangeErrorKind::Failed, message);
@@ -119,6 +153,17 @@ impl ConfigEditor {
             }
             Err(error) => Err(failed(error.to_string(), None)),
         }
+    }
+
+    /// Returns the difference that a user sees.
+    fn change(&self, changed: &Changed) -> FileChange {
+        let Target { path, by_hand } = self.target();
+        let mut secrets = file_change::secrets(&changed.before, &self.path);
+        // Lines to copy contain what the form contains.
+        if by_hand.is_none() {
+            secrets.extend(file_change::secrets(&changed.after, &self.path));
+        }
+        FileChange { path, hunks: file_change::hunks(&changed.before, &changed.after, &secrets), by_hand }
     }
 
     /// Returns the text of the file; a missing file is empty.
@@ -149,14 +194,14 @@ impl ConfigEditor {
         parsed.map(|(config, _)| config).map_err(|error| invalid_file(error.problems()))
     }
 
-    /// Returns the text of the file with the server of a form, and its name.
-    fn changed_text(&self, draft: &Draft) -> Result<(String, String), ServerChangeError> {
+    /// Returns the text of the file with the server of a form.
+    fn changed(&self, draft: &Draft) -> Result<Changed, ServerChangeError> {
         let name = draft.name.trim();
         if name.is_empty() || name.chars().any(char::is_control) {
             return Err(invalid("name", "the server needs a name of one line"));
         }
-        let text = self.read()?;
-        let stored = self.entries(&text)?.remove(name);
+        let before = self.read()?;
+        let stored = self.entries(&before)?.remove(name);
         match (&stored, draft.is_configured) {
             (Some(_), false) => {
                 return Err(invalid("name", format!("server `{name}` is configured already")));
@@ -165,9 +210,34 @@ impl ConfigEditor {
             _ => {}
         }
         let changes = changes(draft, stored.as_ref())?;
-        let text = Config::change_server(&text, &self.path, name, &changes);
-        Ok((text.map_err(|error| invalid_file(error.problems()))?, name.to_owned()))
+        self.edited(before, name, ServerEdit::Set(&changes))
     }
+
+    /// Returns the text of the file without a server.
+    fn without(&self, name: &str) -> Result<Changed, ServerChangeError> {
+        let before = self.read()?;
+        if !self.entries(&before)?.contains_key(name) {
+            return Err(unknown(name));
+        }
+        self.edited(before, name, ServerEdit::Remove)
+    }
+
+    fn edited(&self, before: String, name: &str, edit: ServerEdit<'_>) -> Result<Changed, ServerChangeError> {
+        let after = match Config::is_writable(&self.path) {
+            true => Config::edit_server(&before, &self.path, name, edit),
+            false => Config::edit_server_lines(&before, &self.path, name, edit),
+        };
+        let after = after.map_err(|error| invalid_file(error.problems()))?;
+        Ok(Changed { before, after, name: name.to_owned() })
+    }
+}
+
+/// The text of the file before and after a change of a server.
+#[derive(Debug)]
+struct Changed {
+    before: String,
+    after: String,
+    name: String,
 }
 
 /// Starts a server with a hub of its own.
@@ -219,8 +289,7 @@ fn failed(reason: String) -> Outcome {
 /// Returns the keys of the entry that a form changes. Fields that are as in the stored entry change nothing.
 fn changes(draft: &Draft, stored: Option<&Value>) -> Result<Changes, ServerChangeError> {
     let before = stored.map(fields).transpose()?.unwrap_or_default();
-    let empty = Map::new();
-    let stored = stored.and_then(Value::as_object).unwrap_or(&empty);
+    let value = |key: &str| stored.and_then(|stored| Config::raw_value(stored, key));
     let mut changes = Changes::new();
     let mut change = |key: &str, is_changed: bool, value: Option<Value>| {
         if is_changed {
@@ -237,7 +306,7 @@ fn changes(draft: &Draft, stored: Option<&Value>) -> Result<Changes, ServerChang
             let arguments: Vec<&str> = draft.arguments.lines().filter(|line| !line.is_empty()).collect();
             let arguments = (!arguments.is_empty()).then(|| arguments.into());
             change("args", draft.arguments.trim_end() != before.arguments, arguments);
-            let environment = pairs("environment", &draft.environment, '=', stored.get("env"))?;
+            let environment = pairs("environment", &draft.environment, '=', value("env"))?;
             change("env", draft.environment.trim_end() != before.environment, environment);
             &URL_KEYS
         }
@@ -247,18 +316,17 @@ fn changes(draft: &Draft, stored: Option<&Value>) -> Result<Changes, ServerChang
                 return Err(invalid("url", "the server needs a URL"));
             }
             change("url", url != before.url, Some(url.into()));
-            let headers = pairs("headers", &draft.headers, ':', stored.get("headers"))?;
+            let headers = pairs("headers", &draft.headers, ':', value("headers"))?;
             change("headers", draft.headers.trim_end() != before.headers, headers);
             &COMMAND_KEYS
         }
     };
     for key in other_keys {
-        change(key, stored.contains_key(*key), None);
+        change(key, value(key).is_some(), None);
     }
-    // The type of a program is `stdio`, if it is stated.
-    if draft.kind == Kind::Url {
-        change("type", stored.get("type").is_some_and(|kind| kind == "stdio"), None);
-    }
+    // The type of a program is `stdio`, and goose requires it.
+    let is_program = value("type").is_some_and(|kind| kind == "stdio");
+    change("type", value("type").is_some() && is_program != (draft.kind == Kind::Command), None);
     Ok(changes)
 }
 
@@ -288,25 +356,33 @@ fn pairs(
 
 /// Returns the fields of a stored entry. Values that may be secret are hidden.
 fn fields(entry: &Value) -> Result<Draft, ServerChangeError> {
-    let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let value = |key: &str| Config::raw_value(entry, key);
+    let text = |key: &str| value(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let in_editor = |message: &str| {
+        ServerChangeError::new(ServerChangeErrorKind::Invalid, message)
+            .with_hint("change the server in an editor")
+    };
+    // Zed writes an object, and opencode an array with the arguments.
+    if value("command").is_some_and(|command| !command.is_string()) {
+        return Err(in_editor("the command of the server is not a text, which the form cannot express"));
+    }
     let mut arguments = Vec::new();
-    for argument in entry.get("args").and_then(Value::as_array).into_iter().flatten() {
+    for argument in value("args").and_then(Value::as_array).into_iter().flatten() {
         let argument = argument.as_str().map_or_else(|| argument.to_string(), str::to_owned);
         if argument.is_empty() || argument.contains(['\n', '\r']) {
-            let message =
-                "an argument of the server is empty or has several lines, which the form cannot express";
-            return Err(ServerChangeError::new(ServerChangeErrorKind::Invalid, message)
-                .with_hint("change the server in an editor"));
+            return Err(in_editor(
+                "an argument of the server is empty or has several lines, which the form cannot express",
+            ));
         }
         arguments.push(argument);
     }
     let lines = |key: &str, separator: &str| {
-        let members = entry.get(key).and_then(Value::as_object).into_iter().flatten();
+        let members = value(key).and_then(Value::as_object).into_iter().flatten();
         let line = |(name, value): (&String, &Value)| format!("{name}{separator}{}", displayed(value));
         members.map(line).collect::<Vec<_>>().join("\n")
     };
     Ok(Draft {
-        kind: if entry.get("url").is_some() { Kind::Url } else { Kind::Command },
+        kind: if value("url").is_some() { Kind::Url } else { Kind::Command },
         command: text("command"),
         arguments: arguments.join("\n"),
         environment: lines("env", "="),
@@ -317,7 +393,7 @@ fn fields(entry: &Value) -> Result<Draft, ServerChangeError> {
 }
 
 /// Returns a value that only refers to variables; others are hidden.
-fn displayed(value: &Value) -> &str {
+pub(super) fn displayed(value: &Value) -> &str {
     let text = value.as_str().unwrap_or_default();
     let reference = text.strip_prefix("Bearer ").unwrap_or(text);
     let is_reference = reference
@@ -331,8 +407,9 @@ fn displayed(value: &Value) -> &str {
 }
 
 fn without_secrets(mut entry: Value) -> Value {
-    for key in ["env", "headers"] {
-        for value in entry.get_mut(key).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+    for (key, values) in entry.as_object_mut().into_iter().flatten() {
+        let is_secret = ["env", "headers"].iter().any(|name| Config::is_spelling(key, name));
+        for value in values.as_object_mut().filter(|_| is_secret).into_iter().flat_map(Map::values_mut) {
             *value = displayed(value).into();
         }
     }

@@ -4,6 +4,8 @@ import http from 'node:http';
 export class OAuthServer {
   /** How many logins were completed. */
   logins = 0;
+  /** How often the login page was opened. */
+  authorizations = 0;
 
   static async start() {
     const server = new OAuthServer();
@@ -45,6 +47,7 @@ export class OAuthServer {
       return send(201, { ...JSON.parse(body), client_id: 'client', token_endpoint_auth_method: 'none' });
     }
     if (url.pathname === '/authorize') {
+      this.authorizations += 1;
       const target = new URL(url.searchParams.get('redirect_uri'));
       target.searchParams.set('code', 'the-code');
       target.searchParams.set('state', url.searchParams.get('state'));

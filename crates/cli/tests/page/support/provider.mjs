@@ -6,6 +6,8 @@ export class Provider {
   requests = [];
   /** Returns the answer to a request: an array of texts, `{ thinking }`, `{ call: [name, arguments] }`, `{ status }`, or promises of them. */
   answer = () => ['ok'];
+  /** The tokens that each response reports. */
+  usage = undefined;
   #open = new Set();
 
   static async start() {
@@ -55,6 +57,7 @@ export class Provider {
       }
     }
     send({}, calls ? 'tool_calls' : 'stop');
+    if (this.usage) response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'scripted', choices: [], usage: this.usage })}\n\n`);
     response.end('data: [DONE]\n\n');
   }
 }

@@ -20,6 +20,7 @@ use super::super::events::Event;
 use super::super::failure::PageFailure;
 use super::super::reply::Reply;
 use super::super::request::{PageRequest, accepts_html};
+use super::super::views::small_matrix;
 use super::active::{Active, default_model, store_failure};
 use super::calls::ended;
 use super::live::Live;
@@ -48,7 +49,8 @@ pub(super) async fn start(context: &Context<'_>, request: &PageRequest) -> Resul
     let models = context.model_names();
     let tools: Vec<String> = context.tools.tools().iter().map(|tool| tool.name.clone()).collect();
     let composer = composer(context, None, &models, &model, false, None);
-    let main = chat::new_conversation(&chat::start(&tools, model == "demo"), &composer);
+    let main =
+        chat::new_conversation(&chat::start(&tools, model == "demo", small_matrix(context)), &composer);
     let event = context.page.events.last_id();
     Ok(page(context, "New chat", &["chat".to_owned()], &event, chat::list(&list, &query), main))
 }

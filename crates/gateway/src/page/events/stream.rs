@@ -40,6 +40,7 @@ pub(in crate::page) fn stream(
         add_reset(&mut text, &events.id(position));
     }
     let changed = events.subscribe();
+    events.add_reader(&topics);
     let state = Reader { events, topics, position, changed, ready: Some(text), is_closed: false };
     futures::stream::unfold(state, |mut reader| async move {
         let text = reader.next().await?;
@@ -54,6 +55,12 @@ struct Reader {
     changed: watch::Receiver<u64>,
     ready: Option<String>,
     is_closed: bool,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.events.remove_reader(&self.topics);
+    }
 }
 
 impl Reader {

@@ -22,6 +22,8 @@ pub(in crate::page) struct Events {
     /// Differs for each start of the gateway, because the numbers begin again.
     boot: String,
     state: Mutex<TopicTable>,
+    /// The number of streams of each topic.
+    readers: Mutex<HashMap<String, usize>>,
     /// The number of the last change of any topic.
     last: watch::Sender<u64>,
     /// The number of the last version of an element.
@@ -61,6 +63,7 @@ impl Default for Events {
         Events {
             boot,
             state: Mutex::default(),
+            readers: Mutex::default(),
             last: watch::Sender::new(0),
             version: AtomicU64::new(0),
             closing: CancellationToken::new(),
@@ -144,18 +147,38 @@ impl Events {
         News::Events(found)
     }
 
-    /// Whether a page is open.
-    pub(in crate::page) fn has_readers(&self) -> bool {
-        self.last.receiver_count() > 0
+    /// Whether an open page displays a topic.
+    pub(in crate::page) fn has_readers(&self, topic: &str) -> bool {
+        self.readers().contains_key(topic)
+    }
+
+    /// Counts a stream of some topics.
+    pub(super) fn add_reader(&self, topics: &[String]) {
+        let mut readers = self.readers();
+        for topic in topics {
+            *readers.entry(topic.clone()).or_default() += 1;
+        }
+    }
+
+    /// Ends a stream that was counted.
+    pub(super) fn remove_reader(&self, topics: &[String]) {
+        let mut readers = self.readers();
+        for topic in topics {
+            if let Some(count) = readers.get_mut(topic) {
+                *count -= 1;
+                if *count == 0 {
+                    readers.remove(topic);
+                }
+            }
+        }
+    }
+
+    fn readers(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
-    }
-
-    /// Returns the number of open streams.
-    pub(in crate::page) fn subscribers(&self) -> usize {
-        self.last.receiver_count()
     }
 
     fn lock(&self) -> MutexGuard<'_, TopicTable> {
@@ -214,6 +237,18 @@ mod tests {
         assert_eq!(numbers(events.after(5, &topics(&["a"]))), None, "a number of the future");
         assert_eq!(events.sequence(&events.last_id()), Some(4));
         assert_eq!(events.sequence("other-4"), None);
+    }
+
+    #[test]
+    fn a_topic_has_readers_until_the_last_stream_ends() {
+        let events = Events::default();
+        let topics = ["a".to_owned(), "b".to_owned(), "a".to_owned()];
+        events.add_reader(&topics);
+        events.add_reader(&topics[1..2]);
+        events.remove_reader(&topics);
+        assert!(events.has_readers("b") && !events.has_readers("a"));
+        events.remove_reader(&topics[1..2]);
+        assert!(!events.has_readers("b"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The form that adds or changes a server.
 
 use toolwire_page::link::Link;
-use toolwire_page::servers::form::{self, Checked, Draft, Kind};
+use toolwire_page::servers::file_change::file_change;
+use toolwire_page::servers::form::{self, Answer, Draft, Kind};
 use toolwire_page::servers::{self, Server};
 use toolwire_page::shell::View;
 
@@ -33,7 +34,7 @@ pub(super) fn add(
     if request.query("url").is_some() {
         draft.kind = Kind::Url;
     }
-    Ok(page(context, source, servers, &draft, None, None))
+    Ok(page(context, source, servers, &draft, None))
 }
 
 /// Returns the form of a configured server.
@@ -46,38 +47,107 @@ pub(super) fn change(
     // The form contains arguments, which may be secret.
     context.require_admin()?;
     let draft = source.draft(Some(name))?;
-    Ok(page(context, source, servers, &draft, None, None))
+    Ok(page(context, source, servers, &draft, None))
 }
 
-/// Checks the server of the form, or writes it to the configuration.
+/// Returns the page that asks whether a server is removed.
+pub(super) fn removal(
+    context: &Context<'_>,
+    source: &dyn PageServers,
+    servers: &[Server],
+    name: &str,
+) -> Result<Reply, PageFailure> {
+    // The difference contains arguments, which may be secret.
+    context.require_admin()?;
+    removal_page(context, source, servers, name, None)
+}
+
+/// Removes a server.
+pub(super) async fn remove(
+    context: &Context<'_>,
+    request: &PageRequest,
+    source: &dyn PageServers,
+    name: &str,
+) -> Result<Reply, PageFailure> {
+    let file_hash = request.field("file")?.unwrap_or_default();
+    match source.remove(name, &file_hash).await {
+        Ok(()) => {
+            context.page.servers.refresh(context.page, source);
+            Ok(Reply::redirect(Link::to(&["servers"]).as_str()))
+        }
+        // The difference is displayed as it is now.
+        Err(error) if accepts_html(&request.head.headers) => {
+            removal_page(context, source, &source.servers(), name, Some(&error))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn removal_page(
+    context: &Context<'_>,
+    source: &dyn PageServers,
+    servers: &[Server],
+    name: &str,
+    error: Option<&ServerChangeError>,
+) -> Result<Reply, PageFailure> {
+    let (change, file_hash) = source.removal(name)?;
+    let problem = error.map(|error| (error.message.as_str(), error.hint.as_deref()));
+    Ok(context.page(Content {
+        view: View::Servers,
+        title: name,
+        topics: &[],
+        has_item: true,
+        list: Some(servers::list(servers, Some(name))),
+        main: servers::removal(name, &change, &file_hash, problem),
+    }))
+}
+
+/// What a button of the form does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Action {
+    /// Starts the server, and stops it again.
+    Check,
+    /// Displays the change of the file.
+    Preview,
+    Write,
+}
+
+/// Does what a button of the form says.
 pub(super) async fn submit(
     context: &Context<'_>,
     request: &PageRequest,
     source: &dyn PageServers,
-    is_final: bool,
+    action: Action,
 ) -> Result<Reply, PageFailure> {
     let draft = read(request)?;
     let is_navigation = accepts_html(&request.head.headers);
-    let form_again = |error: Option<&ServerChangeError>, result: Option<&Checked>| {
-        page(context, source, &source.servers(), &draft, error, result)
+    let form_again = |answer: Answer<'_>| Ok(page(context, source, &source.servers(), &draft, Some(answer)));
+    let error = match action {
+        Action::Check => match source.check(&draft).await {
+            Ok(checked) if is_navigation => return form_again(Answer::Checked(&checked)),
+            Ok(checked) => {
+                let html = form::checked(&draft, &checked);
+                return Ok(Reply::changes(&[Event::put("server-check", html)]));
+            }
+            Err(error) => error,
+        },
+        Action::Preview => match source.preview(&draft) {
+            Ok(change) if is_navigation => return form_again(Answer::Change(&change)),
+            Ok(change) => return Ok(Reply::changes(&[Event::put("file-change", file_change(&change))])),
+            Err(error) => error,
+        },
+        Action::Write => match source.write(&draft).await {
+            Ok(()) => {
+                context.page.servers.refresh(context.page, source);
+                return Ok(Reply::redirect(Link::to(&["servers", draft.name.trim()]).as_str()));
+            }
+            Err(error) => error,
+        },
     };
-    let outcome = match is_final {
-        true => source.write(&draft).await.map(|()| None),
-        false => source.check(&draft).await.map(Some),
-    };
-    match outcome {
+    match is_navigation {
         // The typed text stays in the form.
-        Err(error) if is_navigation => Ok(form_again(Some(&error), None)),
-        Err(error) => Err(error.into()),
-        Ok(Some(checked)) if is_navigation => Ok(form_again(None, Some(&checked))),
-        Ok(Some(checked)) => {
-            let html = form::checked(&draft, &checked);
-            Ok(Reply::changes(&[Event::put("server-check", html)]))
-        }
-        Ok(None) => {
-            context.page.servers.refresh(context.page, source);
-            Ok(Reply::redirect(Link::to(&["servers", draft.name.trim()]).as_str()))
-        }
+        true => form_again(Answer::Problem { message: &error.message, hint: error.hint.as_deref() }),
+        false => Err(error.into()),
     }
 }
 
@@ -108,11 +178,9 @@ fn page(
     source: &dyn PageServers,
     servers: &[Server],
     draft: &Draft,
-    error: Option<&ServerChangeError>,
-    result: Option<&Checked>,
+    answer: Option<Answer<'_>>,
 ) -> Reply {
     let may_change = is_admin(context);
-    let problem = error.map(|error| (error.message.as_str(), error.hint.as_deref()));
     let current = draft.is_configured.then_some(draft.name.as_str());
     context.page(Content {
         view: View::Servers,
@@ -121,6 +189,6 @@ fn page(
         topics: &[],
         has_item: true,
         list: Some(servers::list(servers, current)),
-        main: form::form(draft, &source.target(), may_change, problem, result),
+        main: form::form(draft, &source.target(), may_change, answer),
     })
 }

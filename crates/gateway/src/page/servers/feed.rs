@@ -98,7 +98,7 @@ async fn watch(page: Weak<Page>, mut changes: BoxStream<'static, ()>) {
         }
         let Some(page) = page.upgrade() else { return };
         if let Some(source) = page.parts.servers.as_deref()
-            && page.events.has_readers()
+            && [TOPIC, ADMIN_TOPIC].iter().any(|topic| page.events.has_readers(topic))
         {
             page.servers.refresh(&page, source);
         }

@@ -8,9 +8,10 @@ use std::fmt;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use http::StatusCode;
+use http::{Method, StatusCode};
 use serde_json::Value;
 use toolwire_page::link::Link;
+use toolwire_page::servers::file_change::FileChange;
 use toolwire_page::servers::form::{Checked, Draft, Target};
 use toolwire_page::servers::{self, Server};
 use toolwire_page::shell::{Role, View};
@@ -20,6 +21,7 @@ use super::failure::PageFailure;
 use super::reply::Reply;
 use super::request::{Format, PageRequest, accepts_html};
 use super::{Content, Context};
+use edit::Action;
 pub(super) use feed::ServersFeed;
 
 /// The topic of the changes for all visitors.
@@ -58,6 +60,10 @@ pub trait PageServers: Send + Sync {
         fingerprint: &'a str,
     ) -> BoxFuture<'a, Result<(), ServerChangeError>>;
 
+    /// Starts the login of a server that requires one, and returns the login page of the provider as soon as it is
+    /// known. Returns `None` if the server is ready without a login.
+    fn sign_in<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<Link>, ServerChangeError>>;
+
     /// Returns the configuration file that [`write`](PageServers::write) changes.
     fn target(&self) -> Target;
 
@@ -67,8 +73,22 @@ pub trait PageServers: Send + Sync {
     /// Starts a server as it would be configured, and stops it again.
     fn check<'a>(&'a self, draft: &'a Draft) -> BoxFuture<'a, Result<Checked, ServerChangeError>>;
 
+    /// Returns what [`write`](PageServers::write) would change in the configuration file.
+    fn preview(&self, draft: &Draft) -> Result<FileChange, ServerChangeError>;
+
     /// Writes a server to the configuration file, and uses it from now on.
     fn write<'a>(&'a self, draft: &'a Draft) -> BoxFuture<'a, Result<(), ServerChangeError>>;
+
+    /// Returns what [`remove`](PageServers::remove) would change in the configuration file, and a text that identifies
+    /// the file as it is now.
+    fn removal(&self, server: &str) -> Result<(FileChange, String), ServerChangeError>;
+
+    /// Removes a server from the configuration file, if the file is still the same, and closes its connection.
+    fn remove<'a>(
+        &'a self,
+        server: &'a str,
+        file_hash: &'a str,
+    ) -> BoxFuture<'a, Result<(), ServerChangeError>>;
 }
 
 /// The reason why a change of a server was not made.
@@ -125,7 +145,7 @@ impl From<ServerChangeError> for PageFailure {
             ServerChangeErrorKind::NotFound => (StatusCode::NOT_FOUND, "Not found"),
             ServerChangeErrorKind::Conflict => (StatusCode::CONFLICT, "Changed meanwhile"),
             ServerChangeErrorKind::Invalid => (StatusCode::BAD_REQUEST, "Invalid request"),
-            ServerChangeErrorKind::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "Not changed"),
+            ServerChangeErrorKind::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "Failed"),
         };
         let mut failure = PageFailure::new(status, title, error.message);
         if let Some(hint) = error.hint {
@@ -139,7 +159,7 @@ impl From<ServerChangeError> for PageFailure {
 }
 
 /// Handles a request below `/servers`.
-pub(super) fn view(
+pub(super) async fn view(
     context: &Context<'_>,
     request: &PageRequest,
     path: &[&str],
@@ -154,6 +174,8 @@ pub(super) fn view(
         },
         ["new"] => edit::add(context, request, source, &servers),
         [name, "edit"] => edit::change(context, source, &servers, name),
+        [name, "remove"] => edit::removal(context, source, &servers, name),
+        [name, "sign-in"] => sign_in(context, request, source, &servers, name).await,
         [name] => {
             let server = servers.iter().find(|server| server.name == *name);
             let server = server.ok_or_else(|| unknown(&servers, name))?;
@@ -175,8 +197,11 @@ pub(super) async fn change(
     request.require_post()?;
     context.require_admin()?;
     let source = source(context)?;
-    if let [action @ ("check" | "write")] = path {
-        return edit::submit(context, request, source, *action == "write").await;
+    match path {
+        ["check"] => return edit::submit(context, request, source, Action::Check).await,
+        ["preview"] => return edit::submit(context, request, source, Action::Preview).await,
+        ["write"] => return edit::submit(context, request, source, Action::Write).await,
+        _ => {}
     }
     let [name, action] = path else {
         return Err(PageFailure::not_found(format!("there is no page `{}`", request.head.uri.path())));
@@ -184,6 +209,9 @@ pub(super) async fn change(
     let servers = source.servers();
     if !servers.iter().any(|server| server.name == *name) {
         return Err(unknown(&servers, name));
+    }
+    if *action == "remove" {
+        return edit::remove(context, request, source, name).await;
     }
     let said = match *action {
         "retry" => {
@@ -216,6 +244,38 @@ pub(super) async fn change(
     let mut events: Vec<Event> = parts.map(|part| Event::put(part.id, part.html)).collect();
     events.push(Event::Say { text: said, is_urgent: false });
     Ok(Reply::changes(&events))
+}
+
+/// Leads to the login page of a server's provider. It is a link, because the page's policy blocks forms that lead to
+/// another site. It starts a login, which changes nothing until a user completes it there; only a link of this page or
+/// an address that an administrator typed starts it.
+async fn sign_in(
+    context: &Context<'_>,
+    request: &PageRequest,
+    source: &dyn PageServers,
+    servers: &[Server],
+    name: &str,
+) -> Result<Reply, PageFailure> {
+    context.require_admin()?;
+    // The session's cookie is not sent with links of other sites; this does not depend on it.
+    let header = |name: &str| request.head.headers.get(name).and_then(|value| value.to_str().ok());
+    if request.head.method != Method::GET {
+        return Err(PageFailure::method("GET"));
+    }
+    if header("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
+        || header("sec-purpose").is_some()
+    {
+        return Err(PageFailure::forbidden(
+            "only a link of this page starts a login",
+            "open the view of the servers, and use the link there",
+        ));
+    }
+    if !servers.iter().any(|server| server.name == name) {
+        return Err(unknown(servers, name));
+    }
+    let page = source.sign_in(name).await?;
+    let page = page.unwrap_or_else(|| Link::to(&["servers", name]));
+    Ok(Reply::redirect(page.as_str()))
 }
 
 fn page(context: &Context<'_>, servers: &[Server], current: Option<&Server>) -> Reply {

@@ -32,7 +32,7 @@ pub(super) fn respond(context: &Context<'_>, request: &PageRequest) -> Result<Re
 }
 
 /// Returns the dialects in which models get tools.
-fn targets() -> Vec<Dialect> {
+pub(super) fn targets() -> Vec<Dialect> {
     Dialect::all().filter(|dialect| *dialect != Dialect::Mcp).collect()
 }
 
@@ -53,7 +53,7 @@ fn with_surveys<T>(context: &Context<'_>, use_surveys: impl FnOnce(&[Survey<'_>]
     use_surveys(&surveys)
 }
 
-fn reports(tool: &Tool) -> Vec<Report> {
+pub(super) fn reports(tool: &Tool) -> Vec<Report> {
     let text = text(tool);
     let report = |dialect| {
         let conversion = convert(&text, Dialect::Mcp, dialect, &Options::default()).ok()?;

@@ -1,6 +1,7 @@
 //! The paths of the page.
 
 mod dialects;
+mod first_start;
 mod palette;
 mod tools;
 mod traffic;
@@ -12,6 +13,7 @@ use super::reply::Reply;
 use super::request::{PageRequest, THEME_COOKIE};
 use super::{Context, servers, sign_in};
 use crate::response::ResponseBody;
+pub(super) use first_start::small_matrix;
 pub(super) use tools::{CachedIndex, CallHistory};
 
 /// The maximum number of topics of one stream.
@@ -34,7 +36,7 @@ pub(super) async fn respond(
         }
         ["dialects", ..] | ["-", "dialects", ..] => dialects::respond(context, request),
         ["traffic", ..] => traffic::respond(context, request),
-        ["servers", path @ ..] => servers::view(context, request, path),
+        ["servers", path @ ..] => servers::view(context, request, path).await,
         ["-", "servers", path @ ..] => servers::change(context, request, path).await,
         ["tools", ..] | ["-", "tools", ..] => tools::respond(context, request).await,
         [] | ["chat", ..] | ["-", "chat" | "attachments" | "media" | "pulse", ..] => {

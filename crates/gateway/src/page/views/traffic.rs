@@ -98,10 +98,10 @@ async fn publish(page: std::sync::Weak<Page>) {
     loop {
         tokio::time::sleep(INTERVAL).await;
         let Some(page) = page.upgrade() else { return };
-        if page.events.subscribers() == 0 {
+        if !page.events.has_readers(TOPIC) {
             page.is_publishing.store(false, Ordering::SeqCst);
             // A browser may have connected in the meantime.
-            if page.events.subscribers() == 0 || page.is_publishing.swap(true, Ordering::SeqCst) {
+            if !page.events.has_readers(TOPIC) || page.is_publishing.swap(true, Ordering::SeqCst) {
                 return;
             }
         }

@@ -132,7 +132,7 @@ fn wrong_fields_are_named() {
             "headers",
         ),
     ] {
-        let error = editor.changed_text(&draft).expect_err(field);
+        let error = editor.changed(&draft).expect_err(field);
         assert_eq!(error.field.as_deref(), Some(field), "{error}");
     }
 }

@@ -1,0 +1,35 @@
+//! The tools in all dialects, for the view without a conversation.
+
+use toolwire_page::Markup;
+use toolwire_page::dialects::{MatrixRow, MatrixTarget, address, matrix};
+
+use super::super::Context;
+use super::dialects::{reports, targets};
+
+/// Above it, the matrix would take the place and the time of the first page.
+const MAX_TOOLS: usize = 6;
+
+/// Returns the matrix if there are only a few tools.
+pub(in crate::page) fn small_matrix(context: &Context<'_>) -> Option<Markup> {
+    let toolbox = &*context.inner.tools;
+    let tools = toolbox.tools();
+    if tools.is_empty() || tools.len() > MAX_TOOLS {
+        return None;
+    }
+    let dialects = targets();
+    let surveys: Vec<_> =
+        tools.iter().map(|tool| (tool, toolbox.server_of(&tool.name), reports(tool))).collect();
+    let rows: Vec<MatrixRow<'_>> = surveys
+        .iter()
+        .map(|(tool, server, reports)| MatrixRow {
+            server: server.as_ref().map(|server| server.name.as_str()),
+            tool: &tool.name,
+            targets: dialects
+                .iter()
+                .map(|dialect| MatrixTarget::Link(address(&tool.name, *dialect)))
+                .collect(),
+            reports: reports.iter().collect(),
+        })
+        .collect();
+    Some(matrix(&dialects, &rows))
+}
