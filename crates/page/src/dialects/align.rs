@@ -30,6 +30,11 @@ pub(super) struct Line {
 }
 
 impl Row {
+    /// Whether a value of the left side starts here, ends here or contains this row.
+    pub(super) fn is_at(&self, pointer: &str) -> bool {
+        self.left.as_ref().is_some_and(|line| line.pointer == pointer)
+    }
+
     pub(super) fn is_changed(&self) -> bool {
         [&self.left, &self.right].into_iter().flatten().any(|line| line.is_changed)
     }

@@ -1,8 +1,7 @@
 //! Assigns each difference of a comparison to the entry of the report that explains it.
 
 use serde_json::Value;
-use toolwire_dialect::Effect;
-use toolwire_dialect::comparison::PlacedChange;
+use toolwire_dialect::{Change, Effect};
 
 use super::align::{Line, Row};
 use super::origins::Origins;
@@ -70,7 +69,7 @@ type Distance = usize;
 
 /// The indexes of the entries that explain the sides of a row. `None` for a side that has no difference, or that no
 /// entry explains.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Explained {
     pub(super) left: Option<usize>,
     pub(super) right: Option<usize>,
@@ -82,8 +81,17 @@ impl Explained {
     }
 }
 
+/// An entry of a report with its places on both sides, as JSON pointers to schemas.
+pub(super) struct PlacedEntry<'a> {
+    pub(super) change: &'a Change,
+    pub(super) left: Vec<String>,
+    pub(super) right: Vec<String>,
+    /// Whether the reports of both sides have it.
+    pub(super) is_shared: bool,
+}
+
 /// Returns for each row the entries that explain its difference.
-pub(super) fn assign(rows: &[Row], changes: &[PlacedChange]) -> Vec<Explained> {
+pub(super) fn assign(rows: &[Row], changes: &[PlacedEntry<'_>]) -> Vec<Explained> {
     let entries: Vec<Entry<'_>> = changes.iter().map(Entry::of).collect();
     let mut uses = vec![0_usize; entries.len()];
     let mut assigned = Vec::with_capacity(rows.len());
@@ -115,19 +123,20 @@ fn changed(line: Option<&Line>) -> Option<&Line> {
 
 struct Entry<'a> {
     keyword: &'a str,
-    original: Vec<&'a str>,
-    definition: Vec<Vec<&'a str>>,
+    left: Vec<Vec<&'a str>>,
+    right: Vec<Vec<&'a str>>,
     is_structural: bool,
     /// Whether an annotation was removed.
     is_dropped: bool,
 }
 
 impl<'a> Entry<'a> {
-    fn of(placed: &'a PlacedChange) -> Entry<'a> {
+    fn of(placed: &'a PlacedEntry<'a>) -> Entry<'a> {
+        let places = |pointers: &'a [String]| pointers.iter().map(|pointer| segments(pointer)).collect();
         Entry {
             keyword: &placed.change.keyword,
-            original: segments(&placed.change.pointer),
-            definition: placed.definition.iter().map(|pointer| segments(pointer)).collect(),
+            left: places(&placed.left),
+            right: places(&placed.right),
             is_structural: STRUCTURAL.contains(&placed.change.keyword.as_str()),
             is_dropped: placed.change.effect == Effect::Dropped,
         }
@@ -153,11 +162,11 @@ fn best_entry(
     let right = right.map(|line| segments(&line.pointer));
     let distances = entries.iter().enumerate().filter(|(_, entry)| entry.is_about_schema());
     let distances = distances.filter_map(|(index, entry)| {
-        let at_left = left.iter().filter_map(|line| distance(line, &entry.original, entry));
-        let at_right = right
-            .iter()
-            .flat_map(|line| entry.definition.iter().filter_map(move |schema| distance(line, schema, entry)));
-        Some((at_left.chain(at_right).min()?, uses[index], index))
+        let sides = [(&left, &entry.left), (&right, &entry.right)];
+        let near = sides.into_iter().flat_map(|(line, schemas)| {
+            line.iter().flat_map(move |line| schemas.iter().filter_map(move |at| distance(line, at, entry)))
+        });
+        Some((near.min()?, uses[index], index))
     });
     distances.min().map(|(_, _, index)| index)
 }

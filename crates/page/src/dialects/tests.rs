@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolwire_dialect::comparison::{Comparison, compare};
-use toolwire_dialect::{Dialect, Options};
+use toolwire_dialect::{Dialect, Options, Toolset};
 
 use super::*;
 
@@ -11,9 +11,20 @@ fn comparison(schema: &Value, dialect: Dialect) -> Comparison {
     compare(&tool, dialect, &Options::default()).expect("a tool").pop().expect("one tool")
 }
 
+/// Returns a tool with its comparisons and sampled arguments.
+fn checked(server: Option<&str>, tool: &str, comparisons: Vec<Comparison>) -> CheckedTool {
+    let bound = |dialect| Toolset::from_json(tool, dialect, &Options::default()).expect("a tool");
+    let mut checked = CheckedTool { server: server.map(str::to_owned), ..CheckedTool::default() };
+    for comparison in comparisons {
+        let toolset = bound(comparison.report.dialect);
+        checked.add(comparison, &bound(Dialect::Mcp), &toolset);
+    }
+    checked
+}
+
 /// Returns the rows as text: both columns, and the reasons below.
 fn text(schema: &Value, dialect: Dialect) -> String {
-    let html = pair(&Pair::new(&comparison(schema, dialect))).into_string();
+    let html = pair(&Pair::new(&comparison(schema, dialect)), "").into_string();
     let (_, rows) = html.split_once("<div class=\"pair-row").expect("rows");
     let rows = format!("<div class=\"pair-row{rows}");
     let mut text = String::new();
@@ -74,7 +85,7 @@ fn an_exact_tool_has_no_changes() {
     let comparison = comparison(&schema, Dialect::Anthropic);
     let pair = Pair::new(&comparison);
     assert_eq!((pair.unexplained().len(), pair.displayed().count()), (0, 0));
-    let html = super::pair(&pair).into_string();
+    let html = super::pair(&pair, "").into_string();
     assert!(html.contains("class=\"pair-row ") && !html.contains("pair-row change"), "{html}");
     assert!(!html.contains("class=\"reason"), "{html}");
 }
@@ -85,7 +96,7 @@ fn a_refused_tool_has_the_reason_at_its_place() {
         "type": "object",
         "properties": {"a": {"type": "string"}, "b": {"$ref": "#/$defs/Missing"}}
     });
-    let html = pair(&Pair::new(&comparison(&schema, Dialect::OpenAi))).into_string();
+    let html = pair(&Pair::new(&comparison(&schema, Dialect::OpenAi)), "").into_string();
     let (before, after) = html.split_once("class=\"reason refused\"").expect("a reason");
     assert!(before.ends_with("</code></div><div class=\"line blank\"></div></div><p "), "{before}");
     assert!(before.rfind("$defs/Missing") > before.rfind("&quot;a&quot;"), "{before}");
@@ -112,7 +123,7 @@ fn hostile_texts_are_escaped() {
         let comparisons = compare(&tool.to_string(), dialect, &Options::default()).expect("a tool");
         let tools = comparisons
             .into_iter()
-            .map(|comparison| CheckedTool { server: Some(text.to_owned()), comparisons: vec![comparison] });
+            .map(|comparison| checked(Some(text), &tool.to_string(), vec![comparison]));
         let html = standalone(&[dialect], &tools.collect::<Vec<_>>());
         assert!(!html.contains("<script") && !html.contains('\u{202E}'), "{html}");
         assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;⟨U+202E⟩"));
@@ -129,7 +140,7 @@ fn a_file_is_the_same_each_time_and_loads_nothing() {
             compare(&tool.to_string(), *dialect, &Options::default()).expect("a tool").remove(0)
         };
         let comparisons = dialects.iter().map(compared).collect();
-        standalone(&dialects, &[CheckedTool { server: None, comparisons }])
+        standalone(&dialects, &[checked(None, &tool.to_string(), comparisons)])
     };
     let html = file();
     assert_eq!(html, file());

@@ -7,6 +7,7 @@ use crate::json::{Member, Node, Place, get, to_value};
 use crate::schema::edit::ObjectEdit;
 use crate::schema::excerpt::{compact_json, excerpt};
 use crate::schema::keywords::list_at;
+use crate::schema::notation::Notation;
 use crate::schema::nullable::{any_of_null, null_schema};
 use crate::schema::profile::EnumValues;
 use crate::schema::types::TypeSet;
@@ -38,6 +39,15 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
         if values.is_empty() {
             return Err(LowerError::Unsatisfiable);
+        }
+        let found = values.iter().fold(TypeSet::EMPTY, |set, value| set.or(TypeSet::of_value(*value)));
+        let is_constant = constant.is_some() && !self.grammar.constants;
+        if is_constant
+            || found != types
+            || values.len() < listed.len()
+            || self.grammar.enum_values == EnumValues::Strings
+        {
+            self.note(Notation::Values);
         }
         // Rules next to the list can only exclude some of its values; the server still checks them.
         let rules: Vec<Member<'a>> = members
@@ -152,6 +162,7 @@ impl<'a> Lowering<'_, 'a, '_> {
     /// Adds `null` to a list of values: in the list if `enum` may contain it, else as an alternative.
     fn with_null_value(&self, node: Node<'a>) -> Node<'a> {
         if !self.grammar.openapi_types && self.grammar.enum_values == EnumValues::StringsAndNumbers {
+            self.note(Notation::Null);
             return any_of_null(node.object().unwrap_or_default(), self.context);
         }
         self.with_null(node)
