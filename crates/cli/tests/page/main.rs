@@ -29,6 +29,11 @@ fn servers() {
     check("servers");
 }
 
+#[test]
+fn dialects() {
+    check("dialects");
+}
+
 /// A file that no test here runs would never fail.
 #[test]
 fn every_file_is_run() {

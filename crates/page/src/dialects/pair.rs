@@ -9,12 +9,15 @@ use toolwire_dialect::{Change, Dialect, Refusal, Report, Status};
 
 use super::align::{Line, Row, align, alone};
 use super::origins::{Origins, places};
-use super::reasons::{PlacedEntry, assign, notation};
+use super::reasons::{PlacedEntry, assign, is_notation, notation};
 use super::{glyph, status_of, tokens};
 use crate::text::{Outside, count};
 
 /// The number of rows around a change that are displayed with it.
 const CONTEXT: usize = 3;
+
+/// The status of a difference that no entry explains: it may be anything.
+const UNKNOWN: Status = Status::Lossy;
 
 /// The number of rows from which only changes are displayed at first.
 const MANY_ROWS: usize = 2_000;
@@ -49,7 +52,7 @@ struct ReasonedRow<'a> {
     is_unexplained: bool,
     /// Whether a difference starts here: the row before has none, or has another reason.
     is_start: bool,
-    /// Why it differs without an entry.
+    /// The change of notation that it is a part of.
     notation: Option<&'static str>,
     reasons: Vec<Entry<'a>>,
     refusals: Vec<&'a Refusal>,
@@ -119,15 +122,16 @@ impl<'a> Pair<'a> {
         let mut unexplained = Vec::new();
         let mut before = None;
         let rows = rows.into_iter().zip(assigned).zip(below).map(|((row, entry), below)| {
+            let by_notation = |index: usize| is_notation(entries[index].change);
             let notation = match left {
-                None => notation(&row, entry, &tool.schema, &origins),
-                Some(_) => None,
+                None if entry.left.or(entry.right).is_some_and(by_notation) => {
+                    notation(&row, &tool.schema, &origins)
+                }
+                _ => None,
             };
             let sides = [(&row.left, entry.left), (&row.right, entry.right)];
             let without_entry = sides.into_iter().filter(|(_, entry)| entry.is_none());
-            let lines = without_entry
-                .filter_map(|(line, _)| line.as_ref())
-                .filter(|line| line.is_changed && notation.is_none());
+            let lines = without_entry.filter_map(|(line, _)| line.as_ref()).filter(|line| line.is_changed);
             let known = unexplained.len();
             unexplained.extend(lines.map(|line| format!("{}: {}", line.pointer, line.text)));
             let change = row.is_changed().then_some((entry, notation));
@@ -233,7 +237,7 @@ pub fn pair(pair: &Pair<'_>, id: &str) -> Markup {
         [pair.left, pair.right].map(|side| side.map_or(Dialect::Mcp, |side| side.report.dialect));
     let reason = |(number, change): &Entry<'_>| reason(change, Some(&place_id(id, *number)));
     html! {
-        label.row.only-changes { input type="checkbox" checked[is_folded] data-key="m"; "Only changes" }
+        label.row.only-changes { input type="checkbox" checked[is_folded] data-key="m"; "Only changes" kbd { "m" } }
         section.pair data-dialect=(right.name()) aria-label={ "Schema in " (left.name()) " and in " (right.name()) } {
             (head(pair, pair.left))
             (head(pair, pair.right))
@@ -251,7 +255,7 @@ pub fn pair(pair: &Pair<'_>, id: &str) -> Markup {
                 (pair_row(row, near[index], pair.is_flipped))
                 @for entry in &row.reasons { (reason(entry)) }
                 @if let Some(text) = row.notation.filter(|text| !is_followed(&pair.rows, index, text)) {
-                    p.reason.exact { (glyph(Status::Exact)) " " b { "notation" } " " (text) }
+                    p.reason.rewritten { (glyph(Status::Rewritten)) " " b { "rewritten" } " " (text) }
                 }
                 @if row.is_unexplained {
                     p.reason.lossy { (glyph(Status::Lossy)) " " b { "unexplained" } " no entry of the report is about this difference" }
@@ -320,16 +324,14 @@ fn near_changes(rows: &[ReasonedRow<'_>]) -> Vec<bool> {
 }
 
 fn pair_row(row: &ReasonedRow<'_>, is_near: bool, is_flipped: bool) -> Markup {
-    // A difference that nobody explains may be anything.
-    let without_entry = if row.notation.is_some() { Status::Exact } else { Status::Lossy };
     let is_change = row.row.is_changed() || !row.refusals.is_empty();
     let mut sides = [(&row.row.left, row.left), (&row.row.right, row.right)];
     if is_flipped {
         sides.reverse();
     }
-    let [left, right] = sides.map(|(line, status)| (line.as_ref(), status.unwrap_or(without_entry)));
+    let [left, right] = sides.map(|(line, status)| (line.as_ref(), status.unwrap_or(UNKNOWN)));
     html! {
-        div.pair-row.change[is_change].start[row.is_start].far[!is_near] tabindex=[row.is_start.then_some("-1")] {
+        div.pair-row.change[is_change].begins[row.is_start].far[!is_near] tabindex=[row.is_start.then_some("-1")] {
             (line(left.0, "removed", left.1))
             (line(right.0, "added", right.1))
         }

@@ -38,6 +38,9 @@ const STRUCTURAL: [&str; 27] = [
     "required",
 ];
 
+/// The keyword of the entry that lists all changes of notation.
+const NOTATION: &str = "inputSchema";
+
 /// Keywords with schemas inside.
 const SCHEMAS: [&str; 22] = [
     "$defs",
@@ -152,6 +155,11 @@ fn segments(pointer: &str) -> Vec<&str> {
     pointer.split('/').skip(1).collect()
 }
 
+/// Whether an entry lists the changes of notation, which it has no places for.
+pub(super) fn is_notation(change: &Change) -> bool {
+    change.pointer.is_empty() && change.keyword == NOTATION
+}
+
 fn best_entry(
     left: Option<&Line>,
     right: Option<&Line>,
@@ -173,6 +181,10 @@ fn best_entry(
 
 /// Returns how far an entry about the schema at `schema` is from the line of the value at `line`.
 fn distance(line: &[&str], schema: &[&str], entry: &Entry<'_>) -> Option<Distance> {
+    if entry.keyword == NOTATION {
+        // Each other entry is more specific.
+        return Some(1_000);
+    }
     if let Some(rest) = line.strip_prefix(schema) {
         return match rest {
             // The keyword itself, or something inside it.
@@ -195,27 +207,15 @@ fn distance(line: &[&str], schema: &[&str], entry: &Entry<'_>) -> Option<Distanc
     // `required` of an object changes for one of its properties.
     let (object, rest) = line.split_at(line.iter().rposition(|segment| *segment == "required")?);
     let is_property = schema.strip_prefix(object).is_some_and(|rest| matches!(rest, ["properties", _]));
-    (is_property && rest.len() <= 2 && entry.keyword == "required").then_some(1)
+    // A property that is renamed is renamed there, too.
+    (is_property && rest.len() <= 2 && matches!(entry.keyword, "required" | "properties")).then_some(1)
 }
 
-/// Returns why a line differs that no entry explains: a notation that the report does not list, because it never
-/// changes which arguments are valid.
-pub(super) fn notation(
-    row: &Row,
-    explained: Explained,
-    schema: &Value,
-    origins: &Origins,
-) -> Option<&'static str> {
-    let left = changed(row.left.as_ref()).filter(|_| explained.left.is_none());
-    let right = changed(row.right.as_ref()).filter(|_| explained.right.is_none());
-    let left = left.map(|line| left_notation(line, schema));
-    let right = right.map(|line| right_notation(line, schema, origins));
-    match (left, right) {
-        // Each side of a row needs a reason; one is displayed.
-        (Some(left), Some(right)) => left.and(right),
-        (Some(reason), None) | (None, Some(reason)) => reason,
-        (None, None) => None,
-    }
+/// Returns which change of notation a difference belongs to, if that is known. The entry of the report lists all of
+/// them together.
+pub(super) fn notation(row: &Row, schema: &Value, origins: &Origins) -> Option<&'static str> {
+    let right = changed(row.right.as_ref()).and_then(|line| right_notation(line, schema, origins));
+    right.or_else(|| changed(row.left.as_ref()).and_then(|line| left_notation(line, schema)))
 }
 
 const INLINED: &str =

@@ -40,15 +40,6 @@ impl<'a> Lowering<'_, 'a, '_> {
         if values.is_empty() {
             return Err(LowerError::Unsatisfiable);
         }
-        let found = values.iter().fold(TypeSet::EMPTY, |set, value| set.or(TypeSet::of_value(*value)));
-        let is_constant = constant.is_some() && !self.grammar.constants;
-        if is_constant
-            || found != types
-            || values.len() < listed.len()
-            || self.grammar.enum_values == EnumValues::Strings
-        {
-            self.note(Notation::Values);
-        }
         // Rules next to the list can only exclude some of its values; the server still checks them.
         let rules: Vec<Member<'a>> = members
             .iter()
@@ -60,7 +51,16 @@ impl<'a> Lowering<'_, 'a, '_> {
         let mut output = self.start_output(members, place);
         self.describe_rules(&mut output, &rules, place);
         self.describe_rules(&mut output, leftover, place);
-        self.listed_values(output, &values, constant.is_some(), types, place)
+        let lowered = self.listed_values(output, &values, constant.is_some(), types, place)?;
+        let keyword = if constant.is_some() { "const" } else { "enum" };
+        let is_same = |key: &str| match (lowered.node.member(key), get(members, key)) {
+            (Some(new), Some(old)) => new.same(old),
+            (new, old) => new.is_none() && old.is_none(),
+        };
+        if !is_same("type") || !is_same(keyword) || !is_same("format") {
+            self.note(Notation::Values);
+        }
+        Ok(lowered)
     }
 
     /// Lists values in the form that the grammar allows.
@@ -161,6 +161,9 @@ impl<'a> Lowering<'_, 'a, '_> {
 
     /// Adds `null` to a list of values: in the list if `enum` may contain it, else as an alternative.
     fn with_null_value(&self, node: Node<'a>) -> Node<'a> {
+        if self.grammar.openapi_types {
+            self.note(Notation::Null);
+        }
         if !self.grammar.openapi_types && self.grammar.enum_values == EnumValues::StringsAndNumbers {
             self.note(Notation::Null);
             return any_of_null(node.object().unwrap_or_default(), self.context);

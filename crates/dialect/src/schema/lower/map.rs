@@ -7,6 +7,7 @@ use crate::json::{Member, Node, Object, Place, get};
 use crate::schema::edit::ObjectEdit;
 use crate::schema::excerpt::excerpt;
 use crate::schema::keywords::object_at;
+use crate::schema::notation::Notation;
 use crate::{Effect, names};
 
 const IS_MAP: &str = "additionalProperties describes a map";

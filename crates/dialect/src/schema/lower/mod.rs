@@ -269,7 +269,8 @@ impl<'a> Lowering<'_, 'a, '_> {
             [] => Err(LowerError::Unsatisfiable),
             [name] => self.one_type(name, schema),
             [name, "null"] => {
-                let is_listed = matches!(get(members, "type"), Some(Node::List([Node::Text(first), _])) if first == name);
+                let is_listed =
+                    matches!(get(members, "type"), Some(Node::List([Node::Text(first), _])) if first == name);
                 if *name == "object" || self.grammar.openapi_types || !is_listed {
                     self.note(Notation::Null);
                 }

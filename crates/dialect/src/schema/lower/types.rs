@@ -6,7 +6,6 @@ use crate::arguments::Plan;
 use crate::json::{Member, Node, Object, Place, get};
 use crate::schema::edit::ObjectEdit;
 use crate::schema::is_annotation;
-use crate::schema::notation::Notation;
 use crate::schema::nullable::make_nullable;
 use crate::schema::types::{NULLABLE_DETAIL, TypeSet};
 
