@@ -94,7 +94,9 @@ impl Sampler<'_> {
         }
         let is_composed = members.contains_key("properties") || members.contains_key("type");
         for keyword in ["anyOf", "oneOf", "allOf"] {
-            let first = members.get(keyword).and_then(Value::as_array).and_then(|schemas| schemas.first());
+            let schemas = members.get(keyword).and_then(Value::as_array);
+            let is_null = |schema: &&Value| schema.get("type").and_then(Value::as_str) == Some("null");
+            let first = schemas.and_then(|all| all.iter().find(|schema| !is_null(schema)));
             if let Some(first) = first.filter(|_| !is_composed) {
                 return self.value(first, depth + 1);
             }

@@ -114,6 +114,90 @@ fn a_renamed_property_is_on_one_row() {
 }
 
 #[test]
+fn two_definitions_are_compared_with_the_reasons_of_both_reports() {
+    let schema = json!({"type": "object", "properties": {
+        "a": {"type": "string", "pattern": "^a"},
+        "b": {"type": "integer", "default": 1}
+    }});
+    let (gemini, strict) = (comparison(&schema, Dialect::Gemini), comparison(&schema, Dialect::OpenAiStrict));
+    let pair = Pair::between(&gemini, Some(&strict), Some(&gemini));
+    assert_eq!(pair.unexplained(), Vec::<String>::new());
+    let displayed: Vec<(&str, &str)> =
+        pair.displayed().map(|change| (change.pointer.as_str(), change.keyword.as_str())).collect();
+    // Both drop the default, so it is no difference.
+    for expected in
+        [("/properties/a", "pattern"), ("/properties/b", "required"), ("/properties/b", "default")]
+    {
+        assert_eq!(displayed.iter().filter(|entry| **entry == expected).count(), 1, "{displayed:?}");
+    }
+    let html = super::pair(&pair, "").into_string();
+    assert!(html.contains("1 change</summary>") || html.contains(" in both</summary>"), "{html}");
+}
+
+#[test]
+fn the_sides_can_be_swapped() {
+    let schema = json!({"type": "object", "properties": {"a b": {"type": "string"}}});
+    let anthropic = comparison(&schema, Dialect::Anthropic);
+    let swapped = super::pair(&Pair::between(&anthropic, Some(&anthropic), None), "").into_string();
+    let (removed, added) = swapped.split_once("added ").expect("a line on the right");
+    assert!(removed.contains("&quot;a_b&quot;") && !removed.contains("&quot;a b&quot;"), "{swapped}");
+    assert!(added.contains("&quot;a b&quot;"), "{swapped}");
+}
+
+fn bound(schema: &Value, dialect: Dialect) -> Toolset {
+    let tool = json!({"name": "f", "inputSchema": schema}).to_string();
+    Toolset::from_json(&tool, dialect, &Options::default()).expect("a tool")
+}
+
+/// Returns both sides after arguments were typed on one: the fields and the notes.
+fn typed(schema: &Value, dialect: Dialect, side: Side, text: &str) -> [String; 2] {
+    let (left, right) = (bound(schema, Dialect::Mcp), bound(schema, dialect));
+    let route = Route { tool: "f", left: &left, right: &right };
+    let exchange = Exchange::typed(route, side, text).expect("a definition on both sides");
+    let target = Target { id: "", listed: Some("f"), pasted: None };
+    [Side::Left, Side::Right].map(|side| arguments_form(&exchange, side, target).into_string())
+}
+
+#[test]
+fn arguments_are_converted_in_both_directions() {
+    let schema = json!({"type": "object", "properties": {"a b": {"type": "integer"}}, "required": ["a b"]});
+    let [left, right] = typed(&schema, Dialect::Anthropic, Side::Left, r#"{"a b": 1}"#);
+    assert!(left.contains("fits the tool") && right.contains("&quot;a_b&quot;: 1"), "{left}{right}");
+    let [left, right] = typed(&schema, Dialect::Anthropic, Side::Right, r#"{"a_b": "1"}"#);
+    assert!(left.contains("&quot;a b&quot;: 1") && right.contains("1 repair"), "{left}{right}");
+    assert!(
+        right.contains("line marked rewritten") && right.contains("a string instead of an integer"),
+        "{right}"
+    );
+    let [left, right] = typed(&schema, Dialect::Anthropic, Side::Right, r#"{"a_b": "x", "c": 2}"#);
+    assert!(!left.contains("a b"), "nothing is converted: {left}");
+    assert!(
+        right.contains("line marked refused") && right.contains("&quot;a_b&quot;: &quot;x&quot;"),
+        "{right}"
+    );
+    let [left, _] = typed(&schema, Dialect::Anthropic, Side::Left, "{\n  \"a\"");
+    assert!(left.contains("not valid JSON") && left.contains("line 2 column"), "{left}");
+}
+
+#[test]
+fn sampled_arguments_fit_the_tool() {
+    let schema = json!({"type": "object", "properties": {
+        "code": {"type": "string", "pattern": "^[A-Z]{3}$"},
+        "day": {"type": "string", "format": "date"},
+        "count": {"type": "integer", "minimum": 7, "multipleOf": 5},
+        "kind": {"enum": ["x", "y"]},
+        "tags": {"type": "array", "items": {"$ref": "#/$defs/Tag"}, "minItems": 2},
+        "any": {"anyOf": [{"type": "null"}, {"type": "string"}]},
+        "impossible": {"type": "string", "pattern": "^[0-9]{4}-no-sample$"}
+    }, "required": ["code", "day", "count", "kind", "tags"], "$defs": {"Tag": {"type": "string", "minLength": 6}}});
+    let mcp = bound(&schema, Dialect::Mcp);
+    let sampled = sample::sample(&schema, &mcp, "f");
+    assert!(mcp.encode("f", &sampled).is_ok(), "{sampled}");
+    let expected = json!({"code": "ABC", "day": "2026-01-31", "count": 10, "kind": "x", "tags": ["textxx", "textxx"], "any": "text"});
+    assert_eq!(sampled, expected);
+}
+
+#[test]
 fn hostile_texts_are_escaped() {
     let text = "</code><script>alert(1)</script>\u{202E}";
     let tool = json!({"name": text, "description": text, "inputSchema": {
