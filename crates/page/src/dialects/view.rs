@@ -223,7 +223,7 @@ pub fn paste(text: &str, from: Dialect, dialects: &[Dialect], pasted: &Pasted) -
             div.row {
                 button.button.primary { "Compare" }
                 label.row { "Format " select name="from" {
-                    @for dialect in Dialect::all() { option value=(dialect.name()) selected[dialect == from] { (dialect.name()) } }
+                    @for dialect in Dialect::all().filter(|dialect| dialect.is_readable()) { option value=(dialect.name()) selected[dialect == from] { (dialect.name()) } }
                 } }
                 span.muted { "nothing is stored or sent" }
             }

@@ -269,6 +269,9 @@ fn comparison_json(comparisons: &[Comparison], chosen: Option<Dialect>) -> Value
 
 /// Compares the tools of a pasted text in the format of `from`.
 fn pasted(text: &str, from: Dialect) -> Result<Pasted, PageFailure> {
+    if !from.is_readable() {
+        return Err(PageFailure::invalid(format!("definitions of `{from}` cannot be read as tools")));
+    }
     if text.len() > MAX_PASTED_BYTES {
         return Err(PageFailure::invalid(format!("the text is longer than {} KiB", MAX_PASTED_BYTES / 1024))
             .with_hint("`toolwire check FILE --html PAGE` has no such limit"));
