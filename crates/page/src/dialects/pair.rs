@@ -300,7 +300,7 @@ fn head(pair: &Pair<'_>, side: Option<&Comparison>) -> Markup {
 fn name(name: &str, description: Option<&str>) -> Markup {
     html! {
         p { strong { bdi { (Outside(name)) } } }
-        @if let Some(description) = description { p.muted.about dir="auto" { (Outside(description)) } }
+        @if let Some(description) = description { p.muted.about dir="auto" tabindex="0" { (Outside(description)) } }
     }
 }
 
