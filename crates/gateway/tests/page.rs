@@ -440,6 +440,36 @@ async fn each_tool_is_displayed_beside_its_definition() {
 }
 
 #[tokio::test]
+async fn arguments_are_converted_for_the_other_side() {
+    let (mut browser, _) = Browser::start().await;
+    let tool =
+        r#"{"name": "f", "inputSchema": {"type": "object", "properties": {"a b": {"type": "integer"}}}}"#;
+    let fields = |side, arguments| {
+        [
+            ("tool", tool),
+            ("from", "mcp"),
+            ("to", "anthropic"),
+            ("side", side),
+            ("arguments", arguments),
+            ("id", "x-"),
+        ]
+    };
+    let path = "/-/dialects/arguments";
+    let page = browser.post(path, &fields("left", r#"{"a b": 7}"#), "text/html").await;
+    assert!(page.status == 200 && page.text.contains("&quot;a_b&quot;: 7"), "{}", page.text);
+    let changes = browser.post(path, &fields("right", r#"{"a_b": "8"}"#), "application/json").await.json();
+    let changed: Vec<&str> =
+        changes["events"].as_array().unwrap().iter().map(|event| event["id"].as_str().unwrap()).collect();
+    assert_eq!(changed, ["x-notes-right", "x-arguments-left"]);
+    assert!(changes["events"][1]["html"].as_str().unwrap().contains("&quot;a b&quot;: 8"), "{changes}");
+    assert_eq!(browser.post(path, &fields("up", "{}"), "text/html").await.status, 400);
+    assert_eq!(browser.get(path).await.status, 405);
+    let listed = [("from", "mcp"), ("to", "gemini"), ("side", "left"), ("arguments", "{")];
+    let page = browser.post("/-/dialects/lookup/arguments", &listed, "text/html").await;
+    assert!(page.status == 200 && page.text.contains("not valid JSON"), "{}", page.text);
+}
+
+#[tokio::test]
 async fn a_pasted_tool_is_compared_in_all_dialects() {
     let (mut browser, _) = Browser::start().await;
     assert!(browser.get("/dialects/try").await.text.contains("Paste a tool"));

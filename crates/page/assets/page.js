@@ -103,7 +103,7 @@ function carryOver(from, to) {
 		const next = touched.has(old.id) && find(`#${CSS.escape(old.id)}`, to);
 		if (next) next.open = old.open;
 	}
-	for (const old of all(':is(input,textarea,select)[name]', from).filter(isDirty)) {
+	for (const old of all(':is(input,textarea,select)[name]:not([data-fresh])', from).filter(isDirty)) {
 		for (const next of all(`[name="${CSS.escape(old.name)}"]`, to)) {
 			if (!isBox(old)) next.value = old.value;
 			else if (next.value === old.value) next.checked = old.checked;
@@ -361,7 +361,7 @@ const ask = debounced(120, (form) => {
 	const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
 	const url = `${form.getAttribute('action')}${query.size ? `?${query}` : ''}`;
 	if ('url' in form.dataset) history.replaceState(history.state, '', url);
-	return send(url, { signal });
+	return form.method === 'post' ? send(form.action, { method: 'POST', body: dataOf(form), signal }) : send(url, { signal });
 });
 
 // Fields

@@ -1,10 +1,11 @@
 //! Compares real tools with their definitions: every entry of a report is displayed once, and every
 //! difference has an entry.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
 
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
@@ -12,40 +13,70 @@ use toolwire_dialect::comparison::compare;
 use toolwire_dialect::{Change, Dialect, Options};
 use toolwire_page::dialects::Pair;
 
-/// Each of this many servers is compared, because all of them would take minutes. Among the others are
-/// schemas with references into other properties and with nested alternatives, whose differences the view
-/// marks as unexplained.
+/// Each of this many servers is compared by default, because all of them take minutes.
 const SAMPLE: usize = 6;
 
 #[test]
 fn every_entry_is_displayed_once_and_every_difference_has_one() {
-    let mut unexplained: BTreeMap<&str, (usize, String)> = BTreeMap::new();
-    let mut compared = 0;
-    for (name, tools) in real_tools().into_iter().step_by(SAMPLE) {
-        let text = json!({"tools": tools}).to_string();
-        for dialect in Dialect::all() {
-            for comparison in compare(&text, dialect, &Options::default()).expect("a list of tools") {
-                compared += 1;
-                let pair = Pair::new(&comparison);
-                let mut displayed: Vec<&Change> = pair.displayed().collect();
-                let mut reported: Vec<&Change> = comparison.report.changes.iter().collect();
-                let key = |change: &&Change| {
-                    (change.pointer.clone(), change.keyword.clone(), change.detail.clone())
-                };
-                displayed.sort_by_key(key);
-                reported.sort_by_key(key);
-                assert_eq!(displayed, reported, "{name}/{} in {dialect}", comparison.report.tool);
-                if !pair.unexplained().is_empty() {
-                    let entry = unexplained.entry(dialect.name()).or_default();
-                    entry.0 += pair.unexplained().len();
-                    entry.1 = format!("{name}/{}: {:#?}", comparison.report.tool, pair.unexplained());
+    check(real_tools().into_iter().step_by(SAMPLE).collect());
+}
+
+/// `cargo test -p toolwire-page --test dialects -- --ignored`
+#[test]
+#[ignore = "takes minutes"]
+fn every_difference_of_every_tool_has_an_entry() {
+    check(real_tools());
+}
+
+fn check(servers: Vec<(String, Value)>) {
+    let next = Mutex::new(servers.into_iter());
+    let found = Mutex::new(Found::default());
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let server = next.lock().expect("no panic").next();
+                    let Some((name, tools)) = server else { return };
+                    let of_server = compare_all(&name, &tools);
+                    let mut found = found.lock().expect("no panic");
+                    found.compared += of_server.compared;
+                    found.unexplained.extend(of_server.unexplained);
                 }
-            }
+            });
+        }
+    });
+    let found = found.into_inner().expect("no panic");
+    println!("{} comparisons", found.compared);
+    assert!(found.compared > 10_000, "{}", found.compared);
+    assert!(found.unexplained.is_empty(), "{} lines: {:#?}", found.unexplained.len(), found.unexplained);
+}
+
+#[derive(Default)]
+struct Found {
+    compared: usize,
+    /// The lines of differences without an entry.
+    unexplained: Vec<String>,
+}
+
+fn compare_all(server: &str, tools: &Value) -> Found {
+    let text = json!({"tools": tools}).to_string();
+    let mut found = Found::default();
+    for dialect in Dialect::all() {
+        for comparison in compare(&text, dialect, &Options::default()).expect("a list of tools") {
+            found.compared += 1;
+            let pair = Pair::new(&comparison);
+            let mut displayed: Vec<&Change> = pair.displayed().collect();
+            let mut reported: Vec<&Change> = comparison.report.changes.iter().collect();
+            let key =
+                |change: &&Change| (change.pointer.clone(), change.keyword.clone(), change.detail.clone());
+            displayed.sort_by_key(key);
+            reported.sort_by_key(key);
+            let tool = format!("{server}/{} in {dialect}", comparison.report.tool);
+            assert_eq!(displayed, reported, "{tool}");
+            found.unexplained.extend(pair.unexplained().iter().map(|line| format!("{tool}: {line}")));
         }
     }
-    println!("{compared} comparisons");
-    assert!(compared > 10_000, "{compared}");
-    assert!(unexplained.is_empty(), "{unexplained:#?}");
+    found
 }
 
 /// Returns the captured tools if they are available, else the committed shapes, by server.

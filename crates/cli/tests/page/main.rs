@@ -44,6 +44,11 @@ fn hostile() {
     check("hostile");
 }
 
+#[test]
+fn dialects() {
+    check("dialects");
+}
+
 /// A file that no test here runs would never fail.
 #[test]
 fn every_file_is_run() {

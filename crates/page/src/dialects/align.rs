@@ -30,6 +30,11 @@ pub(super) struct Line {
 }
 
 impl Row {
+    /// Whether a value of the left side starts here, ends here or contains this row.
+    pub(super) fn is_at(&self, pointer: &str) -> bool {
+        self.left.as_ref().is_some_and(|line| line.pointer == pointer)
+    }
+
     pub(super) fn is_changed(&self) -> bool {
         [&self.left, &self.right].into_iter().flatten().any(|line| line.is_changed)
     }
@@ -49,6 +54,14 @@ pub(super) fn alone(value: &Value) -> Vec<Row> {
     let part = Part { key: None, value, pointer: String::new(), is_last: true };
     let lines = lines(&part, 0, false);
     lines.into_iter().map(|line| Row { left: Some(line), ..Row::default() }).collect()
+}
+
+/// Returns the lines of a value with one line for each member and item.
+pub(super) fn spread(value: &Value) -> Vec<Line> {
+    let part = Part { key: None, value, pointer: String::new(), is_last: true };
+    let mut written = Vec::new();
+    write_lines(&part, 0, false, 0, &mut written);
+    written
 }
 
 /// A value with its key, in its column.
@@ -275,16 +288,16 @@ pub(super) fn child(pointer: &str, key: &str) -> String {
 /// Writes a value as lines: on one line if it is short.
 fn lines(part: &Part<'_>, depth: usize, is_changed: bool) -> Vec<Line> {
     let mut written = Vec::new();
-    write_lines(part, depth, is_changed, &mut written);
+    write_lines(part, depth, is_changed, MAX_INLINE, &mut written);
     written
 }
 
-fn write_lines(part: &Part<'_>, depth: usize, is_changed: bool, written: &mut Vec<Line>) {
+fn write_lines(part: &Part<'_>, depth: usize, is_changed: bool, room: usize, written: &mut Vec<Line>) {
     let comma = part.comma();
     let line = |text: String| Line { depth, text, is_changed, pointer: part.pointer.clone() };
     let is_nested = match part.value {
-        Value::Object(members) => !members.is_empty() && !is_short(part.value),
-        Value::Array(items) => !items.is_empty() && !is_short(part.value),
+        Value::Object(members) => !members.is_empty() && !fits(part.value, room),
+        Value::Array(items) => !items.is_empty() && !fits(part.value, room),
         _ => false,
     };
     if !is_nested {
@@ -297,7 +310,7 @@ fn write_lines(part: &Part<'_>, depth: usize, is_changed: bool, written: &mut Ve
             for (index, (key, value)) in members.iter().enumerate() {
                 let is_last = index + 1 == members.len();
                 let inner = Part { key: Some(key), value, pointer: child(&part.pointer, key), is_last };
-                write_lines(&inner, depth + 1, is_changed, written);
+                write_lines(&inner, depth + 1, is_changed, room, written);
             }
             written.push(line(format!("}}{comma}")));
         }
@@ -306,7 +319,7 @@ fn write_lines(part: &Part<'_>, depth: usize, is_changed: bool, written: &mut Ve
             for (index, value) in items.iter().enumerate() {
                 let is_last = index + 1 == items.len();
                 let inner = Part { key: None, value, pointer: format!("{}/{index}", part.pointer), is_last };
-                write_lines(&inner, depth + 1, is_changed, written);
+                write_lines(&inner, depth + 1, is_changed, room, written);
             }
             written.push(line(format!("]{comma}")));
         }
@@ -316,6 +329,11 @@ fn write_lines(part: &Part<'_>, depth: usize, is_changed: bool, written: &mut Ve
 
 /// Whether a value fits on one line.
 fn is_short(value: &Value) -> bool {
+    fits(value, MAX_INLINE)
+}
+
+/// Whether a value on one line has at most this many characters.
+fn fits(value: &Value, room: usize) -> bool {
     fn length(value: &Value, room: usize) -> Option<usize> {
         let used = match value {
             Value::Object(members) => members.iter().try_fold(2, |used, (key, value)| {
@@ -331,7 +349,7 @@ fn is_short(value: &Value) -> bool {
         };
         (used <= room).then_some(used)
     }
-    length(value, MAX_INLINE).is_some()
+    length(value, room).is_some()
 }
 
 /// Writes a value on one line, with spaces.

@@ -3,49 +3,66 @@
 use maud::{Markup, html};
 use toolwire_dialect::{Change, Report};
 
-use super::{glyph, status_of};
+use super::pair::place_id;
+use super::view::address;
+use super::{status_of, symbol};
 use crate::text::Outside;
 
 /// A change, and the dialects that share it.
 struct GridRow<'a> {
     change: &'a Change,
-    /// Whether each report has it.
-    is_in: Vec<bool>,
+    /// The number of the change in each report that has it.
+    numbers: Vec<Option<usize>>,
 }
 
-/// Renders the changes of one tool in several dialects. A refused tool has its reason in its column's row.
-pub fn grid(reports: &[&Report]) -> Markup {
+/// Renders the changes of one tool in several dialects. A refused tool has its reason in the row of the statuses. The
+/// rows of one place are together, so that all dialects that change it light up at once.
+pub fn grid(tool: &str, reports: &[&Report]) -> Markup {
     let rows = grid_rows(reports);
     html! {
         div.table-wrap tabindex="0" role="region" aria-label="Changes in all dialects" {
-            table.matrix {
+            table.matrix.grid {
                 thead {
                     tr {
-                        th scope="col" { "Place" }
+                        th scope="col" { "Place and reason" }
                         @for report in reports { th scope="col" { span.tall { (report.dialect.name()) } } }
-                        th scope="col" { "Reason" }
                     }
                 }
                 tbody {
                     tr {
-                        th scope="row" { "status" }
-                        @for report in reports { td { (glyph(report.status)) span.unseen { (report.status.name()) } } }
-                        td {
-                            @for reason in refusals(reports) { p dir="auto" { (Outside(reason)) } }
+                        th scope="row" {
+                            "status"
+                            @for reason in refusals(reports) { p.small dir="auto" { (Outside(reason)) } }
+                        }
+                        @for report in reports {
+                            td { a class={ "glyph " (report.status.name()) } href=(address(tool, report.dialect))
+                                aria-label={ (report.dialect.name()) ": " (report.status.name()) } { (symbol(report.status)) } }
                         }
                     }
-                    @for row in &rows {
-                        tr {
-                            th scope="row" { (place(row.change)) }
-                            @for is_in in &row.is_in {
-                                td {
-                                    @if *is_in {
-                                        (glyph(status_of(row.change.effect))) span.unseen { (row.change.effect.name()) }
-                                    } @else { span.muted { "·" } }
-                                }
-                            }
-                            td dir="auto" { (row.change.effect.name()) ": " (Outside(&row.change.detail)) }
-                        }
+                }
+                @for rows in rows.chunk_by(|a, b| a.change.pointer == b.change.pointer) {
+                    tbody.place { @for row in rows { (grid_row(tool, row, reports)) } }
+                }
+            }
+        }
+    }
+}
+
+fn grid_row(tool: &str, row: &GridRow<'_>, reports: &[&Report]) -> Markup {
+    let effect = row.change.effect;
+    let status = status_of(effect);
+    html! {
+        tr {
+            th scope="row" {
+                (place(row.change))
+                p.small dir="auto" { b { (effect.name()) } " " (Outside(&row.change.detail)) }
+            }
+            @for (report, number) in reports.iter().zip(&row.numbers) {
+                td {
+                    @match number {
+                        Some(number) => a class={ "glyph " (status.name()) } href=(address(tool, report.dialect).at(&place_id("", *number)))
+                            aria-label={ (report.dialect.name()) ": " (effect.name()) } { (symbol(status)) },
+                        None => span.muted { "·" },
                     }
                 }
             }
@@ -56,12 +73,12 @@ pub fn grid(reports: &[&Report]) -> Markup {
 fn grid_rows<'a>(reports: &[&'a Report]) -> Vec<GridRow<'a>> {
     let mut rows: Vec<GridRow<'a>> = Vec::new();
     for (column, report) in reports.iter().enumerate() {
-        for change in &report.changes {
+        for (number, change) in report.changes.iter().enumerate() {
             let index = rows.iter().position(|row| row.change == change).unwrap_or_else(|| {
-                rows.push(GridRow { change, is_in: vec![false; reports.len()] });
+                rows.push(GridRow { change, numbers: vec![None; reports.len()] });
                 rows.len() - 1
             });
-            rows[index].is_in[column] = true;
+            rows[index].numbers[column] = Some(number);
         }
     }
     rows.sort_by(|a, b| a.change.pointer.cmp(&b.change.pointer));

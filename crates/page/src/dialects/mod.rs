@@ -2,11 +2,13 @@
 //! reason below; and which tools survive which dialects.
 
 mod align;
+mod arguments;
 mod grid;
 mod matrix;
 mod origins;
 mod pair;
 mod reasons;
+mod sample;
 mod standalone;
 #[cfg(test)]
 mod tests;
@@ -16,11 +18,12 @@ use serde_json::Value;
 use toolwire_contract::text::estimate_tokens;
 use toolwire_dialect::{Effect, Status};
 
+pub use arguments::{Exchange, Route, Side, Target, arguments_form, both_ways, ids, notes};
 pub use grid::grid;
 pub use matrix::{MatrixRow, MatrixTarget, counts, matrix};
 pub use pair::{Pair, pair};
 pub use standalone::{CheckedTool, standalone};
-pub use view::{Pasted, Survey, address, list, open, overview, paste};
+pub use view::{Open, Pasted, Shown, Survey, address, entries, list, open, overview, paste, pasted_tool};
 
 use maud::{Markup, html};
 

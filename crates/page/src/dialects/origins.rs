@@ -1,41 +1,57 @@
-//! Which parts of a definition correspond to which parts of the tool.
+//! Which parts of the two sides of a comparison correspond to each other.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 use toolwire_dialect::Dialect;
-use toolwire_dialect::comparison::ComparedDefinition;
+use toolwire_dialect::comparison::{ComparedDefinition, Comparison};
 
-/// The places of a definition's schemas in the original.
+/// The pointers into a tool's schema, by pointer into its definition.
+type Places = HashMap<String, Vec<String>>;
+
+/// Where the schemas of both sides come from. `None` for a side that is the tool itself.
 pub(super) struct Origins {
-    /// The pointers into the original, by pointer into the definition.
-    by_definition: HashMap<String, Vec<String>>,
-    /// Whether the definition spells types in capital letters, which is no change.
+    left: Option<Places>,
+    right: Option<Places>,
+    /// Whether a side spells types in capital letters, which is no change.
     has_capital_types: bool,
 }
 
 impl Origins {
-    pub(super) fn of(definition: &ComparedDefinition, dialect: Dialect) -> Origins {
-        let origins = definition.origins.iter();
+    /// Returns the origins of two sides. `None` is the tool itself.
+    pub(super) fn of(left: Option<&Comparison>, right: Option<&Comparison>) -> Origins {
+        let places = |side: Option<&Comparison>| {
+            let origins = side?.definition.as_ref()?.origins.iter();
+            Some(origins.map(|origin| (origin.definition.clone(), origin.original.clone())).collect())
+        };
+        let mut sides = left.into_iter().chain(right);
         Origins {
-            by_definition: origins
-                .map(|origin| (origin.definition.clone(), origin.original.clone()))
-                .collect(),
-            has_capital_types: dialect == Dialect::GeminiOpenApi,
+            left: places(left),
+            right: places(right),
+            has_capital_types: sides.any(|side| side.report.dialect == Dialect::GeminiOpenApi),
         }
     }
 
-    /// Whether a schema of the definition was made from one of the original.
-    pub(super) fn is_from(&self, definition: &str, original: &str) -> bool {
-        self.by_definition
-            .get(definition)
-            .is_some_and(|origins| origins.iter().any(|origin| origin == original))
+    /// Whether schemas of both sides were made from the same one.
+    pub(super) fn is_from(&self, right: &str, left: &str) -> bool {
+        let made_from = |places: &Places, pointer: &str, original: &str| {
+            places.get(pointer).is_some_and(|origins| origins.iter().any(|origin| origin == original))
+        };
+        match (&self.left, &self.right) {
+            (None, None) => left == right,
+            (None, Some(places)) => made_from(places, right, left),
+            (Some(places), None) => made_from(places, left, right),
+            (Some(lefts), Some(rights)) => {
+                lefts.get(left).into_iter().flatten().any(|original| made_from(rights, right, original))
+            }
+        }
     }
 
-    /// Returns the places in the original of the schema that a value of the definition is in.
+    /// Returns the places in the tool's schema of the schema that a value on the right is in.
     pub(super) fn of_value(&self, mut pointer: &str) -> &[String] {
+        let Some(origins) = &self.right else { return &[] };
         loop {
-            if let Some(origins) = self.by_definition.get(pointer) {
+            if let Some(origins) = origins.get(pointer) {
                 return origins;
             }
             let Some((parent, _)) = pointer.rsplit_once('/') else { return &[] };
@@ -59,6 +75,22 @@ impl Origins {
                 a.eq_ignore_ascii_case(b)
             }
             _ => left == right,
+        }
+    }
+}
+
+/// Returns the pointers into a side that an entry about `original` is about: to the schemas that were made from that
+/// one, or from the nearest one above that the side has.
+pub(super) fn places(side: Option<&ComparedDefinition>, original: &str) -> Vec<String> {
+    let Some(side) = side else { return vec![original.to_owned()] };
+    let mut pointer = original;
+    loop {
+        let made_from = |places: &[String]| places.iter().any(|place| place == pointer);
+        let found = side.origins.iter().filter(|origin| made_from(&origin.original));
+        let found: Vec<String> = found.map(|origin| origin.definition.clone()).collect();
+        match pointer.rfind('/') {
+            Some(parent) if found.is_empty() => pointer = &pointer[..parent],
+            _ => return found,
         }
     }
 }

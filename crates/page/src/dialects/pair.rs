@@ -1,114 +1,172 @@
-//! A tool beside its definition in one dialect.
+//! A tool beside its definition in one dialect, or its definitions in two.
+//!
+//! Each side is an `Option`: `None` is the tool itself.
 
 use maud::{Markup, html};
-use toolwire_dialect::comparison::{ComparedDefinition, Comparison};
-use toolwire_dialect::{Change, Dialect, Refusal, Status};
+use serde_json::Value;
+use toolwire_dialect::comparison::{ComparedDefinition, Comparison, PlacedChange};
+use toolwire_dialect::{Change, Dialect, Refusal, Report, Status};
 
 use super::align::{Line, Row, align, alone};
-use super::origins::Origins;
-use super::reasons::{assign, notation};
+use super::origins::{Origins, places};
+use super::reasons::{PlacedEntry, assign, is_notation, notation};
 use super::{glyph, status_of, tokens};
 use crate::text::{Outside, count};
 
 /// The number of rows around a change that are displayed with it.
 const CONTEXT: usize = 3;
 
+/// The status of a difference that no entry explains: it may be anything.
+const UNKNOWN: Status = Status::Lossy;
+
 /// The number of rows from which only changes are displayed at first.
 const MANY_ROWS: usize = 2_000;
 
-/// A tool and its definition in one dialect, row by row.
+/// A tool and its definition in one dialect, or its definitions in two, row by row.
 pub struct Pair<'a> {
-    comparison: &'a Comparison,
-    rows: Vec<ReasonedRow>,
+    tool: &'a Comparison,
+    left: Option<&'a Comparison>,
+    right: Option<&'a Comparison>,
+    /// Whether the tool is on the right. The rows have it on the left.
+    is_flipped: bool,
+    rows: Vec<ReasonedRow<'a>>,
     /// The entries of the report above the schema: about the name, the mode or the tool as a whole.
-    head: Vec<&'a Change>,
+    head: Vec<Entry<'a>>,
+    /// The entries that the reports of both sides have, and that explain no difference.
+    shared: Vec<Entry<'a>>,
     /// The lines of the differences that no entry of the report explains.
     unexplained: Vec<String>,
 }
 
+/// An entry of a report, and its number there.
+type Entry<'a> = (usize, &'a Change);
+
 /// A row of the schemas, with the entries of the report whose reasons are below it.
-struct ReasonedRow {
+#[derive(Default)]
+struct ReasonedRow<'a> {
     row: Row,
     /// The status of the entry that explains each side's difference.
     left: Option<Status>,
     right: Option<Status>,
     /// Whether there is a difference that no entry explains.
     is_unexplained: bool,
-    /// Why it differs without an entry.
+    /// Whether a difference starts here: the row before has none, or has another reason.
+    is_start: bool,
+    /// The change of notation that it is a part of.
     notation: Option<&'static str>,
-    reasons: Vec<Change>,
-    refusal: bool,
+    reasons: Vec<Entry<'a>>,
+    refusals: Vec<&'a Refusal>,
 }
 
 impl<'a> Pair<'a> {
+    /// Compares a tool with its definition.
     pub fn new(comparison: &'a Comparison) -> Pair<'a> {
-        match &comparison.definition {
-            Some(definition) => Pair::converted(comparison, definition),
-            None => Pair::refused(comparison),
+        Pair::between(comparison, None, Some(comparison))
+    }
+
+    /// Compares two definitions of a tool. `None` is the tool itself, which `tool` has.
+    pub fn between(
+        tool: &'a Comparison,
+        left: Option<&'a Comparison>,
+        right: Option<&'a Comparison>,
+    ) -> Pair<'a> {
+        let sides = [left, right].into_iter().flatten();
+        if sides.clone().any(|side| side.definition.is_none()) {
+            let refusals = sides.filter_map(|side| side.report.reason.as_ref()).collect();
+            return Pair { left, right, ..Pair::refused(tool, refusals) };
+        }
+        match (left, right) {
+            (Some(definition), None) => {
+                let flipped = Pair::converted(tool, None, Some(definition));
+                Pair { left, right, is_flipped: true, ..flipped }
+            }
+            _ => Pair::converted(tool, left, right),
         }
     }
 
-    fn converted(comparison: &'a Comparison, definition: &'a ComparedDefinition) -> Pair<'a> {
-        let changes = &definition.changes;
-        let origins = Origins::of(definition, comparison.report.dialect);
-        let rows = match &definition.schema {
-            Some(schema) => align(&comparison.schema, schema, &origins),
-            None => alone(&comparison.schema),
+    fn converted(
+        tool: &'a Comparison,
+        left: Option<&'a Comparison>,
+        right: Option<&'a Comparison>,
+    ) -> Pair<'a> {
+        let entries = entries(left, right);
+        let origins = Origins::of(left, right);
+        let schemas = [left, right].map(|side| side.map_or(Some(&tool.schema), schema));
+        let rows = match schemas {
+            [Some(left), Some(right)] => align(left, right, &origins),
+            [Some(left), None] => alone(left),
+            [None, Some(right)] => {
+                let swapped = |row: Row| Row { left: row.right, right: row.left, ..row };
+                alone(right).into_iter().map(swapped).collect()
+            }
+            [None, None] => Vec::new(),
         };
-        let assigned = assign(&rows, changes);
+        let assigned = assign(&rows, &entries);
         // Each entry is displayed once: below its last row of the first group of rows, or at its place.
-        let mut below: Vec<Vec<usize>> = vec![Vec::new(); rows.len()];
-        let mut head = Vec::new();
-        for (index, placed) in changes.iter().enumerate() {
-            let first = assigned.iter().position(|entry| entry.is_by(index));
+        let mut below: Vec<Vec<Entry<'a>>> = vec![Vec::new(); rows.len()];
+        let (mut head, mut shared) = (Vec::new(), Vec::new());
+        for (index, entry) in entries.iter().enumerate() {
+            let first = assigned.iter().position(|row| row.is_by(index));
             let row = first.map(|first| {
-                let group = assigned[first..].iter().take_while(|entry| entry.is_by(index)).count();
+                let group = assigned[first..].iter().take_while(|row| row.is_by(index)).count();
                 first + group - 1
             });
-            match row.or_else(|| row_at(&rows, &placed.change.pointer)) {
-                Some(row) => below[row].push(index),
-                None => head.push(&placed.change),
+            let place = || entry.left.iter().find_map(|place| row_at(&rows, place));
+            match row.or_else(|| if entry.is_shared { None } else { place() }) {
+                Some(row) => below[row].push((index, entry.change)),
+                None if entry.is_shared => shared.push((index, entry.change)),
+                None => head.push((index, entry.change)),
             }
         }
-        let status = |entry: Option<usize>| entry.map(|entry| status_of(changes[entry].change.effect));
+        let status = |entry: Option<usize>| entry.map(|entry| status_of(entries[entry].change.effect));
         let mut unexplained = Vec::new();
+        let mut before = None;
         let rows = rows.into_iter().zip(assigned).zip(below).map(|((row, entry), below)| {
-            let notation = notation(&row, entry, &comparison.schema, &origins);
+            let by_notation = |index: usize| is_notation(entries[index].change);
+            let notation = match left {
+                None if entry.left.or(entry.right).is_some_and(by_notation) => {
+                    notation(&row, &tool.schema, &origins)
+                }
+                _ => None,
+            };
             let sides = [(&row.left, entry.left), (&row.right, entry.right)];
             let without_entry = sides.into_iter().filter(|(_, entry)| entry.is_none());
-            let lines = without_entry
-                .filter_map(|(line, _)| line.as_ref())
-                .filter(|line| line.is_changed && notation.is_none());
-            let before = unexplained.len();
+            let lines = without_entry.filter_map(|(line, _)| line.as_ref()).filter(|line| line.is_changed);
+            let known = unexplained.len();
             unexplained.extend(lines.map(|line| format!("{}: {}", line.pointer, line.text)));
+            let change = row.is_changed().then_some((entry, notation));
+            let is_start = change.is_some() && change != before;
+            before = change;
             ReasonedRow {
                 left: status(entry.left),
                 right: status(entry.right),
-                is_unexplained: unexplained.len() > before,
+                is_unexplained: unexplained.len() > known,
+                is_start,
                 notation,
-                reasons: below.into_iter().map(|index| changes[index].change.clone()).collect(),
-                refusal: false,
+                reasons: below,
+                refusals: Vec::new(),
                 row,
             }
         });
         let rows = rows.collect();
-        Pair { comparison, rows, head, unexplained }
+        Pair { tool, left, right, is_flipped: false, rows, head, shared, unexplained }
     }
 
-    fn refused(comparison: &'a Comparison) -> Pair<'a> {
-        let rows = alone(&comparison.schema);
-        let pointer = comparison.report.reason.as_ref().map_or("", |reason| reason.pointer.as_str());
-        let place = row_at(&rows, pointer);
-        let rows = rows.into_iter().enumerate().map(|(index, row)| ReasonedRow {
-            row,
-            left: None,
-            right: None,
-            is_unexplained: false,
-            notation: None,
-            reasons: Vec::new(),
-            refusal: Some(index) == place.or(Some(0)),
-        });
-        Pair { comparison, rows: rows.collect(), head: Vec::new(), unexplained: Vec::new() }
+    fn refused(tool: &'a Comparison, refusals: Vec<&'a Refusal>) -> Pair<'a> {
+        let rows = alone(&tool.schema).into_iter();
+        let mut rows: Vec<ReasonedRow<'a>> =
+            rows.map(|row| ReasonedRow { row, ..ReasonedRow::default() }).collect();
+        for refusal in refusals {
+            let place =
+                nearest(&refusal.pointer, |pointer| rows.iter().position(|row| row.row.is_at(pointer)));
+            let row = rows.get_mut(place.unwrap_or(0));
+            if let Some(row) = row.filter(|row| !row.refusals.contains(&refusal)) {
+                row.is_start = true;
+                row.refusals.push(refusal);
+            }
+        }
+        let (head, shared, unexplained) = (Vec::new(), Vec::new(), Vec::new());
+        Pair { tool, left: None, right: None, is_flipped: false, rows, head, shared, unexplained }
     }
 
     /// Returns the lines of the differences that no entry of the report explains. There should be none.
@@ -116,18 +174,47 @@ impl<'a> Pair<'a> {
         &self.unexplained
     }
 
-    /// Returns the entries of the report in the order in which they are displayed.
+    /// Returns the entries of the reports in the order in which they are displayed.
     pub fn displayed(&self) -> impl Iterator<Item = &Change> {
-        self.head.iter().copied().chain(self.rows.iter().flat_map(|row| &row.reasons))
+        let of_rows = self.rows.iter().flat_map(|row| &row.reasons);
+        self.head.iter().chain(of_rows).chain(&self.shared).map(|(_, change)| *change)
     }
 }
 
-/// Returns the row of the value at `pointer` in the tool, or of the nearest one that contains it. `None` for
-/// the tool as a whole.
-fn row_at(rows: &[Row], mut pointer: &str) -> Option<usize> {
+/// Returns the entries of the reports of two sides, with their places. Those of the right side are first, in its
+/// order.
+fn entries<'a>(left: Option<&'a Comparison>, right: Option<&'a Comparison>) -> Vec<PlacedEntry<'a>> {
+    let definition = |side: Option<&'a Comparison>| side.and_then(|side| side.definition.as_ref());
+    let (left, right) = (definition(left), definition(right));
+    let changes = |side: Option<&'a ComparedDefinition>| side.map_or(&[][..], |side| &side.changes[..]);
+    let (of_left, of_right) = (changes(left), changes(right));
+    let has =
+        |changes: &[PlacedChange], change: &Change| changes.iter().any(|placed| placed.change == *change);
+    let of_right = of_right.iter().map(|placed| PlacedEntry {
+        change: &placed.change,
+        left: places(left, &placed.change.pointer),
+        right: placed.definition.clone(),
+        is_shared: has(of_left, &placed.change),
+    });
+    let mut entries: Vec<PlacedEntry<'a>> = of_right.collect();
+    let of_left = of_left.iter().filter(|placed| !has(changes(right), &placed.change));
+    entries.extend(of_left.map(|placed| PlacedEntry {
+        change: &placed.change,
+        left: placed.definition.clone(),
+        right: places(right, &placed.change.pointer),
+        is_shared: false,
+    }));
+    entries
+}
+
+fn schema(side: &Comparison) -> Option<&Value> {
+    side.definition.as_ref()?.schema.as_ref()
+}
+
+/// Returns what is found at `pointer`, or at the nearest one above except for the root.
+fn nearest<T>(mut pointer: &str, find: impl Fn(&str) -> Option<T>) -> Option<T> {
     while let Some(parent) = pointer.rfind('/') {
-        let is_here = |row: &Row| row.left.as_ref().is_some_and(|line| line.pointer == pointer);
-        let found = rows.iter().position(is_here);
+        let found = find(pointer);
         if found.is_some() {
             return found;
         }
@@ -136,58 +223,88 @@ fn row_at(rows: &[Row], mut pointer: &str) -> Option<usize> {
     None
 }
 
-/// Renders a comparison.
-pub fn pair(pair: &Pair<'_>) -> Markup {
-    let report = &pair.comparison.report;
+/// Returns the row of the value at `pointer` on the left, or of the nearest one that contains it. `None` for the tool
+/// as a whole.
+fn row_at(rows: &[Row], pointer: &str) -> Option<usize> {
+    nearest(pointer, |pointer| rows.iter().position(|row| row.is_at(pointer)))
+}
+
+/// Renders a comparison. Ids inside begin with `id`.
+pub fn pair(pair: &Pair<'_>, id: &str) -> Markup {
     let near = near_changes(&pair.rows);
     let is_folded = pair.rows.len() > MANY_ROWS;
+    let [left, right] =
+        [pair.left, pair.right].map(|side| side.map_or(Dialect::Mcp, |side| side.report.dialect));
+    let reason = |(number, change): &Entry<'_>| reason(change, Some(&place_id(id, *number)));
     html! {
-        label.row.only-changes { input type="checkbox" checked[is_folded] data-key="m"; "Only changes" }
-        section.pair data-dialect=(report.dialect.name()) aria-label={ "Schema in mcp and in " (report.dialect.name()) } {
-            div.pair-head {
-                h3 { "The tool, as the server lists it" }
-                (name(&report.tool, pair.comparison.description.as_deref()))
-            }
-            div.pair-head {
-                h3 { (summary(pair)) }
-                @if let Some(definition) = &pair.comparison.definition {
-                    (name(&report.name, definition.description.as_deref()))
-                    p.muted { "about " (count(tokens(&definition.value), "token")) }
+        label.row.only-changes { input type="checkbox" checked[is_folded] data-key="m"; "Only changes" kbd { "m" } }
+        section.pair data-dialect=(right.name()) aria-label={ "Schema in " (left.name()) " and in " (right.name()) } {
+            (head(pair, pair.left))
+            (head(pair, pair.right))
+            @for entry in &pair.head { (reason(entry)) }
+            @if !pair.shared.is_empty() {
+                details.shared {
+                    summary { (count(pair.shared.len(), "change")) " in both" }
+                    @for entry in &pair.shared { (reason(entry)) }
                 }
             }
-            @for change in &pair.head { (reason(change)) }
             @for (index, row) in pair.rows.iter().enumerate() {
                 @if !near[index] && (index == 0 || near[index - 1]) {
                     p.skipped.muted { (count(near[index..].iter().take_while(|near| !**near).count(), "line")) }
                 }
-                (pair_row(row, near[index]))
-                @for change in &row.reasons { (reason(change)) }
+                (pair_row(row, near[index], pair.is_flipped))
+                @for entry in &row.reasons { (reason(entry)) }
                 @if let Some(text) = row.notation.filter(|text| !is_followed(&pair.rows, index, text)) {
-                    p.reason.exact { (glyph(Status::Exact)) " " b { "notation" } " " (text) }
+                    p.reason.rewritten { (glyph(Status::Rewritten)) " " b { "rewritten" } " " (text) }
                 }
                 @if row.is_unexplained {
                     p.reason.lossy { (glyph(Status::Lossy)) " " b { "unexplained" } " no entry of the report is about this difference" }
                 }
-                @if row.refusal { @if let Some(refusal) = &report.reason { (refusal_reason(refusal)) } }
+                @for refusal in &row.refusals { (refusal_reason(refusal)) }
             }
         }
     }
 }
 
+/// Returns the id of the reason of an entry of a report.
+pub(super) fn place_id(id: &str, number: usize) -> String {
+    format!("{id}c{}", number + 1)
+}
+
 /// Whether the next row has the same notation, so that it is stated there.
-fn is_followed(rows: &[ReasonedRow], index: usize, notation: &str) -> bool {
+fn is_followed(rows: &[ReasonedRow<'_>], index: usize, notation: &str) -> bool {
     rows.get(index + 1).is_some_and(|next| next.notation == Some(notation))
+}
+
+/// Returns the heading of a side.
+fn head(pair: &Pair<'_>, side: Option<&Comparison>) -> Markup {
+    html! {
+        div.pair-head {
+            @match side {
+                None => {
+                    h3 { "The tool, as the server lists it" }
+                    (name(&pair.tool.report.tool, pair.tool.description.as_deref()))
+                }
+                Some(side) => {
+                    h3 { (summary(&side.report)) }
+                    @if let Some(definition) = &side.definition {
+                        (name(&side.report.name, definition.description.as_deref()))
+                        p.muted { "about " (count(tokens(&definition.value), "token")) }
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn name(name: &str, description: Option<&str>) -> Markup {
     html! {
         p { strong { bdi { (Outside(name)) } } }
-        @if let Some(description) = description { p.muted dir="auto" { (Outside(description)) } }
+        @if let Some(description) = description { p.muted.about dir="auto" tabindex="0" { (Outside(description)) } }
     }
 }
 
-fn summary(pair: &Pair<'_>) -> Markup {
-    let report = &pair.comparison.report;
+fn summary(report: &Report) -> Markup {
     html! {
         (report.dialect.name()) ": " (glyph(report.status)) " " (report.status.name())
         @if !report.changes.is_empty() { ", " (count(report.changes.len(), "change")) }
@@ -195,8 +312,9 @@ fn summary(pair: &Pair<'_>) -> Markup {
 }
 
 /// Returns for each row whether a change is near.
-fn near_changes(rows: &[ReasonedRow]) -> Vec<bool> {
-    let is_change = |row: &ReasonedRow| row.row.is_changed() || !row.reasons.is_empty() || row.refusal;
+fn near_changes(rows: &[ReasonedRow<'_>]) -> Vec<bool> {
+    let is_change =
+        |row: &ReasonedRow<'_>| row.row.is_changed() || !row.reasons.is_empty() || !row.refusals.is_empty();
     let mut near = vec![false; rows.len()];
     for (index, _) in rows.iter().enumerate().filter(|(_, row)| is_change(row)) {
         let end = (index + CONTEXT + 1).min(rows.len());
@@ -205,20 +323,22 @@ fn near_changes(rows: &[ReasonedRow]) -> Vec<bool> {
     near
 }
 
-fn pair_row(row: &ReasonedRow, is_near: bool) -> Markup {
-    // A difference that nobody explains may be anything.
-    let without_entry = if row.notation.is_some() { Status::Exact } else { Status::Lossy };
-    let status = |side: Option<Status>| side.unwrap_or(without_entry);
-    let is_change = row.row.is_changed() || row.refusal;
+fn pair_row(row: &ReasonedRow<'_>, is_near: bool, is_flipped: bool) -> Markup {
+    let is_change = row.row.is_changed() || !row.refusals.is_empty();
+    let mut sides = [(&row.row.left, row.left), (&row.row.right, row.right)];
+    if is_flipped {
+        sides.reverse();
+    }
+    let [left, right] = sides.map(|(line, status)| (line.as_ref(), status.unwrap_or(UNKNOWN)));
     html! {
-        div.pair-row.change[is_change].far[!is_near] tabindex=[is_change.then_some("-1")] {
-            (line(row.row.left.as_ref(), "removed", status(row.left)))
-            (line(row.row.right.as_ref(), "added", status(row.right)))
+        div.pair-row.change[is_change].begins[row.is_start].far[!is_near] tabindex=[row.is_start.then_some("-1")] {
+            (line(left.0, "removed", left.1))
+            (line(right.0, "added", right.1))
         }
     }
 }
 
-fn line(line: Option<&Line>, changed: &'static str, status: Status) -> Markup {
+pub(super) fn line(line: Option<&Line>, changed: &'static str, status: Status) -> Markup {
     let Some(line) = line else { return html! { div.line.blank {} } };
     html! {
         @if line.is_changed {
@@ -237,10 +357,10 @@ fn indentation(depth: usize) -> String {
 }
 
 /// Renders an entry of the report.
-pub(super) fn reason(change: &Change) -> Markup {
+fn reason(change: &Change, id: Option<&str>) -> Markup {
     let status = status_of(change.effect);
     html! {
-        p class={ "reason " (status.name()) } dir="auto" {
+        p class={ "reason " (status.name()) } id=[id] dir="auto" {
             (glyph(status)) " " b { (change.effect.name()) } " "
             @if !change.pointer.is_empty() { code { bdi { (Outside(&change.pointer)) } } " " }
             (Outside(&change.keyword)) ": " (Outside(&change.detail))

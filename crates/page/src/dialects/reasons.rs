@@ -1,8 +1,7 @@
 //! Assigns each difference of a comparison to the entry of the report that explains it.
 
 use serde_json::Value;
-use toolwire_dialect::Effect;
-use toolwire_dialect::comparison::PlacedChange;
+use toolwire_dialect::{Change, Effect};
 
 use super::align::{Line, Row};
 use super::origins::Origins;
@@ -39,6 +38,9 @@ const STRUCTURAL: [&str; 27] = [
     "required",
 ];
 
+/// The keyword of the entry that lists all changes of notation.
+const NOTATION: &str = "inputSchema";
+
 /// Keywords with schemas inside.
 const SCHEMAS: [&str; 22] = [
     "$defs",
@@ -68,9 +70,9 @@ const SCHEMAS: [&str; 22] = [
 /// How well an entry explains a difference; less is better.
 type Distance = usize;
 
-/// The indexes of the entries that explain the sides of a row. `None` for a side that has no difference, or
-/// that no entry explains.
-#[derive(Clone, Copy, Debug, Default)]
+/// The indexes of the entries that explain the sides of a row. `None` for a side that has no difference, or that no
+/// entry explains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Explained {
     pub(super) left: Option<usize>,
     pub(super) right: Option<usize>,
@@ -82,8 +84,17 @@ impl Explained {
     }
 }
 
+/// An entry of a report with its places on both sides, as JSON pointers to schemas.
+pub(super) struct PlacedEntry<'a> {
+    pub(super) change: &'a Change,
+    pub(super) left: Vec<String>,
+    pub(super) right: Vec<String>,
+    /// Whether the reports of both sides have it.
+    pub(super) is_shared: bool,
+}
+
 /// Returns for each row the entries that explain its difference.
-pub(super) fn assign(rows: &[Row], changes: &[PlacedChange]) -> Vec<Explained> {
+pub(super) fn assign(rows: &[Row], changes: &[PlacedEntry<'_>]) -> Vec<Explained> {
     let entries: Vec<Entry<'_>> = changes.iter().map(Entry::of).collect();
     let mut uses = vec![0_usize; entries.len()];
     let mut assigned = Vec::with_capacity(rows.len());
@@ -115,19 +126,20 @@ fn changed(line: Option<&Line>) -> Option<&Line> {
 
 struct Entry<'a> {
     keyword: &'a str,
-    original: Vec<&'a str>,
-    definition: Vec<Vec<&'a str>>,
+    left: Vec<Vec<&'a str>>,
+    right: Vec<Vec<&'a str>>,
     is_structural: bool,
     /// Whether an annotation was removed.
     is_dropped: bool,
 }
 
 impl<'a> Entry<'a> {
-    fn of(placed: &'a PlacedChange) -> Entry<'a> {
+    fn of(placed: &'a PlacedEntry<'a>) -> Entry<'a> {
+        let places = |pointers: &'a [String]| pointers.iter().map(|pointer| segments(pointer)).collect();
         Entry {
             keyword: &placed.change.keyword,
-            original: segments(&placed.change.pointer),
-            definition: placed.definition.iter().map(|pointer| segments(pointer)).collect(),
+            left: places(&placed.left),
+            right: places(&placed.right),
             is_structural: STRUCTURAL.contains(&placed.change.keyword.as_str()),
             is_dropped: placed.change.effect == Effect::Dropped,
         }
@@ -143,6 +155,11 @@ fn segments(pointer: &str) -> Vec<&str> {
     pointer.split('/').skip(1).collect()
 }
 
+/// Whether an entry lists the changes of notation, which it has no places for.
+pub(super) fn is_notation(change: &Change) -> bool {
+    change.pointer.is_empty() && change.keyword == NOTATION
+}
+
 fn best_entry(
     left: Option<&Line>,
     right: Option<&Line>,
@@ -153,17 +170,21 @@ fn best_entry(
     let right = right.map(|line| segments(&line.pointer));
     let distances = entries.iter().enumerate().filter(|(_, entry)| entry.is_about_schema());
     let distances = distances.filter_map(|(index, entry)| {
-        let at_left = left.iter().filter_map(|line| distance(line, &entry.original, entry));
-        let at_right = right
-            .iter()
-            .flat_map(|line| entry.definition.iter().filter_map(move |schema| distance(line, schema, entry)));
-        Some((at_left.chain(at_right).min()?, uses[index], index))
+        let sides = [(&left, &entry.left), (&right, &entry.right)];
+        let near = sides.into_iter().flat_map(|(line, schemas)| {
+            line.iter().flat_map(move |line| schemas.iter().filter_map(move |at| distance(line, at, entry)))
+        });
+        Some((near.min()?, uses[index], index))
     });
     distances.min().map(|(_, _, index)| index)
 }
 
 /// Returns how far an entry about the schema at `schema` is from the line of the value at `line`.
 fn distance(line: &[&str], schema: &[&str], entry: &Entry<'_>) -> Option<Distance> {
+    if entry.keyword == NOTATION {
+        // Each other entry is more specific.
+        return Some(1_000);
+    }
     if let Some(rest) = line.strip_prefix(schema) {
         return match rest {
             // The keyword itself, or something inside it.
@@ -186,27 +207,15 @@ fn distance(line: &[&str], schema: &[&str], entry: &Entry<'_>) -> Option<Distanc
     // `required` of an object changes for one of its properties.
     let (object, rest) = line.split_at(line.iter().rposition(|segment| *segment == "required")?);
     let is_property = schema.strip_prefix(object).is_some_and(|rest| matches!(rest, ["properties", _]));
-    (is_property && rest.len() <= 2 && entry.keyword == "required").then_some(1)
+    // A property that is renamed is renamed there, too.
+    (is_property && rest.len() <= 2 && matches!(entry.keyword, "required" | "properties")).then_some(1)
 }
 
-/// Returns why a line differs that no entry explains: a notation that the report does not list, because it
-/// never changes which arguments are valid.
-pub(super) fn notation(
-    row: &Row,
-    explained: Explained,
-    schema: &Value,
-    origins: &Origins,
-) -> Option<&'static str> {
-    let left = changed(row.left.as_ref()).filter(|_| explained.left.is_none());
-    let right = changed(row.right.as_ref()).filter(|_| explained.right.is_none());
-    let left = left.map(|line| left_notation(line, schema));
-    let right = right.map(|line| right_notation(line, schema, origins));
-    match (left, right) {
-        // Each side of a row needs a reason; one is displayed.
-        (Some(left), Some(right)) => left.and(right),
-        (Some(reason), None) | (None, Some(reason)) => reason,
-        (None, None) => None,
-    }
+/// Returns which change of notation a difference belongs to, if that is known. The entry of the report lists all of
+/// them together.
+pub(super) fn notation(row: &Row, schema: &Value, origins: &Origins) -> Option<&'static str> {
+    let right = changed(row.right.as_ref()).and_then(|line| right_notation(line, schema, origins));
+    right.or_else(|| changed(row.left.as_ref()).and_then(|line| left_notation(line, schema)))
 }
 
 const INLINED: &str =

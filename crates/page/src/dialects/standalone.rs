@@ -5,10 +5,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use toolwire_dialect::comparison::Comparison;
-use toolwire_dialect::{Dialect, Report, Status};
+use toolwire_dialect::{Dialect, Report, Status, Toolset};
 
+use super::arguments::{Exchange, Route, Target, both_ways, shown};
 use super::matrix::{MatrixRow, MatrixTarget, counts, matrix};
 use super::pair::{Pair, chip, pair};
 use super::{symbol, tokens};
@@ -24,9 +26,31 @@ const STYLE: &str = "body{display:block}main{max-width:1400px;margin:0 auto;padd
     body:has(#show-refused:checked) .tool:not(.refused){display:none}";
 
 /// A tool with its comparisons, one for each dialect.
+#[derive(Default)]
 pub struct CheckedTool {
     pub server: Option<String>,
     pub comparisons: Vec<Comparison>,
+    /// Sampled arguments in each dialect. `None` for a dialect that has no definition of the tool.
+    pub samples: Vec<Option<Exchange>>,
+}
+
+impl CheckedTool {
+    /// Adds the comparison with the next dialect, and sampled arguments. The toolsets have the tool in MCP's own
+    /// format and in that dialect.
+    pub fn add(&mut self, comparison: Comparison, mcp: &Toolset, toolset: &Toolset) {
+        let route = Route { tool: &comparison.report.tool, left: mcp, right: toolset };
+        let sample = comparison.definition.as_ref().and(Exchange::sampled(route, mcp, &comparison.schema));
+        self.comparisons.push(comparison);
+        self.samples.push(sample);
+    }
+}
+
+/// How the arguments of a tool are displayed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ArgumentsAs {
+    Text,
+    /// With fields to type in, which the gateway converts.
+    Fields,
 }
 
 /// Dialects that have the same result for a tool.
@@ -64,7 +88,7 @@ pub fn standalone(dialects: &[Dialect], tools: &[CheckedTool]) -> String {
                         label { input #show-lossy type="radio" name="show"; " lossy or refused in a dialect" }
                         label { input #show-refused type="radio" name="show"; " refused in a dialect" }
                     }
-                    (sections(dialects, tools))
+                    (sections(dialects, tools, ArgumentsAs::Text))
                 }
             }
         }
@@ -73,14 +97,14 @@ pub fn standalone(dialects: &[Dialect], tools: &[CheckedTool]) -> String {
 }
 
 /// Renders the matrix, and below it the comparisons of each tool.
-pub(super) fn sections(dialects: &[Dialect], tools: &[CheckedTool]) -> Markup {
+pub(super) fn sections(dialects: &[Dialect], tools: &[CheckedTool], arguments: ArgumentsAs) -> Markup {
     let variants: Vec<Vec<Variant<'_>>> = tools.iter().map(|tool| variants(&tool.comparisons)).collect();
     let rows: Vec<MatrixRow<'_>> = tools.iter().zip(&variants).enumerate().map(row).collect();
     let first_refused = tools.iter().position(|tool| status(tool) == Status::Refused);
     html! {
         (matrix(dialects, &rows))
         @for (index, (tool, variants)) in tools.iter().zip(&variants).enumerate() {
-            (section(index, tool, variants, first_refused == Some(index)))
+            (section(index, tool, variants, first_refused == Some(index), arguments))
         }
     }
 }
@@ -137,9 +161,17 @@ fn is_same(one: &Comparison, other: &Comparison) -> bool {
     a.name == b.name && a.reason == b.reason && a.changes == b.changes && shown(one) == shown(other)
 }
 
-fn section(index: usize, tool: &CheckedTool, variants: &[Variant<'_>], is_open: bool) -> Markup {
+fn section(
+    index: usize,
+    tool: &CheckedTool,
+    variants: &[Variant<'_>],
+    has_focus: bool,
+    arguments: ArgumentsAs,
+) -> Markup {
     let worst = status(tool);
     let name = tool.comparisons.first().map_or("", |comparison| comparison.report.tool.as_str());
+    let is_refused = |variant: &Variant<'_>| variant.comparison.report.status == Status::Refused;
+    let opened = variants.iter().position(is_refused).filter(|_| has_focus);
     html! {
         section class={ "tool " (worst.name()) } {
             h2 {
@@ -147,15 +179,37 @@ fn section(index: usize, tool: &CheckedTool, variants: &[Variant<'_>], is_open: 
                 bdi { (Outside(name)) } " " (symbol(worst))
             }
             @for (number, variant) in variants.iter().enumerate() {
-                @let is_refused = variant.comparison.report.status == Status::Refused;
-                details.variant open[is_open && is_refused] {
-                    summary { span.chips { @for dialect in &variant.dialects { span { (label(tool, *dialect)) } } } }
+                @let is_opened = opened == Some(number);
+                details.variant open[is_opened] {
+                    // The focus scrolls to the first refused tool, without a script. A fragment has precedence.
+                    summary autofocus[is_opened] { span.chips { @for dialect in &variant.dialects { span { (label(tool, *dialect)) } } } }
                     // Browsers open `details` if the target of a link is inside.
-                    div id=(id(index, number)) { (pair(&Pair::new(variant.comparison))) }
+                    @let id = id(index, number);
+                    div id=(id) {
+                        (pair(&Pair::new(variant.comparison), &format!("{id}-")))
+                        (sampled(tool, variant, &format!("{id}-"), arguments))
+                    }
                 }
             }
         }
     }
+}
+
+/// Renders the sampled arguments of a variant.
+fn sampled(tool: &CheckedTool, variant: &Variant<'_>, id: &str, arguments: ArgumentsAs) -> Markup {
+    let exchange = variant.dialects.first().and_then(|dialect| tool.samples.get(*dialect)?.as_ref());
+    let Some(exchange) = exchange else { return Markup::default() };
+    if arguments == ArgumentsAs::Text {
+        return shown(exchange);
+    }
+    let pasted = tool_text(variant.comparison);
+    both_ways(exchange, Target { id, listed: None, pasted: Some(&pasted) })
+}
+
+/// Returns a compared tool as JSON.
+fn tool_text(comparison: &Comparison) -> String {
+    let Comparison { report, description, schema, .. } = comparison;
+    json!({"name": report.tool, "description": description, "inputSchema": schema}).to_string()
 }
 
 fn label(tool: &CheckedTool, dialect: usize) -> Markup {

@@ -4,10 +4,11 @@ use maud::{Markup, html};
 use toolwire_dialect::comparison::Comparison;
 use toolwire_dialect::{Dialect, Report, Status};
 
+use super::arguments::{Exchange, Target, both_ways};
 use super::grid::grid;
 use super::matrix::{MatrixRow, MatrixTarget, counts, matrix};
 use super::pair::{Pair, chip, pair};
-use super::standalone::{CheckedTool, sections};
+use super::standalone::{ArgumentsAs, CheckedTool, sections};
 use super::{glyph, tokens};
 use crate::link::Link;
 use crate::notice::error;
@@ -26,19 +27,42 @@ pub fn address(tool: &str, dialect: Dialect) -> Link {
     Link::to(&["dialects", tool]).with("to", dialect.name())
 }
 
-/// Returns the list of the tools, with the worst status of each.
-pub fn list(surveys: &[Survey<'_>], current: Option<&str>) -> Markup {
+/// Returns the list of the tools with a field that filters it.
+pub fn list(surveys: &[Survey<'_>], query: &str, current: Option<&str>) -> Markup {
     html! {
-        div.list-head { a.button href="/dialects/try" data-key="v" { "Paste a tool" } }
-        ul {
-            li { a.item href="/dialects" aria-current=[current.is_none().then_some("page")] { span.name.grow { "All tools" } } }
-            @for survey in surveys {
-                @let worst = survey.reports.iter().map(|report| report.status).max().unwrap_or(Status::Exact);
-                li { a.item href=(Link::to(&["dialects", survey.tool])) aria-current=[(current == Some(survey.tool)).then_some("page")] {
-                    bdi.name.grow { (Outside(survey.tool)) }
-                    span.aside { @if let Some(server) = survey.server { bdi { (Outside(server)) } " " } (glyph(worst)) span.unseen { (worst.name()) } }
-                } }
+        div.list-head {
+            form method="get" action="/dialects" data-live="input" {
+                label.search {
+                    input type="search" name="q" value=(query) data-search aria-label="Find a tool" placeholder="Find a tool" autocomplete="off";
+                    kbd { "/" }
+                }
             }
+            a.button href="/dialects/try" data-key="v" { "Paste a tool " kbd { "v" } }
+        }
+        (entries(surveys, query, current))
+    }
+}
+
+/// Returns the entries of the list, each with the worst status of its tool.
+pub fn entries(surveys: &[Survey<'_>], query: &str, current: Option<&str>) -> Markup {
+    let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+    let is_found = |survey: &&Survey<'_>| {
+        let text = format!("{} {}", survey.server.unwrap_or_default(), survey.tool).to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    };
+    html! {
+        div #dialect-entries {
+            ul {
+                li { a.item href="/dialects" aria-current=[current.is_none().then_some("page")] { span.name.grow { "All tools" } } }
+                @for survey in surveys.iter().filter(is_found) {
+                    @let worst = survey.reports.iter().map(|report| report.status).max().unwrap_or(Status::Exact);
+                    li { a.item href=(Link::to(&["dialects", survey.tool])) aria-current=[(current == Some(survey.tool)).then_some("page")] {
+                        bdi.name.grow { (Outside(survey.tool)) }
+                        span.aside { @if let Some(server) = survey.server { bdi { (Outside(server)) } " " } (glyph(worst)) span.unseen { (worst.name()) } }
+                    } }
+                }
+            }
+            @if !surveys.is_empty() && !surveys.iter().any(|survey| is_found(&survey)) { p.empty { "no tool has this in its name" } }
         }
     }
 }
@@ -68,8 +92,29 @@ pub fn overview(dialects: &[Dialect], surveys: &[Survey<'_>]) -> Markup {
     }
 }
 
-/// Returns a tool beside its definition in the dialect at `chosen`; without it, its changes in all dialects.
-pub fn open(server: Option<&str>, tool: &str, comparisons: &[Comparison], chosen: Option<usize>) -> Markup {
+/// What is displayed of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Its changes in all dialects.
+    All,
+    /// Two sides: the indexes of the comparisons. `None` is the tool itself.
+    Pair { left: Option<usize>, right: Option<usize> },
+}
+
+/// A tool with its definitions.
+pub struct Open<'a> {
+    pub tool: &'a str,
+    pub server: Option<&'a str>,
+    /// The comparisons, one for each dialect.
+    pub comparisons: &'a [Comparison],
+    pub shown: Shown,
+    /// Arguments in both dialects of a pair.
+    pub exchange: Option<&'a Exchange>,
+}
+
+/// Returns a tool: two sides of it, or its changes in all dialects.
+pub fn open(open: &Open<'_>) -> Markup {
+    let Open { tool, server, comparisons, shown, .. } = *open;
     html! {
         header.head {
             (back())
@@ -77,30 +122,84 @@ pub fn open(server: Option<&str>, tool: &str, comparisons: &[Comparison], chosen
             a.button.quiet.desk href=(Link::to(&["tools", tool])) { "Call" }
             (palette_button())
         }
-        nav.chips.scrolls aria-label="Dialects" {
-            a.chip href=(Link::to(&["dialects", tool]).with("all", "")) data-key="0" aria-current=[chosen.is_none().then_some("page")] { "all dialects" }
-            @for (index, comparison) in comparisons.iter().enumerate() {
-                @let report = &comparison.report;
-                @let size = comparison.definition.as_ref().map(|definition| tokens(&definition.value));
-                a.chip href=(address(tool, report.dialect)) data-key=[neighbour(index, chosen)] aria-current=[(chosen == Some(index)).then_some("page")] {
-                    (chip(report.dialect, report.status, size))
-                }
-            }
-        }
-        @match chosen.and_then(|index| comparisons.get(index)) {
-            Some(comparison) => (pair(&Pair::new(comparison))),
-            None => (grid(&comparisons.iter().map(|comparison| &comparison.report).collect::<Vec<_>>())),
+        (chips(open))
+        @match shown {
+            Shown::Pair { left, right } => (sides(open, left, right)),
+            Shown::All => (grid(tool, &comparisons.iter().map(|comparison| &comparison.report).collect::<Vec<_>>())),
         }
     }
 }
 
-/// Returns the key that leads to a dialect beside the chosen one.
-fn neighbour(index: usize, chosen: Option<usize>) -> Option<&'static str> {
-    match chosen {
-        Some(chosen) if index + 1 == chosen => Some("ArrowLeft"),
-        Some(chosen) if index == chosen + 1 => Some("ArrowRight"),
-        None if index == 0 => Some("ArrowRight"),
+/// Returns the links to the dialects of the right side, in the order of the arrow keys.
+fn chips(open: &Open<'_>) -> Markup {
+    let Open { tool, comparisons, shown, .. } = *open;
+    let (left, current) = match shown {
+        Shown::All => (None, None),
+        // The tool itself is before the dialects.
+        Shown::Pair { left, right } => (left, Some(right.map_or(0, |index| index + 1))),
+    };
+    let link = |right| pair_link(tool, comparisons, left, right);
+    let is_current = |position| (current == Some(position)).then_some("page");
+    html! {
+        nav.chips.scrolls aria-label="Dialects" {
+            a.chip href=(Link::to(&["dialects", tool]).with("all", "")) data-key="0" aria-current=[current.is_none().then_some("page")] { "all dialects" }
+            a.chip href=(link(None)) data-key=[neighbour(0, current)] aria-current=[is_current(0)] { (chip(Dialect::Mcp, Status::Exact, None)) }
+            @for (index, comparison) in comparisons.iter().enumerate() {
+                @let size = comparison.definition.as_ref().map(|definition| tokens(&definition.value));
+                a.chip href=(link(Some(index))) data-key=[neighbour(index + 1, current)] aria-current=[is_current(index + 1)] {
+                    (chip(comparison.report.dialect, comparison.report.status, size))
+                }
+            }
+        }
+    }
+}
+
+/// Returns the key that leads to a dialect beside the current one.
+fn neighbour(position: usize, current: Option<usize>) -> Option<&'static str> {
+    match current {
+        Some(current) if position + 1 == current => Some("ArrowLeft"),
+        Some(current) if position == current + 1 => Some("ArrowRight"),
+        None if position == 1 => Some("ArrowRight"),
         _ => None,
+    }
+}
+
+/// Returns the address of two sides of a tool.
+fn pair_link(tool: &str, comparisons: &[Comparison], left: Option<usize>, right: Option<usize>) -> Link {
+    let link = address(tool, dialect_at(comparisons, right));
+    match left {
+        Some(_) => link.with("from", dialect_at(comparisons, left).name()),
+        None => link,
+    }
+}
+
+fn dialect_at(comparisons: &[Comparison], index: Option<usize>) -> Dialect {
+    index
+        .and_then(|index| comparisons.get(index))
+        .map_or(Dialect::Mcp, |comparison| comparison.report.dialect)
+}
+
+/// Returns two sides of a tool, with arguments that can be typed.
+fn sides(open: &Open<'_>, left: Option<usize>, right: Option<usize>) -> Markup {
+    let Open { tool, comparisons, .. } = *open;
+    let side = |index: Option<usize>| index.and_then(|index| comparisons.get(index));
+    let Some(any) = comparisons.first() else { return Markup::default() };
+    html! {
+        form.row method="get" action=(Link::to(&["dialects", tool])) {
+            input type="hidden" name="to" value=(dialect_at(comparisons, right).name());
+            label.row { "Left side " select name="from" {
+                @let names = [Dialect::Mcp].into_iter().chain(comparisons.iter().map(|comparison| comparison.report.dialect));
+                @for dialect in names {
+                    option value=(dialect.name()) selected[dialect == dialect_at(comparisons, left)] { (dialect.name()) }
+                }
+            } }
+            button.button { "Compare" }
+            a.button href=(pair_link(tool, comparisons, right, left)) data-key="x" { "Swap " kbd { "x" } }
+        }
+        (pair(&Pair::between(any, side(left), side(right)), ""))
+        @if let Some(exchange) = open.exchange {
+            (both_ways(exchange, Target { id: "", listed: Some(tool), pasted: None }))
+        }
     }
 }
 
@@ -112,18 +211,40 @@ pub enum Pasted {
     Tools(Vec<CheckedTool>),
 }
 
-/// Returns the form for a pasted tool, and its comparisons.
-pub fn paste(text: &str, dialects: &[Dialect], pasted: &Pasted) -> Markup {
+/// Returns the form for a pasted tool, and its comparisons. `from` is the format of the text.
+pub fn paste(text: &str, from: Dialect, dialects: &[Dialect], pasted: &Pasted) -> Markup {
     html! {
         header.head { (back()) h1 { "Paste a tool" } (palette_button()) }
         form.paste.stack method="post" action="/-/dialects/try" {
             label.field {
                 span { "A tool, a list of tools, or a " code { "tools/list" } " response, as JSON" }
-                textarea name="text" rows="12" spellcheck="false" autocomplete="off" required data-search { (text) }
+                textarea name="text" rows="12" spellcheck="false" autocomplete="off" required { "\n" (text) }
             }
-            div.row { button.button.primary data-key="Ctrl+Enter" { "Compare" } span.muted { "nothing is stored or sent" } }
-            @if let Pasted::Invalid(message) = pasted { (error(message, Some("paste the JSON of a tool with `name` and `inputSchema`"))) }
+            div.row {
+                button.button.primary { "Compare" }
+                label.row { "Format " select name="from" {
+                    @for dialect in Dialect::all().filter(|dialect| dialect.is_readable()) { option value=(dialect.name()) selected[dialect == from] { (dialect.name()) } }
+                } }
+                span.muted { "nothing is stored or sent" }
+            }
+            @if let Pasted::Invalid(message) = pasted {
+                (error(message, Some("paste the JSON of a tool with `name` and `inputSchema`, or choose the format of its API")))
+            }
         }
-        @if let Pasted::Tools(tools) = pasted { (sections(dialects, tools)) }
+        @if let Pasted::Tools(tools) = pasted { (sections(dialects, tools, ArgumentsAs::Fields)) }
+    }
+}
+
+/// Returns a pasted tool with arguments that were typed, for browsers without JavaScript.
+pub fn pasted_tool(
+    tool: &str,
+    [left, right]: [Option<&Comparison>; 2],
+    any: &Comparison,
+    exchange: &Exchange,
+) -> Markup {
+    html! {
+        header.head { (back()) h1 { (inline(&any.report.tool)) } (palette_button()) }
+        (both_ways(exchange, Target { id: "", listed: None, pasted: Some(tool) }))
+        (pair(&Pair::between(any, left, right), ""))
     }
 }

@@ -3,13 +3,16 @@
 use serde_json::{Value, json};
 use toolwire_contract::Tool;
 use toolwire_dialect::comparison::{Comparison, compare};
-use toolwire_dialect::{Dialect, Options, Report, convert};
-use toolwire_page::dialects::{self, CheckedTool, Pasted, Survey};
+use toolwire_dialect::{Dialect, Options, Report, Toolset, convert};
+use toolwire_page::dialects::{
+    self, CheckedTool, Exchange, Open, Pasted, Route, Shown, Side, Survey, Target,
+};
 use toolwire_page::shell::View;
 
+use super::super::events::Event;
 use super::super::failure::PageFailure;
 use super::super::reply::Reply;
-use super::super::request::{Format, PageRequest};
+use super::super::request::{Format, PageRequest, accepts_html};
 use super::super::{Content, Context};
 
 /// The maximum size of a pasted text, and the maximum number of its tools.
@@ -20,15 +23,29 @@ const MAX_PASTED_TOOLS: usize = 50;
 pub(super) fn respond(context: &Context<'_>, request: &PageRequest) -> Result<Reply, PageFailure> {
     match request.path().as_slice() {
         ["dialects"] => Ok(overview(context, request)),
-        ["dialects", "try"] => Ok(paste(context, request, "", &Pasted::Nothing)),
+        ["dialects", "try"] => Ok(paste(context, request, "", Dialect::Mcp, &Pasted::Nothing)),
         ["-", "dialects", "try"] => {
             request.require_post()?;
             let text = request.field("text")?.unwrap_or_default();
-            Ok(paste(context, request, &text, &pasted(&text)?))
+            let from = match request.field("from")? {
+                Some(name) => dialect_named(&name)?,
+                None => Dialect::Mcp,
+            };
+            Ok(paste(context, request, &text, from, &pasted(&text, from)?))
         }
-        ["dialects", name] => open(context, request, name),
+        ["-", "dialects", "arguments"] => arguments(context, request, None),
+        ["-", "dialects", name, "arguments"] => arguments(context, request, Some(find(context, name)?)),
+        ["dialects", name] => open(context, request, &find(context, name)?, None),
         _ => Err(PageFailure::not_found("there is no such page below `/dialects`")),
     }
+}
+
+fn find(context: &Context<'_>, name: &str) -> Result<Tool, PageFailure> {
+    let tools = context.tools.tools();
+    tools.iter().find(|tool| tool.name == name).cloned().ok_or_else(|| {
+        PageFailure::not_found(format!("no server offers a tool named `{name}`"))
+            .with_hint("its server may be unavailable; `/servers` shows the reason")
+    })
 }
 
 /// Returns the dialects in which models get tools.
@@ -77,63 +94,167 @@ fn overview(context: &Context<'_>, request: &PageRequest) -> Reply {
                 .collect();
             return Reply::json(json!({"tools": reports}));
         }
+        let query = request.query("q").unwrap_or_default();
+        if !accepts_html(&request.head.headers) {
+            return Reply::changes(&[Event::put(
+                "dialect-entries",
+                dialects::entries(surveys, &query, None),
+            )]);
+        }
         context.page(Content {
             view: View::Dialects,
             title: "Dialects",
             topics: &[],
             has_item: true,
-            list: Some(dialects::list(surveys, None)),
+            list: Some(dialects::list(surveys, &query, None)),
             main: dialects::overview(&targets(), surveys),
         })
     })
 }
 
-fn open(context: &Context<'_>, request: &PageRequest, name: &str) -> Result<Reply, PageFailure> {
-    let toolbox = &*context.tools;
-    let tools = toolbox.tools();
-    let tool = tools.iter().find(|tool| tool.name == name).ok_or_else(|| {
-        PageFailure::not_found(format!("no server offers a tool named `{name}`"))
-            .with_hint("its server may be unavailable; `/servers` shows the reason")
-    })?;
-    let chosen = chosen(request)?;
-    let text = text(tool);
-    let mut comparisons: Vec<Comparison> = Vec::new();
-    for dialect in targets() {
-        let compared = compare(&text, dialect, &Options::default())
-            .map_err(|error| PageFailure::invalid(format!("the tool cannot be converted: {error}")))?;
-        comparisons.extend(compared);
-    }
-    if request.format != Format::Html {
-        return Ok(Reply::json(comparison_json(&comparisons, chosen)));
-    }
-    let position = match chosen {
-        Some(dialect) => comparisons.iter().position(|comparison| comparison.report.dialect == dialect),
-        None => None,
+/// Responds with a tool: two sides of it, or all dialects. `typed` are arguments of one side.
+fn open(
+    context: &Context<'_>,
+    request: &PageRequest,
+    tool: &Tool,
+    typed: Option<(Side, &str)>,
+) -> Result<Reply, PageFailure> {
+    let wanted = |name: &str| match typed {
+        Some(_) => request.field(name),
+        None => Ok(request.query(name)),
     };
-    let server = toolbox.server_of(name).map(|server| server.name.to_string());
+    let (from, to) = (wanted("from")?, wanted("to")?);
+    let from = from.map(|name| dialect_named(&name)).transpose()?;
+    let to = to.map(|name| dialect_named(&name)).transpose()?;
+    let text = text(tool);
+    let comparisons = comparisons(&text)?;
+    if request.format != Format::Html {
+        return Ok(Reply::json(comparison_json(&comparisons, to)));
+    }
+    let index =
+        |dialect: Dialect| comparisons.iter().position(|comparison| comparison.report.dialect == dialect);
+    let left = from.unwrap_or(Dialect::Mcp);
+    let shown = to.map_or(Shown::All, |to| Shown::Pair { left: index(left), right: index(to) });
+    let exchange = to.and_then(|to| Sides::of(&text, left, to)?.exchange(typed));
+    let server = context.tools.server_of(&tool.name).map(|server| server.name.to_string());
+    let main = dialects::open(&Open {
+        tool: &tool.name,
+        server: server.as_deref(),
+        comparisons: &comparisons,
+        shown,
+        exchange: exchange.as_ref(),
+    });
+    let query = request.query("q").unwrap_or_default();
     Ok(with_surveys(context, |surveys| {
         context.page(Content {
             view: View::Dialects,
-            title: name,
+            title: &tool.name,
             topics: &[],
             has_item: true,
-            list: Some(dialects::list(surveys, Some(name))),
-            main: dialects::open(server.as_deref(), name, &comparisons, position),
+            list: Some(dialects::list(surveys, &query, Some(&tool.name))),
+            main,
         })
     }))
 }
 
-/// Returns the dialect of the address. `None` for all dialects.
-fn chosen(request: &PageRequest) -> Result<Option<Dialect>, PageFailure> {
-    let Some(name) = request.query("to") else { return Ok(None) };
-    match targets().into_iter().find(|dialect| dialect.name() == name) {
-        Some(dialect) => Ok(Some(dialect)),
-        None => {
-            let names: Vec<&str> = targets().into_iter().map(Dialect::name).collect();
-            Err(PageFailure::not_found(format!("there is no dialect `{name}`"))
-                .with_hint(format!("the dialects are {}", names.join(", "))))
+/// Compares the tools of a text with their definitions in all dialects, in the order of the dialects.
+fn comparisons(text: &str) -> Result<Vec<Comparison>, PageFailure> {
+    let mut comparisons = Vec::new();
+    for dialect in targets() {
+        let compared = compare(text, dialect, &Options::default())
+            .map_err(|error| PageFailure::invalid(format!("the tool cannot be converted: {error}")))?;
+        comparisons.extend(compared);
+    }
+    Ok(comparisons)
+}
+
+/// Returns the dialect with a name.
+fn dialect_named(name: &str) -> Result<Dialect, PageFailure> {
+    Dialect::all().find(|dialect| dialect.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = Dialect::all().map(Dialect::name).collect();
+        PageFailure::not_found(format!("there is no dialect `{name}`"))
+            .with_hint(format!("the dialects are {}", names.join(", ")))
+    })
+}
+
+/// One tool, bound to the dialects of both sides.
+struct Sides {
+    tool: String,
+    schema: Value,
+    left: Toolset,
+    right: Toolset,
+    mcp: Toolset,
+}
+
+impl Sides {
+    /// Returns the sides of the first tool of a text.
+    fn of(text: &str, left: Dialect, right: Dialect) -> Option<Sides> {
+        let bound = |dialect| Toolset::from_json(text, dialect, &Options::default()).ok();
+        let mcp = bound(Dialect::Mcp)?;
+        let tool = mcp.reports().first()?.tool.clone();
+        let schema = mcp.definitions().first()?.get("inputSchema").cloned().unwrap_or_default();
+        Some(Sides { tool, schema, left: bound(left)?, right: bound(right)?, mcp })
+    }
+
+    /// Converts typed arguments, or sampled ones. `None` if a side has no definition of the tool.
+    fn exchange(&self, typed: Option<(Side, &str)>) -> Option<Exchange> {
+        let route = Route { tool: &self.tool, left: &self.left, right: &self.right };
+        match typed {
+            Some((side, text)) => Exchange::typed(route, side, text),
+            None => Exchange::sampled(route, &self.mcp, &self.schema),
         }
     }
+}
+
+/// Converts arguments that were typed on one side. Without `listed`, the tool is in the form.
+fn arguments(
+    context: &Context<'_>,
+    request: &PageRequest,
+    listed: Option<Tool>,
+) -> Result<Reply, PageFailure> {
+    request.require_post()?;
+    let field = |name: &str| request.field(name).map(Option::unwrap_or_default);
+    let side = Side::from_name(&field("side")?)
+        .ok_or_else(|| PageFailure::invalid("`side` must be `left` or `right`"))?;
+    let typed = field("arguments")?;
+    let is_page = accepts_html(&request.head.headers);
+    if let (Some(tool), true) = (&listed, is_page) {
+        return open(context, request, tool, Some((side, &typed)));
+    }
+    let (from, to) = (dialect_named(&field("from")?)?, dialect_named(&field("to")?)?);
+    let text = match &listed {
+        Some(tool) => text(tool),
+        None => field("tool")?,
+    };
+    let exchange = Sides::of(&text, from, to).and_then(|sides| sides.exchange(Some((side, &typed))));
+    let exchange = exchange.ok_or_else(|| {
+        PageFailure::invalid("the tool has no definition in one of the dialects")
+            .with_hint("load the page again; the definition of the tool may have changed")
+    })?;
+    if is_page {
+        let comparisons = comparisons(&text)?;
+        let of = |dialect| comparisons.iter().find(|comparison| comparison.report.dialect == dialect);
+        let Some(any) = comparisons.first() else { return Err(PageFailure::invalid("there is no tool")) };
+        let main = dialects::pasted_tool(&text, [of(from), of(to)], any, &exchange);
+        return Ok(with_surveys(context, |surveys| {
+            context.page(Content {
+                view: View::Dialects,
+                title: "Pasted tool",
+                topics: &[],
+                has_item: true,
+                list: Some(dialects::list(surveys, "", Some(""))),
+                main,
+            })
+        }));
+    }
+    let id: String = field("id")?.chars().filter(|one| one.is_ascii_alphanumeric() || *one == '-').collect();
+    let pasted = listed.is_none().then_some(text.as_str());
+    let target = Target { id: &id, listed: listed.as_ref().map(|tool| tool.name.as_str()), pasted };
+    let other = if side == Side::Left { Side::Right } else { Side::Left };
+    Ok(Reply::changes(&[
+        Event::put(dialects::ids(&id, side).1, dialects::notes(&exchange, side, &id)),
+        Event::put(dialects::ids(&id, other).0, dialects::arguments_form(&exchange, other, target)),
+    ]))
 }
 
 fn comparison_json(comparisons: &[Comparison], chosen: Option<Dialect>) -> Value {
@@ -146,31 +267,59 @@ fn comparison_json(comparisons: &[Comparison], chosen: Option<Dialect>) -> Value
     json!({"comparisons": comparisons.collect::<Vec<Value>>()})
 }
 
-/// Compares the tools of a pasted text.
-fn pasted(text: &str) -> Result<Pasted, PageFailure> {
+/// Compares the tools of a pasted text in the format of `from`.
+fn pasted(text: &str, from: Dialect) -> Result<Pasted, PageFailure> {
+    if !from.is_readable() {
+        return Err(PageFailure::invalid(format!("definitions of `{from}` cannot be read as tools")));
+    }
     if text.len() > MAX_PASTED_BYTES {
         return Err(PageFailure::invalid(format!("the text is longer than {} KiB", MAX_PASTED_BYTES / 1024))
             .with_hint("`toolwire check FILE --html PAGE` has no such limit"));
     }
-    let mut tools: Vec<CheckedTool> = Vec::new();
-    for dialect in targets() {
-        let comparisons = match compare(text, dialect, &Options::default()) {
-            Ok(comparisons) => comparisons,
+    // Definitions of an API become tools first.
+    let read = match from {
+        Dialect::Mcp => None,
+        _ => match convert(text, from, Dialect::Mcp, &Options::default()) {
+            Ok(conversion) => Some(conversion),
             Err(error) => return Ok(Pasted::Invalid(error.to_string())),
-        };
-        if comparisons.len() > MAX_PASTED_TOOLS {
-            return Err(PageFailure::invalid(format!("the text has more than {MAX_PASTED_TOOLS} tools"))
-                .with_hint("`toolwire check FILE --html PAGE` has no such limit"));
+        },
+    };
+    let mut text = text;
+    if let Some(conversion) = &read {
+        let refused = conversion.reports.iter().find_map(|report| report.reason.as_ref());
+        match (&conversion.definitions, refused) {
+            (Some(definitions), None) => text = definitions,
+            (_, reason) => {
+                let message = reason.map_or("the text has no definition", |reason| &reason.message);
+                return Ok(Pasted::Invalid(message.to_owned()));
+            }
         }
-        tools.resize_with(comparisons.len(), || CheckedTool { server: None, comparisons: Vec::new() });
+    }
+    let mut tools: Vec<CheckedTool> = Vec::new();
+    let mcp = match Toolset::from_json(text, Dialect::Mcp, &Options::default()) {
+        Ok(mcp) => mcp,
+        Err(error) => return Ok(Pasted::Invalid(error.to_string())),
+    };
+    if mcp.reports().len() > MAX_PASTED_TOOLS {
+        return Err(PageFailure::invalid(format!("the text has more than {MAX_PASTED_TOOLS} tools"))
+            .with_hint("`toolwire check FILE --html PAGE` has no such limit"));
+    }
+    tools.resize_with(mcp.reports().len(), CheckedTool::default);
+    for dialect in targets() {
+        let (Ok(comparisons), Ok(toolset)) = (
+            compare(text, dialect, &Options::default()),
+            Toolset::from_json(text, dialect, &Options::default()),
+        ) else {
+            continue;
+        };
         for (tool, comparison) in tools.iter_mut().zip(comparisons) {
-            tool.comparisons.push(comparison);
+            tool.add(comparison, &mcp, &toolset);
         }
     }
     Ok(Pasted::Tools(tools))
 }
 
-fn paste(context: &Context<'_>, request: &PageRequest, text: &str, pasted: &Pasted) -> Reply {
+fn paste(context: &Context<'_>, request: &PageRequest, text: &str, from: Dialect, pasted: &Pasted) -> Reply {
     if let (Format::Json, Pasted::Tools(tools)) = (request.format, pasted) {
         let reports: Vec<&Report> =
             tools.iter().flat_map(|tool| &tool.comparisons).map(|comparison| &comparison.report).collect();
@@ -182,8 +331,8 @@ fn paste(context: &Context<'_>, request: &PageRequest, text: &str, pasted: &Past
             title: "Paste a tool",
             topics: &[],
             has_item: true,
-            list: Some(dialects::list(surveys, Some(""))),
-            main: dialects::paste(text, &targets(), pasted),
+            list: Some(dialects::list(surveys, "", Some(""))),
+            main: dialects::paste(text, from, &targets(), pasted),
         })
     })
 }
