@@ -19,8 +19,11 @@ pub(crate) const ICON: &str = "icon.svg";
 /// The icon while something waits for the visitor. The module uses it.
 const ICON_WITH_DOT: &str = "icon-dot.svg";
 
+/// Loaded by the module when a file is attached.
+const ATTACH_MODULE: &str = "attach.js";
+
 /// All files.
-pub const ASSETS: [Asset; 4] = [
+pub const ASSETS: [Asset; 5] = [
     Asset {
         name: STYLESHEET,
         media_type: "text/css; charset=utf-8",
@@ -30,6 +33,11 @@ pub const ASSETS: [Asset; 4] = [
         name: MODULE,
         media_type: "text/javascript; charset=utf-8",
         bytes: include_bytes!("../assets/page.js"),
+    },
+    Asset {
+        name: ATTACH_MODULE,
+        media_type: "text/javascript; charset=utf-8",
+        bytes: include_bytes!("../assets/attach.js"),
     },
     Asset {
         name: ICON_WITH_DOT,

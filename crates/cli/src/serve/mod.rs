@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::conversations::Conversations;
 use toolwire_gateway::{Gateway, Keys, Metrics, OriginError, PageParts, ReadinessChecks, StartError};
-use toolwire_hub::{ServerConfig, Transport};
+use toolwire_hub::{Host, ServerConfig, Transport};
 use toolwire_llm::Demo;
 use toolwire_store::Observed;
 
@@ -79,6 +79,15 @@ pub(crate) struct ServeArgs {
     server: Option<String>,
 }
 
+/// Lets servers ask questions: the calls of the page's chats ask their users. For all other calls, they are declined.
+struct CallsAsk;
+
+impl Host for CallsAsk {
+    fn can_elicit(&self) -> bool {
+        true
+    }
+}
+
 pub(crate) fn run(args: &ServeArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     for problem in memory_protection::apply() {
         print_stderr(&format!("{NOTE}note:{NOTE:#} {problem}\n"));
@@ -124,7 +133,7 @@ async fn serve(
     };
 
     let logins = PageLogins::new(io::stderr().is_terminal());
-    let options = loaded.options().with_browser(logins.clone());
+    let options = loaded.options().with_browser(logins.clone()).with_host(Arc::new(CallsAsk));
     let hub = Arc::new(assembly::hub_with(loaded, options.clone()));
     let page_servers = Arc::new(HubServers::new(hub.clone(), options, logins, loaded, config));
     metrics.add_source(Arc::new(ServerMetrics(hub.clone())));
