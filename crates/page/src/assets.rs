@@ -68,3 +68,18 @@ pub fn build() -> &'static str {
 pub fn path(name: &str) -> String {
     format!("/-/assets/{}/{name}", build())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first page has at most 150 KB; a view has the stylesheet and the module.
+    #[test]
+    fn the_files_are_small() {
+        for (name, kilobytes) in [(STYLESHEET, 28), (MODULE, 32), (ATTACH_MODULE, 4)] {
+            let asset = ASSETS.iter().find(|asset| asset.name == name).expect("a file");
+            let size = asset.bytes.len();
+            assert!(size <= kilobytes * 1024, "{name} has {size} bytes, more than {kilobytes} KB");
+        }
+    }
+}
