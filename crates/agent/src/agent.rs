@@ -12,6 +12,7 @@ use toolwire_contract::{Message, Tool};
 use crate::approval::{ApprovalPolicy, Approver};
 use crate::combined::CombinedToolbox;
 use crate::drive::RunStream;
+use crate::elicitation::ElicitationHandler;
 use crate::embeddings::ToolEmbeddings;
 use crate::event::FinishedRun;
 #[cfg(feature = "schemars")]
@@ -37,6 +38,7 @@ pub(crate) struct AgentInner {
     pub(crate) unattended: Unattended,
     pub(crate) parallel_calls: usize,
     pub(crate) call_timeout: Option<Duration>,
+    pub(crate) elicitation: Option<Arc<dyn ElicitationHandler>>,
     pub(crate) embeddings: Option<Arc<ToolEmbeddings>>,
     settings: AgentSettings,
     /// Shared by all runs, so that it is computed once.
@@ -91,6 +93,7 @@ pub struct AgentBuilder {
     unattended: Unattended,
     parallel_calls: Option<usize>,
     call_timeout: Option<Duration>,
+    elicitation: Option<Arc<dyn ElicitationHandler>>,
     embedder: Option<Arc<dyn Embedder>>,
     settings: AgentSettings,
 }
@@ -213,6 +216,7 @@ impl Agent {
             unattended: agent.unattended,
             parallel_calls: agent.parallel_calls,
             call_timeout: agent.call_timeout,
+            elicitation: agent.elicitation.clone(),
             embeddings: agent.embeddings.clone(),
             settings: agent.settings.clone(),
         }))
@@ -391,6 +395,12 @@ impl AgentBuilder {
         self
     }
 
+    /// Asks the user what servers ask during calls. Without it, the toolbox decides whom to ask.
+    pub fn elicitation(mut self, handler: Arc<dyn ElicitationHandler>) -> AgentBuilder {
+        self.elicitation = Some(handler);
+        self
+    }
+
     pub fn build(self) -> Result<Agent, BuildError> {
         let model = self.model.ok_or(BuildError::NoModel)?;
         self.settings.check()?;
@@ -413,6 +423,7 @@ impl AgentBuilder {
             unattended: self.unattended,
             parallel_calls,
             call_timeout: self.call_timeout,
+            elicitation: self.elicitation,
             embeddings: self.embedder.map(ToolEmbeddings::new).map(Arc::new),
             settings: self.settings,
             catalog: Mutex::default(),

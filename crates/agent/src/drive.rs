@@ -1,6 +1,7 @@
 //! Performs the steps of a run: queries the model and the approver, calls the tools, saves the messages.
 
 mod call;
+mod decisions;
 mod persist;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use crate::agent::{AgentInner, Unattended};
 use crate::approval::Decision;
 use crate::event::{AgentEvent, FinishedRun};
 use crate::run::{Run, Step};
+use decisions::Decisions;
 pub(crate) use persist::persist;
 
 /// The number of events that wait to be read before the run waits too.
@@ -32,20 +34,41 @@ pub struct RunStream {
     driving: Option<BoxFuture<'static, ()>>,
     events: mpsc::Receiver<AgentEvent>,
     cancellation: CancellationToken,
+    decisions: Arc<Decisions>,
 }
 
 impl RunStream {
     pub(crate) fn new(agent: Arc<AgentInner>, run: Run) -> RunStream {
         let (sender, events) = mpsc::channel(EVENT_BUFFER);
         let cancellation = CancellationToken::new();
-        let driver = Driver { agent, run, events: sender, cancellation: cancellation.clone() };
-        RunStream { driving: Some(driver.drive().boxed()), events, cancellation }
+        let decisions = Arc::<Decisions>::default();
+        let driver = Driver {
+            agent,
+            run,
+            events: sender,
+            cancellation: cancellation.clone(),
+            decisions: decisions.clone(),
+        };
+        RunStream { driving: Some(driver.drive().boxed()), events, cancellation, decisions }
     }
 
     /// Returns a token that cancels the run from anywhere. After cancelling, the text written so far stays in
     /// the history, every call gets a result, and [`AgentEvent::Done`] follows soon.
     pub fn cancellation_token(&self) -> CancellationToken {
         self.cancellation.clone()
+    }
+
+    /// Reports the decision about a call while others run, for an agent that pauses for approvals
+    /// ([`Unattended::Pause`](crate::Unattended::Pause)). An approved call starts at once. It is ignored if the call
+    /// does not need a decision.
+    pub fn decide(&self, id: impl Into<String>, decision: Decision) {
+        self.decisions.add(id.into(), decision);
+    }
+
+    /// Returns the decisions that came too late for this stream: the run had paused. Report them to
+    /// [`Run::decide`].
+    pub fn take_unused_decisions(&self) -> Vec<(String, Decision)> {
+        self.decisions.take()
     }
 
     /// Returns the events that were emitted and not yet read. The run does not advance, so this also works
@@ -89,6 +112,7 @@ struct Driver {
     run: Run,
     events: mpsc::Sender<AgentEvent>,
     cancellation: CancellationToken,
+    decisions: Arc<Decisions>,
 }
 
 impl Driver {
@@ -114,11 +138,14 @@ impl Driver {
             }
             match self.run.step() {
                 Step::AskModel(request) => {
+                    // A later call may have the same id.
+                    self.decisions.take();
                     if let Some(reduction) = self.run.take_reduction() {
                         self.emit(AgentEvent::ContextReduced(reduction)).await;
                     }
                     self.ask_model(request).await;
                 }
+                Step::Review(_) if self.use_decisions() => {}
                 Step::Review(calls) if self.agent.approver.is_none() => {
                     let pauses = self.agent.unattended == Unattended::Pause;
                     for call in calls {
@@ -140,6 +167,15 @@ impl Driver {
         let Driver { run, events, .. } = self;
         // The receiver may be gone; ignore the send error.
         let _ = events.send(AgentEvent::Done(Box::new(FinishedRun { outcome, run }))).await;
+    }
+
+    /// Applies the decisions that came from outside. Returns whether there were any.
+    fn use_decisions(&mut self) -> bool {
+        let decisions = self.decisions.take();
+        for (id, decision) in &decisions {
+            self.run.decide(id, decision.clone());
+        }
+        !decisions.is_empty()
     }
 
     /// Requests the limits of the model. Returns false if the run was cancelled.

@@ -7,6 +7,7 @@ mod agent;
 pub mod approval;
 mod combined;
 mod context_window;
+pub mod elicitation;
 mod embeddings;
 mod event;
 mod functions;

@@ -12,6 +12,8 @@ mod cancellation;
 mod client_tools;
 #[path = "drive/compaction.rs"]
 mod compaction;
+#[path = "drive/elicitation.rs"]
+mod elicitation;
 #[path = "drive/embeddings.rs"]
 mod embeddings;
 #[path = "drive/limits.rs"]

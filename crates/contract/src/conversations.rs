@@ -116,6 +116,21 @@ pub trait Conversations: Send + Sync {
     fn search<'a>(&'a self, query: &'a str, limit: usize)
     -> BoxFuture<'a, Result<SearchResults, StoreError>>;
 
+    /// Like [`Conversations::search`], in one conversation. A conversation that does not exist has no hits.
+    fn search_in<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        query: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<SearchResults, StoreError>> {
+        Box::pin(async move {
+            let mut found = self.search(query, usize::MAX).await?;
+            found.hits.retain(|hit| hit.conversation == *conversation);
+            found.hits.truncate(limit);
+            Ok(found)
+        })
+    }
+
     /// Removes a conversation permanently. Its forks remain.
     fn remove<'a>(&'a self, conversation: &'a ConversationId) -> BoxFuture<'a, Result<(), StoreError>>;
 

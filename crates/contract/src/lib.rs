@@ -6,6 +6,7 @@ mod content;
 mod conversation;
 pub mod conversations;
 mod duration;
+pub mod elicitation;
 mod embedder;
 mod fields; // separates known fields from unknown ones
 mod generation;

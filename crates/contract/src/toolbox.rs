@@ -8,6 +8,7 @@ use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use serde_json::Value;
 
+use crate::elicitation::ElicitHandler;
 use crate::trace_context::TraceContext;
 pub use crate::validation_stamp::{SchemaFingerprint, ValidationStamp};
 use crate::{Tool, ToolResult};
@@ -77,6 +78,8 @@ pub struct CallOptions {
     pub validation: Option<ValidationStamp>,
     /// The trace that the call belongs to. The server gets it in `_meta`.
     pub trace: Option<TraceContext>,
+    /// Asks the user what the server asks during the call. Without it, the toolbox decides whom to ask.
+    pub elicitation: Option<Arc<ElicitHandler>>,
 }
 
 /// Decides whether a tool may be called; `Err` is the reason why not.

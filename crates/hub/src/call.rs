@@ -97,6 +97,7 @@ async fn call_with_retries(
             max_total: max_total.saturating_sub(start.elapsed()),
             progress: options.progress.clone(),
             trace: options.trace.clone(),
+            elicitation: options.elicitation.clone(),
         };
         let called_at = Instant::now();
         let error = match session.call(&route.tool, arguments, session_call).await {

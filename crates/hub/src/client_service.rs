@@ -11,6 +11,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, Service};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use toolwire_contract::elicitation::ElicitHandler;
 
 use crate::host::{ElicitKind, ElicitReply, ElicitRequest, Host};
 use crate::session::SessionEvent;
@@ -41,12 +42,22 @@ impl Service<RoleClient> for ClientService {
         };
         // Removed even if the request is refused, because nothing else removes it.
         let params = self.connection.capture.take_server_request(&context.id).unwrap_or_default();
+        let asking = if method == "elicitation/create" { self.connection.callers.asked() } else { None };
         let responding = async {
             let _responding = self.connection.application_responds();
-            respond(&*self.host, &self.server, method, params).await
+            let elicitation = asking.as_ref().map(|asking| &*asking.elicitation);
+            respond(&*self.host, elicitation, &self.server, method, params).await
+        };
+        let call_ended = async {
+            match &asking {
+                Some(asking) => asking.ended.cancelled().await,
+                None => std::future::pending().await,
+            }
         };
         let response = tokio::select! {
             response = responding => response?,
+            // Nobody needs the reply any more.
+            () = call_ended => json!({ "action": "cancel" }),
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the request was cancelled", None)),
             _ = self.connection.ended() => return Err(ErrorData::internal_error("the connection ended", None)),
         };
@@ -81,9 +92,10 @@ impl Service<RoleClient> for ClientService {
     }
 }
 
-/// Has the application respond to one request of a server.
+/// Has the application respond to one request of a server. `elicitation` is that of the call that caused it.
 pub(crate) async fn respond(
     host: &dyn Host,
+    elicitation: Option<&ElicitHandler>,
     server: &str,
     method: &str,
     params: Value,
@@ -96,7 +108,11 @@ pub(crate) async fn respond(
                 return Ok(json!({ "action": "decline" }));
             }
             let defaults = defaults(&request.kind);
-            Ok(match host.elicit(server, request).await {
+            let reply = match elicitation {
+                Some(elicit) => elicit(server, request).await,
+                None => host.elicit(server, request).await,
+            };
+            Ok(match reply {
                 ElicitReply::Accept(Some(content)) => {
                     json!({ "action": "accept", "content": with_defaults(content, defaults) })
                 }
@@ -140,7 +156,7 @@ fn read_elicitation(params: &Value) -> Result<ElicitRequest, ErrorData> {
             return Err(ErrorData::invalid_params(format!("unknown elicitation mode `{mode}`"), None));
         }
     };
-    Ok(ElicitRequest { message: text("message").unwrap_or_default(), kind })
+    Ok(ElicitRequest::new(text("message").unwrap_or_default(), kind))
 }
 
 /// Returns the default values of a form's fields.

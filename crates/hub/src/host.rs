@@ -5,10 +5,13 @@
 
 use futures::future::BoxFuture;
 use serde_json::Value;
+pub use toolwire_contract::elicitation::{ElicitKind, ElicitReply, ElicitRequest};
 
 /// Handles the requests of servers to the application. Every method declines by default.
 pub trait Host: Send + Sync {
-    /// Whether [`elicit`](Host::elicit) can reach a user; declared to servers when they connect.
+    /// Whether a user can be asked: by [`elicit`](Host::elicit), or by the calls themselves
+    /// ([`CallOptions::elicitation`](toolwire_contract::toolbox::CallOptions::elicitation)). Declared to servers when
+    /// they connect.
     fn can_elicit(&self) -> bool {
         false
     }
@@ -18,7 +21,7 @@ pub trait Host: Send + Sync {
         false
     }
 
-    /// Requests input from the user.
+    /// Requests input from the user, for a call that does not ask the user itself.
     fn elicit<'a>(&'a self, server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
         let _ = (server, request);
         Box::pin(std::future::ready(ElicitReply::Decline))
@@ -42,32 +45,6 @@ pub trait Host: Send + Sync {
 pub(crate) struct NoHost;
 
 impl Host for NoHost {}
-
-/// A server's request for input from the user.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct ElicitRequest {
-    pub message: String,
-    pub kind: ElicitKind,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum ElicitKind {
-    /// A form; `schema` is an object schema with properties of primitive types.
-    Form { schema: Value },
-    /// A page to visit in a browser. The application must display the complete URL and ask before opening it.
-    Url { url: String, id: String },
-}
-
-/// The user's reply to an [`ElicitRequest`].
-#[derive(Debug, Clone, PartialEq)]
-pub enum ElicitReply {
-    /// The values of a form, or `None` for a page. Missing values are set to the schema's defaults.
-    Accept(Option<Value>),
-    Decline,
-    Cancel,
-}
 
 /// A folder that a server may access.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -104,7 +104,9 @@ function carryOver(from, to) {
 		if (next) next.open = old.open;
 	}
 	for (const old of all(':is(input,textarea,select)[name]:not([data-fresh])', from).filter(isDirty)) {
-		for (const next of all(`[name="${CSS.escape(old.name)}"]`, to)) {
+		// Several forms may have a field of this name.
+		const home = `#${CSS.escape(old.closest('[id]').id)}`;
+		for (const next of all(`:is(${home},${home} *)[name="${CSS.escape(old.name)}"]`, to)) {
 			if (!isBox(old)) next.value = old.value;
 			else if (next.value === old.value) next.checked = old.checked;
 		}
@@ -402,40 +404,9 @@ const keepDraft = () => keep('sessionStorage', draft, composer()?.value ?? '');
 // Attachments
 
 const picker = () => find('input[type=file][data-attach]');
-const size = (bytes) => (bytes < 1e3 ? `${bytes} B` : bytes < 1e6 ? `${Math.round(bytes / 1e3)} KB` : `${(bytes / 1e6).toFixed(1)} MB`);
-
-function attach(files) {
-	const { attach: url, limit = Infinity } = picker().dataset;
-	for (const file of files) {
-		const bar = make('progress', { max: 1, value: 0, 'aria-label': 'uploading' });
-		const text = make('span', { class: 'muted' }, size(file.size));
-		const chip = make('span', { class: 'chip' }, make('span', { class: 'cut', dir: 'auto' }, file.name), text, bar,
-			make('button', { type: 'button', class: 'button quiet', 'data-removes': '.chip', 'aria-label': `remove ${file.name}` }, '✗'));
-		byId('attachments').append(chip);
-		const fail = (reason) => {
-			bar.remove();
-			text.textContent = reason;
-			say(`${file.name}: ${reason}`, true);
-		};
-		if (file.size > limit) {
-			fail(`${size(file.size)} is more than ${size(Number(limit))}`);
-			continue;
-		}
-		const request = new XMLHttpRequest(); // `fetch` tells no progress
-		request.open('POST', url);
-		request.setRequestHeader('accept', 'application/json');
-		request.responseType = 'json';
-		request.upload.onprogress = ({ loaded, total }) => { bar.value = loaded / total; };
-		request.onloadend = () => {
-			if (!request.response?.events) return fail(request.response?.error?.message ?? 'not uploaded');
-			if (!chip.isConnected) return;
-			chip.remove();
-			apply(request.response.events, true);
-		};
-		const data = new FormData();
-		data.append('file', file, file.name);
-		request.send(data);
-	}
+async function attach(files) {
+	const picked = [...files]; // the list is empty after the event
+	(await import('./attach.js')).attach(picked, picker().dataset);
 }
 
 let dragged;
@@ -732,7 +703,8 @@ async function goToHash() {
 	if (!section) return;
 	following = false;
 	if (!section.firstElementChild) await fill(section);
-	find(location.hash)?.scrollIntoView();
+	// A message that has only results belongs to the one before it.
+	(byId(`m${position}`) ?? all('.message', section).findLast(({ id }) => id.slice(1) < position) ?? section).scrollIntoView();
 }
 
 // Scrolling
@@ -825,3 +797,5 @@ if (token && signIn) {
 	signIn.elements.key.value = decodeURIComponent(token);
 	signIn.requestSubmit();
 }
+
+export { apply, byId, make, say };

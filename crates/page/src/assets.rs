@@ -19,8 +19,11 @@ pub(crate) const ICON: &str = "icon.svg";
 /// The icon while something waits for the visitor. The module uses it.
 const ICON_WITH_DOT: &str = "icon-dot.svg";
 
+/// Loaded by the module when a file is attached.
+const ATTACH_MODULE: &str = "attach.js";
+
 /// All files.
-pub const ASSETS: [Asset; 4] = [
+pub const ASSETS: [Asset; 5] = [
     Asset {
         name: STYLESHEET,
         media_type: "text/css; charset=utf-8",
@@ -30,6 +33,11 @@ pub const ASSETS: [Asset; 4] = [
         name: MODULE,
         media_type: "text/javascript; charset=utf-8",
         bytes: include_bytes!("../assets/page.js"),
+    },
+    Asset {
+        name: ATTACH_MODULE,
+        media_type: "text/javascript; charset=utf-8",
+        bytes: include_bytes!("../assets/attach.js"),
     },
     Asset {
         name: ICON_WITH_DOT,
@@ -59,4 +67,19 @@ pub fn build() -> &'static str {
 /// Returns the path of a file.
 pub fn path(name: &str) -> String {
     format!("/-/assets/{}/{name}", build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first page has at most 150 KB; a view has the stylesheet and the module.
+    #[test]
+    fn the_files_are_small() {
+        for (name, kilobytes) in [(STYLESHEET, 28), (MODULE, 32), (ATTACH_MODULE, 4)] {
+            let asset = ASSETS.iter().find(|asset| asset.name == name).expect("a file");
+            let size = asset.bytes.len();
+            assert!(size <= kilobytes * 1024, "{name} has {size} bytes, more than {kilobytes} KB");
+        }
+    }
 }

@@ -50,7 +50,7 @@ const GROUPS: [(&str, &[Binding]); 6] = [
             binding("o", "fold:.call", "Open or fold a call"),
             binding("y", "", "Run the call once"),
             binding("a", "", "Always run this tool in this chat"),
-            binding("n", "", "Do not run it"),
+            binding("n", "", "Do not run it; decline a question"),
             binding("Shift+n", "", "Do not run it, with a reason"),
             binding(
                 "e",

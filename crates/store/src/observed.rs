@@ -119,6 +119,15 @@ impl Conversations for Observed {
         self.watch("search", self.store.search(query, limit))
     }
 
+    fn search_in<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        query: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<SearchResults, StoreError>> {
+        self.watch("search_in", self.store.search_in(conversation, query, limit))
+    }
+
     fn remove<'a>(&'a self, conversation: &'a ConversationId) -> BoxFuture<'a, Result<(), StoreError>> {
         self.watch("remove", self.store.remove(conversation))
     }

@@ -84,6 +84,22 @@ impl Sqlite {
         self.reader.run(job).await.map_err(|failure| failure.at(&self.place, self.timeout, Access::Reads))
     }
 
+    /// Finds messages, in all conversations or in one.
+    async fn find(
+        &self,
+        query: Query,
+        conversation: Option<ConversationId>,
+        limit: usize,
+    ) -> Result<SearchResults, StoreError> {
+        if query.is_empty() {
+            return Ok(SearchResults { hits: Vec::new(), is_complete: true });
+        }
+        if self.read(|connection| index::is_behind(connection)).await? {
+            self.write(index::catch_up).await?;
+        }
+        self.read(move |connection| queries::search(connection, &query, conversation.as_ref(), limit)).await
+    }
+
     async fn write<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Connection) -> Result<T, SqliteFailure> + Send + 'static,
@@ -180,16 +196,16 @@ impl Conversations for Sqlite {
         query: &'a str,
         limit: usize,
     ) -> BoxFuture<'a, Result<SearchResults, StoreError>> {
-        let query = Query::new(query);
-        Box::pin(async move {
-            if query.is_empty() {
-                return Ok(SearchResults { hits: Vec::new(), is_complete: true });
-            }
-            if self.read(|connection| index::is_behind(connection)).await? {
-                self.write(index::catch_up).await?;
-            }
-            self.read(move |connection| queries::search(connection, &query, limit)).await
-        })
+        Box::pin(self.find(Query::new(query), None, limit))
+    }
+
+    fn search_in<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        query: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<SearchResults, StoreError>> {
+        Box::pin(self.find(Query::new(query), Some(conversation.clone()), limit))
     }
 
     fn remove<'a>(&'a self, conversation: &'a ConversationId) -> BoxFuture<'a, Result<(), StoreError>> {

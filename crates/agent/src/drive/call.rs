@@ -10,14 +10,17 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
+use toolwire_contract::conversations::ConversationId;
+use toolwire_contract::elicitation::ElicitHandler;
 use toolwire_contract::toolbox::{CallError, CallOptions, CallPermission, Progress};
 use toolwire_contract::{ToolCall, ToolResult};
 
 use super::Driver;
 use crate::agent::AgentInner;
 use crate::approval::Decision;
+use crate::elicitation::{ElicitationHandler, ServerQuestion};
 use crate::event::AgentEvent;
 
 /// The time that the driver waits longer than the toolbox, because the toolbox's own timeout error is more
@@ -36,6 +39,7 @@ impl Driver {
     /// Each result is saved as soon as it arrives, independently of the other calls.
     pub(super) async fn call_tools(&mut self, calls: Vec<(String, ToolCall)>) {
         let cancellation = self.cancellation.clone();
+        let decisions = self.decisions.clone();
         let parallel = self.agent.parallel_calls;
         let mut queued = VecDeque::from(calls);
         let mut running = FuturesUnordered::new();
@@ -45,7 +49,9 @@ impl Driver {
                 && let Some((id, call)) = queued.pop_front()
             {
                 let permission = self.run.call_permission(&call.name);
-                running.push(make_call(self.agent.clone(), self.events.clone(), id, call, permission));
+                let conversation = self.run.stored_in().map(|(conversation, _)| conversation.clone());
+                let events = self.events.clone();
+                running.push(make_call(self.agent.clone(), events, conversation, id, call, permission));
             }
             if review.is_none() {
                 review = self.next_review().await;
@@ -66,6 +72,13 @@ impl Driver {
                 (id, decision) = decided(&mut review) => {
                     review = None;
                     self.run.decide(&id, decision);
+                    queued.extend(self.run.start_approved());
+                    self.emit_and_persist().await;
+                }
+                reported = decisions.next() => {
+                    for (id, decision) in reported {
+                        self.run.decide(&id, decision);
+                    }
                     queued.extend(self.run.start_approved());
                     self.emit_and_persist().await;
                 }
@@ -122,6 +135,7 @@ async fn elapsed(timeout: Option<Duration>) {
 async fn make_call(
     agent: Arc<AgentInner>,
     events: mpsc::Sender<AgentEvent>,
+    conversation: Option<ConversationId>,
     id: String,
     call: ToolCall,
     permission: Option<Arc<CallPermission>>,
@@ -139,12 +153,17 @@ async fn make_call(
     options.progress = progress;
     options.permission = permission;
     options.validation = validation;
+    let open_questions = Arc::new(watch::Sender::new(0));
+    options.elicitation = agent.elicitation.clone().map(|handler| {
+        let call = (conversation, id.clone(), name.clone());
+        elicitation(handler, call, open_questions.clone())
+    });
     let arguments = Value::Object(arguments);
     // An async block, because `call` itself may panic before it returns a future.
     let call = async { agent.tools.call(&name, &arguments, options).await };
     let call = AssertUnwindSafe(call).catch_unwind();
     let outcome = match agent.call_timeout {
-        Some(timeout) => tokio::time::timeout(timeout + TIMEOUT_GRACE, call).await.unwrap_or_else(|_| {
+        Some(timeout) => within(timeout + TIMEOUT_GRACE, &open_questions, call).await.unwrap_or_else(|| {
             Ok(Err(CallError::TimedOut { server: "toolbox".to_owned(), tool: name.clone(), after: timeout }))
         }),
         None => call.await,
@@ -158,6 +177,65 @@ async fn make_call(
         )),
     };
     FinishedCall { id, name, result, elapsed: start.elapsed() }
+}
+
+/// Returns the handler of the questions of one call. It counts those that are open.
+fn elicitation(
+    handler: Arc<dyn ElicitationHandler>,
+    (conversation, call, tool): (Option<ConversationId>, String, String),
+    open: Arc<watch::Sender<usize>>,
+) -> Arc<ElicitHandler> {
+    Arc::new(move |server, request| {
+        let question = ServerQuestion {
+            conversation: conversation.clone(),
+            call: call.clone(),
+            tool: tool.clone(),
+            server: server.to_owned(),
+            request,
+        };
+        let reply = handler.elicit(question);
+        let open = OpenQuestion::new(open.clone());
+        Box::pin(async move {
+            let _open = open;
+            reply.await
+        })
+    })
+}
+
+/// Counts as an open question until it is dropped.
+struct OpenQuestion(Arc<watch::Sender<usize>>);
+
+impl OpenQuestion {
+    fn new(open: Arc<watch::Sender<usize>>) -> OpenQuestion {
+        open.send_modify(|count| *count += 1);
+        OpenQuestion(open)
+    }
+}
+
+impl Drop for OpenQuestion {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Waits for a call. The time in which the user has a question to answer does not count.
+async fn within<T>(
+    timeout: Duration,
+    open_questions: &watch::Sender<usize>,
+    call: impl Future<Output = T>,
+) -> Option<T> {
+    let mut call = std::pin::pin!(call);
+    let mut questions = open_questions.subscribe();
+    let mut until = Instant::now() + timeout;
+    loop {
+        let has_open = *questions.borrow_and_update() > 0;
+        tokio::select! {
+            biased;
+            outcome = &mut call => return Some(outcome),
+            _ = questions.changed() => until = Instant::now() + timeout,
+            () = tokio::time::sleep_until(until), if !has_open => return None,
+        }
+    }
 }
 
 /// Sends progress reports as events. A report that does not fit in the buffer is dropped, so it cannot delay

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use toolwire_agent::approval::{Approver, Decision, PendingCall};
 use toolwire_agent::run::{Run, edited_arguments, is_denied};
-use toolwire_agent::{Agent, Ending, Unattended};
+use toolwire_agent::{Agent, AgentEvent, Ending, Unattended};
 use toolwire_contract::{Content, Tool};
 use toolwire_testkit::ScriptedTurn;
 
-use crate::support::{PartialToolbox, builder, functions, model, results, tool};
+use crate::support::{PartialToolbox, builder, functions, model, next, results, tool};
 
 fn two_deletions_and_a_read() -> ScriptedTurn {
     ScriptedTurn::calls([
@@ -177,6 +177,60 @@ async fn calls_run_while_another_one_is_reviewed() {
     let results = results(&finished.run.messages()[2]);
     let texts: Vec<&str> = results.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(texts, ["deleted", "signalled", "deleted"]);
+}
+
+#[tokio::test]
+async fn a_decision_that_arrives_while_other_calls_run_is_used_at_once() {
+    let model = model([
+        ScriptedTurn::calls([("1", "erase", json!({})), ("2", "hold", json!({})), ("3", "erase", json!({}))]),
+        ScriptedTurn::text("Done."),
+    ]);
+    // The call that needs no approval ends only after the other one has run.
+    let release = Arc::new(Notify::new());
+    let released = release.clone();
+    let functions = functions()
+        .with(tool("erase", json!({"destructiveHint": true})), |_| async { "erased" })
+        .with(tool("hold", json!({"readOnlyHint": true})), move |_| {
+            let released = released.clone();
+            async move {
+                released.notified().await;
+                "held"
+            }
+        });
+    let agent = Agent::builder().model(model).tools(Arc::new(functions)).unattended(Unattended::Pause);
+    let mut running = agent.build().unwrap().stream("Clean up");
+    while !matches!(next(&mut running).await, Some(AgentEvent::CallStarted { name, .. }) if name == "hold") {}
+    running.decide("3", Decision::No { because: Some("once is enough".into()) });
+    running.decide("1", Decision::Once);
+    let mut ended = Vec::new();
+    let finished = loop {
+        match next(&mut running).await.expect("an event") {
+            AgentEvent::CallFinished { id, .. } => {
+                if id == "1" {
+                    release.notify_one();
+                }
+                ended.push(id);
+            }
+            AgentEvent::Done(finished) => break finished,
+            _ => {}
+        }
+    };
+    assert_eq!(ended, ["3", "1", "2"]);
+    assert_eq!(finished.outcome.text, "Done.");
+    assert!(running.take_unused_decisions().is_empty());
+    let results = results(&finished.run.messages()[2]);
+    assert_eq!([&*results[0].1, &*results[1].1], ["erased", "held"]);
+    assert!(results[2].1.ends_with("once is enough"), "{}", results[2].1);
+}
+
+#[tokio::test]
+async fn a_decision_after_the_pause_is_returned() {
+    let model = model([two_deletions_and_a_read()]);
+    let agent = builder(&model).unattended(Unattended::Pause).build().unwrap();
+    let mut running = agent.stream("Clean up");
+    while !matches!(next(&mut running).await, Some(AgentEvent::Done(_))) {}
+    running.decide("2", Decision::Once);
+    assert_eq!(running.take_unused_decisions(), [("2".to_owned(), Decision::Once)]);
 }
 
 #[tokio::test]

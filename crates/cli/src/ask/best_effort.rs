@@ -131,6 +131,15 @@ impl Conversations for BestEffort {
         self.store.search(query, limit)
     }
 
+    fn search_in<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        query: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<SearchResults, StoreError>> {
+        self.store.search_in(conversation, query, limit)
+    }
+
     fn remove<'a>(&'a self, conversation: &'a ConversationId) -> BoxFuture<'a, Result<(), StoreError>> {
         self.store.remove(conversation)
     }

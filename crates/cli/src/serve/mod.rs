@@ -35,7 +35,7 @@ use toolwire_contract::keys::KeyRights;
 use toolwire_contract::text::shell_word;
 use toolwire_gateway::{AuditArguments, AuditLog};
 use toolwire_gateway::{Gateway, Keys, Metrics, OriginError, PageParts, ReadinessChecks, StartError};
-use toolwire_hub::{ServerConfig, Transport};
+use toolwire_hub::{Host, ServerConfig, Transport};
 use toolwire_llm::Demo;
 use toolwire_store::Observed;
 
@@ -90,6 +90,15 @@ pub(crate) struct ServeArgs {
     audit: Option<String>,
 }
 
+/// Lets servers ask questions: the calls of the page's chats ask their users. For all other calls, they are declined.
+struct CallsAsk;
+
+impl Host for CallsAsk {
+    fn can_elicit(&self) -> bool {
+        true
+    }
+}
+
 pub(crate) fn run(args: &ServeArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     for problem in memory_protection::apply() {
         print_stderr(&format!("{NOTE}note:{NOTE:#} {problem}\n"));
@@ -139,7 +148,7 @@ async fn serve(
     };
 
     let logins = PageLogins::new(io::stderr().is_terminal());
-    let options = loaded.options().with_browser(logins.clone());
+    let options = loaded.options().with_browser(logins.clone()).with_host(Arc::new(CallsAsk));
     let hub = Arc::new(assembly::hub_with(loaded, options.clone()));
     let page_servers = Arc::new(HubServers::new(hub.clone(), options, logins, loaded, config));
     metrics.add_source(Arc::new(ServerMetrics(hub.clone())));

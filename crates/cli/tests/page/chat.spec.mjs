@@ -1,41 +1,10 @@
 // The chat view: streaming, calls, approvals, branches, files, long conversations, and hostile texts everywhere.
-import path from 'node:path';
+import { calling, card, idle, last, pressWhenSeen, send, start, test } from './support/chat.mjs';
 import { Gateway } from './support/gateway.mjs';
 import { HOSTILE } from './support/hostile.mjs';
-import { Gate, Provider, resultsOf } from './support/provider.mjs';
+import { Gate, resultsOf } from './support/provider.mjs';
 import { Proxy } from './support/proxy.mjs';
-import { expect, test as base } from './support/test.mjs';
-
-/** A gateway with a model that the test scripts, and the server with results of every kind. */
-const test = base.extend({
-  provider: [async ({}, use) => {
-    const provider = await Provider.start();
-    await use(provider);
-    await provider.stop();
-  }, { scope: 'worker' }],
-  gateway: [async ({ provider }, use) => {
-    const tools = path.join(import.meta.dirname, 'support/tools.mjs');
-    const config = { mcpServers: { files: { command: process.execPath, args: [tools] } }, toolwire: provider.config };
-    const gateway = await Gateway.start({ config });
-    await use(gateway);
-    await gateway.stop();
-  }, { scope: 'worker' }],
-});
-
-const send = async (page, text) => {
-  await page.locator('#composer textarea').fill(text);
-  await page.locator('#composer textarea').press('Enter');
-};
-const start = async (page, text) => {
-  await page.goto('/');
-  await send(page, text);
-  await page.waitForURL('**/chat/**');
-};
-const last = (page) => page.locator('.message.model').last();
-const idle = (page) => expect(page.getByRole('button', { name: 'Send' })).toBeVisible();
-const card = (page, name) => page.locator('.call', { has: page.locator('.call-name', { hasText: name }) }).last();
-/** Calls tools in the first step, and says `done` in the second. */
-const calling = (...calls) => (request) => (resultsOf(request).length ? ['done'] : calls.map(([name, args = {}]) => ({ call: [name, args] })));
+import { expect } from './support/test.mjs';
 
 test('the composer is ready at the start', async ({ page }) => {
   await page.goto('/');
@@ -145,15 +114,6 @@ for (const [name, decide, state, result] of [
   });
 }
 
-/** Presses a key until it counts: a question must have been in view for a moment. */
-async function pressWhenSeen(question, page, key) {
-  await page.locator('#main').focus();
-  await expect(async () => {
-    if (await question.count()) await page.keyboard.press(key);
-    await expect(question).toHaveCount(0, { timeout: 500 });
-  }).toPass();
-}
-
 test('always applies to later calls of the tool in this chat', async ({ page, provider }) => {
   provider.answer = calling(['delete_file', { path: '/a' }]);
   await start(page, 'delete');
@@ -167,17 +127,24 @@ test('a reason reaches the model', async ({ page, provider }) => {
   provider.answer = calling(['delete_file', { path: '/a' }]);
   await start(page, 'delete');
   const question = card(page, 'delete_file').locator('.call-question');
-  await question.locator('summary', { hasText: 'why' }).click();
+  await page.locator('#main').focus();
+  await page.keyboard.press('Shift+n');
   await question.locator('[name=because]').fill('wrong folder');
   await question.getByRole('button', { name: 'Do not run, for this reason' }).click();
   await idle(page);
   expect(JSON.stringify(provider.requests.at(-1).messages)).toContain('wrong folder');
 });
 
-test('changed arguments are checked, run, and told to the model', async ({ page, provider }) => {
+test('changed arguments are checked, run, and told to the model', async ({ page, provider, traps }) => {
+  traps.allow(/status of 4/);
   provider.answer = calling(['delete_file', { path: '/a' }]);
   await start(page, 'delete');
   const question = card(page, 'delete_file').locator('.call-question');
+  await question.locator('[name="v/count"]').fill('many');
+  await question.getByRole('button', { name: /^Run with your changes/ }).click();
+  await expect(question.locator('.error')).toContainText('`many` is not a number');
+  await expect(question.locator('[name="v/count"]')).toHaveAttribute('aria-invalid', 'true');
+  await question.locator('[name="s/count"][value=left-out]').check();
   const field = question.locator('[data-pointer="/path"]').locator('input, textarea').last();
   await field.fill('/b');
   await expect(question.getByRole('button', { name: /^Run with your changes/ })).toBeVisible();
@@ -294,26 +261,52 @@ test('chats are renamed, searched, exported and deleted', async ({ page, provide
   await expect(page.locator('#chat-list', { hasText: 'About animals' })).toHaveCount(0);
 });
 
-test('files are attached by choice and by paste, with any name', async ({ page, provider }) => {
+test('files are attached by choice, paste and drop, with any name, up to a size', async ({ page, provider, traps }) => {
+  traps.allow(/status of 4/);
   provider.answer = () => ['seen'];
   await page.goto('/');
   const name = '"><img src=x onerror=alert(1)>.txt';
+  const chips = page.locator('#attachments .chip');
   await page.locator('input[data-attach]').setInputFiles({ name, mimeType: 'image/png', buffer: Buffer.from('only <b>text</b>') });
-  await expect(page.locator('#attachments .chip')).toContainText(name);
-  await expect(page.locator('#attachments .chip')).toContainText('text');
-  await page.locator('#composer textarea').evaluate((field) => {
+  await expect(chips).toContainText(name);
+  await expect(chips).toContainText('text');
+  /** Gives files to the page as a browser does: a paste into the field, or a drop anywhere. */
+  const give = (how, files) => page.evaluate(([how, files]) => {
     const data = new DataTransfer();
-    data.items.add(new File(['pasted'], 'pasted.txt', { type: 'text/plain' }));
-    field.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
-  });
-  await expect(page.locator('#attachments .chip')).toHaveCount(2);
-  await page.locator('#attachments .chip').last().getByRole('button').click();
-  await expect(page.locator('#attachments .chip')).toHaveCount(1);
+    for (const [name, type, content, length] of files) data.items.add(new File([length ? new Uint8Array(length) : content], name, { type }));
+    const options = { bubbles: true, cancelable: true, clipboardData: data, dataTransfer: data };
+    const target = how === 'paste' ? document.querySelector('#composer textarea') : document.querySelector('main');
+    target.dispatchEvent(how === 'paste' ? new ClipboardEvent('paste', options) : new DragEvent(how, options));
+    return document.body.className;
+  }, [how, files]);
+  await give('paste', [['pasted.txt', 'text/plain', 'pasted']]);
+  await expect(chips).toHaveCount(2);
+  await chips.last().getByRole('button').click();
+  await expect(chips).toHaveCount(1);
+  // A drop anywhere on the view; a name that is a path, hides its end, and breaks out of an attribute.
+  const dropped = '../../etc/\u202egnp.exe"onmouseover=alert(1) x="<svg onload=alert(1)>';
+  expect(await give('dragover', [['a', '', 'a']])).toContain('dropping');
+  expect(await give('drop', [[dropped, 'text/html', '<script>alert(1)</script>'], ['empty.txt', 'text/plain', ' ']])).not.toContain('dropping');
+  await expect(chips).toHaveCount(3);
+  await expect(chips.filter({ hasText: '⟨U+202E⟩' })).toHaveCount(1);
+  await expect(chips.filter({ hasText: 'empty.txt' })).toContainText('the file is empty');
+  await chips.filter({ hasText: 'empty.txt' }).getByRole('button').click();
+  // A file that is too large is not even sent.
+  const limit = Number(await page.locator('input[data-attach]').getAttribute('data-limit'));
+  let uploads = 0;
+  page.on('request', (request) => { uploads += request.url().endsWith('/-/attachments') ? 1 : 0; });
+  await give('drop', [['large.bin', '', '', limit + 1]]);
+  await expect(chips.filter({ hasText: 'large.bin' })).toContainText('is more than');
+  await chips.filter({ hasText: 'large.bin' }).getByRole('button').click();
+  expect(uploads).toBe(0);
   await send(page, 'read it');
   await page.waitForURL('**/chat/**');
   await idle(page);
   await expect(page.locator('.message.you')).toContainText(name);
-  expect(JSON.stringify(provider.requests.at(-1).messages)).toContain('only <b>text</b>');
+  await expect(page.locator('.message.you')).toContainText('⟨U+202E⟩gnp.exe');
+  const sent = JSON.stringify(provider.requests.at(-1).messages);
+  expect(sent).toContain('only <b>text</b>');
+  expect(sent).toContain('<script>alert(1)</script>');
 });
 
 test('the model is chosen in the middle of a chat', async ({ page, provider }) => {
@@ -346,6 +339,110 @@ test('a lost connection loses nothing, and typed text stays', async ({ page, pro
   await expect(last(page).locator('.block')).toHaveText(['one', 'two', 'three']);
   await expect(page.locator('#composer textarea')).toHaveValue('half a thought');
   await proxy.stop();
+});
+
+test('a stream that is cut after every piece loses and doubles nothing', async ({ page, provider, gateway, traps }) => {
+  traps.allow(/./); // The connection is lost on purpose.
+  const proxy = await Proxy.start(gateway.url);
+  const pieces = ['# one\n\n', 'two ', '**three**\n\n- four\n', '- five\n\n```js\nsix();\n', 'seven();\n```\n\n', '| a |\n|---|\n| eight |\n', '| nine |\n\nten'];
+  const gates = pieces.map(() => new Gate());
+  provider.answer = () => pieces.map((piece, index) => gates[index].after(piece));
+  await page.goto(proxy.url);
+  await send(page, 'count');
+  await page.waitForURL('**/chat/**');
+  for (const [index, word] of ['one', 'two', 'four', 'six', 'seven', 'eight', 'ten'].entries()) {
+    await proxy.cut();
+    gates[index].open();
+    await expect(last(page)).toContainText(word);
+  }
+  await idle(page);
+  const streamed = await last(page).locator('.body').innerText();
+  await page.reload();
+  expect(await last(page).locator('.body').innerText()).toBe(streamed);
+  await proxy.stop();
+});
+
+test('a gateway that is killed in the middle of an answer comes back with a clear end', async ({ page, provider, gateway, traps }) => {
+  traps.allow(/./); // The connection is lost on purpose.
+  const gate = new Gate();
+  provider.answer = () => ['The first words\n\n', gate.after('and the rest')];
+  const own = await Gateway.start({ config: gateway.options.config });
+  await page.goto(own.url);
+  await send(page, 'long');
+  await page.waitForURL('**/chat/**');
+  await expect(last(page)).toContainText('The first words');
+  await page.locator('#composer textarea').fill('half a thought');
+  await own.end({ kill: true });
+  await expect(page.locator('#connection')).toContainText('Connection lost');
+  const next = await own.restart();
+  await expect(page.locator('#connection')).toBeHidden();
+  await expect(page.locator('#ending')).toContainText('the gateway ended before there was a response');
+  await expect(page.locator('#composer textarea')).toHaveValue('half a thought');
+  gate.open();
+  provider.answer = () => ['The whole answer'];
+  await page.locator('#ending').getByRole('button', { name: /Retry/ }).click();
+  await expect(last(page)).toContainText('The whole answer');
+  await idle(page);
+  await next.stop();
+});
+
+test('nothing moves while an answer with calls and an image arrives', async ({ page, provider }) => {
+  await page.addInitScript(() => {
+    globalThis.shifts = [];
+    new PerformanceObserver((list) => {
+      for (const { value, hadRecentInput, sources } of list.getEntries()) {
+        if (!hadRecentInput) globalThis.shifts.push(`${value}: ${sources.map(({ node }) => node?.outerHTML?.slice(0, 80)).join(' ')}`);
+      }
+    }).observe({ type: 'layout-shift', buffered: true });
+  });
+  const long = 'Some more words about it.\n\n'.repeat(30);
+  provider.answer = (request) => (resultsOf(request).length ? ['# Done\n\n', ...long.match(/.{1,40}/gs)] : ['I look.\n\n', { call: ['table', {}] }, { call: ['media', {}] }]);
+  await start(page, 'show it');
+  await idle(page);
+  await expect(card(page, 'media').locator('img')).toHaveCount(1);
+  await send(page, 'and again');
+  await expect(page.locator('.message.model')).toHaveCount(4);
+  await idle(page);
+  expect(await page.evaluate(() => globalThis.shifts)).toEqual([]);
+});
+
+test('the terminal and the page have the same chats', async ({ page, gateway, provider }) => {
+  provider.answer = (request) => [`answer to ${request.messages.at(-1).content}`];
+  await gateway.run(['chat'], 'a question from the terminal\n');
+  await page.goto('/');
+  await page.locator('#chat-list .item', { hasText: 'a question from the terminal' }).click();
+  await expect(last(page)).toContainText('answer to a question from the terminal');
+  await send(page, 'and one from the page');
+  await expect(page.locator('.message.model')).toHaveCount(2);
+  await idle(page);
+  const shown = await gateway.run(['conversations', 'show', new URL(page.url()).pathname.split('/').at(-1)]);
+  expect(shown).toContain('a question from the terminal');
+  expect(shown).toContain('answer to and one from the page');
+});
+
+test('eight tabs stay usable: only the visible one has a stream', async ({ page, provider, context }) => {
+  provider.answer = () => ['ok'];
+  await start(page, 'first');
+  await idle(page);
+  const tabs = [];
+  for (let count = 0; count < 7; count += 1) {
+    const tab = await context.newPage();
+    await tab.goto(page.url());
+    await tab.evaluate(() => {
+      Object.defineProperty(document, 'hidden', { value: true, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    });
+    tabs.push(tab);
+  }
+  await send(page, 'second');
+  await expect(page.locator('.message')).toHaveCount(4);
+  await idle(page);
+  await tabs[0].evaluate(() => {
+    Object.defineProperty(document, 'hidden', { value: false });
+    document.dispatchEvent(new Event('visibilitychange'));
+  });
+  await expect(tabs[0].locator('.message')).toHaveCount(4);
+  for (const tab of tabs) await tab.close();
 });
 
 test('right-to-left and wide texts, and an input method, work', async ({ page, provider }) => {

@@ -25,6 +25,21 @@ fn chat() {
 }
 
 #[test]
+fn chat_states() {
+    check("chat-states");
+}
+
+#[test]
+fn questions() {
+    check("questions");
+}
+
+#[test]
+fn long() {
+    check("long");
+}
+
+#[test]
 fn servers() {
     check("servers");
 }
@@ -81,6 +96,7 @@ fn check(name: &str) {
         .args(["test", &format!("{name}.spec.mjs")])
         .env("PAGE_TEST_TOOLWIRE", env!("CARGO_BIN_EXE_toolwire"))
         .env("PAGE_TEST_ASSETS", Path::new(env!("CARGO_MANIFEST_DIR")).join("../page/assets"))
+        .env("PAGE_TEST_EVERYTHING", everything())
         .env("PAGE_TEST_OUTPUT", temporary.join("page-output").join(name))
         .env("PAGE_TEST_SCREENSHOTS", &screenshots)
         .env("FORCE_COLOR", "0")
@@ -90,6 +106,12 @@ fn check(name: &str) {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "`{name}.spec.mjs` failed: {}\n{printed}{errors}", output.status);
     println!("{printed}");
+}
+
+/// Returns the reference server, as in `mcp.json`.
+fn everything() -> String {
+    let server = InstalledServers::find().everything();
+    serde_json::json!({"command": server.command, "args": server.args}).to_string()
 }
 
 /// Copies the tests to a folder with the installed packages: Node.js looks for packages in the folder of a

@@ -91,6 +91,17 @@ test.describe('events', () => {
     await expect(page.locator('#old [name=text]')).toHaveValue('typed');
   });
 
+  test('typed text stays in its own form, also if another one has a field of this name', async ({ page, mock }) => {
+    const form = (id) => `<form id="${id}"><input name="text" value="a" aria-label="text"></form>`;
+    await open(page, mock);
+    mock.emit('put', { id: 'old', html: `<div id="old">${form('one')}${form('two')}</div>` });
+    await page.locator('#two [name=text]').fill('typed');
+    await page.locator('#main').focus();
+    mock.emit('put', { id: 'old', html: `<div id="old">${form('zero')}${form('one')}${form('two')}</div>` });
+    await expect(page.locator('#old form')).toHaveCount(3);
+    expect(await page.locator('#old [name=text]').evaluateAll((all) => all.map(({ value }) => value))).toEqual(['a', 'a', 'typed']);
+  });
+
   test('reset replaces everything in an element, or fetches it', async ({ page, mock }) => {
     await open(page, mock);
     mock.emit('reset', { in: 'part', html: '<p id="old">whole</p>' });

@@ -1,7 +1,7 @@
 //! Sends requests and waits for their responses.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rmcp::model::{
@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep_until};
+use toolwire_contract::elicitation::ElicitHandler;
 use toolwire_contract::trace_context::TraceContext;
 
 use super::{Session, SessionError};
@@ -40,6 +41,8 @@ pub(crate) struct SessionCall {
     pub(crate) progress: Option<ProgressListener>,
     /// The trace that the request belongs to.
     pub(crate) trace: Option<TraceContext>,
+    /// Asks the user what the server asks during a call.
+    pub(crate) elicitation: Option<Arc<ElicitHandler>>,
 }
 
 impl Session {
@@ -53,6 +56,7 @@ impl Session {
         call: SessionCall,
     ) -> Result<Value, SessionError> {
         let until = Instant::now() + call.max_total;
+        let _in_progress = self.connection.callers.enter(call.elicitation.clone());
         let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let mut rounds = 0;
         let mut delay = Duration::ZERO;
@@ -172,7 +176,9 @@ impl Session {
             futures::future::try_join_all(requests.into_iter().flatten().map(async |(key, request)| {
                 let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
                 let params = request.get("params").cloned().unwrap_or_default();
-                let response = client_service::respond(&*self.host, &self.server, method, params).await;
+                let elicitation = call.elicitation.as_deref();
+                let response =
+                    client_service::respond(&*self.host, elicitation, &self.server, method, params).await;
                 response.map(|response| (key.clone(), response))
             }));
         let responses = tokio::select! {

@@ -61,8 +61,13 @@ impl Session {
         let mut cursors = HashSet::new();
         let mut bytes = 0;
         let mut cursor: Option<String> = None;
-        let call =
-            SessionCall { timeout: self.list_timeout, max_total: UNLIMITED, progress: None, trace: None };
+        let call = SessionCall {
+            timeout: self.list_timeout,
+            max_total: UNLIMITED,
+            progress: None,
+            trace: None,
+            elicitation: None,
+        };
         let until = Instant::now() + UNLIMITED;
         loop {
             let params =

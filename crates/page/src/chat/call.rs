@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 use toolwire_contract::{Content, ToolResult};
 
+use super::elicitation::{ServerQuestion, server_question};
 use super::question::{Question, form};
 use crate::icons::{Icon, icon};
 use crate::link::Link;
@@ -42,6 +43,8 @@ pub enum CallState<'a> {
     Running {
         since: SystemTime,
         progress: Option<Progress<'a>>,
+        /// What its server asks.
+        questions: Vec<ServerQuestion<'a>>,
     },
     /// It waits for a decision.
     Waiting(&'a Question<'a>),
@@ -85,6 +88,9 @@ impl CallState<'_> {
         match self {
             CallState::Written => look("running", "running", "◐", "the model writes the arguments"),
             CallState::Queued => look("running", "running", "◐", "starts after the other calls"),
+            CallState::Running { questions, .. } if !questions.is_empty() => {
+                look("waiting", "waiting", "?", "asks you")
+            }
             CallState::Running { .. } => look("running", "running", "◐", "running"),
             CallState::Waiting(_) => look("waiting", "waiting", "?", "waits for you"),
             CallState::Done { result, .. } if result.is_error() => look("failed", "refused", "✗", "failed"),
@@ -123,9 +129,13 @@ pub fn card(call: &Call<'_>) -> Markup {
         section.call id=(id) data-state=(name) aria-label={ (Outside(call.name)) ", " (word) } {
             (head(call))
             @match &call.state {
-                CallState::Running { progress: Some(reported), .. } => (progress(call.message, call.position, Some(reported))),
-                CallState::Running { .. } => (progress(call.message, call.position, None)),
-                CallState::Waiting(question) => (form(question)),
+                CallState::Running { progress: reported, questions, .. } => {
+                    (progress(call.message, call.position, reported.as_ref()))
+                    div.contents id=(questions_id(call.message, call.position)) {
+                        @for question in questions { (server_question(question, None)) }
+                    }
+                }
+                CallState::Waiting(question) => (form(question, None)),
                 _ => {}
             }
             (body(call))
@@ -162,6 +172,11 @@ fn elapsed(state: &CallState<'_>) -> Markup {
             _ => span.call-time {},
         }
     }
+}
+
+/// Returns the id of the element with the questions of a running call.
+pub fn questions_id(message: u64, position: usize) -> String {
+    format!("call-{message}-{position}-questions")
 }
 
 /// Returns the progress of a running call, as its own part of the card.

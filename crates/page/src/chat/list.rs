@@ -37,8 +37,15 @@ pub struct Hit<'a> {
     pub time: SystemTime,
 }
 
-/// Returns the list with the field for the search.
-pub fn list(entries: &Markup, query: &str) -> Markup {
+/// The messages that a search found.
+pub struct Found<'a> {
+    pub hits: Vec<Hit<'a>>,
+    /// Whether there may be more.
+    pub is_complete: bool,
+}
+
+/// Returns the list with the field for the search. It searches the open conversation first.
+pub fn list(entries: &Markup, query: &str, current: Option<&str>) -> Markup {
     html! {
         div.list-head {
             a.button href="/" { span { "New chat" } " " kbd { "c" } }
@@ -46,7 +53,9 @@ pub fn list(entries: &Markup, query: &str) -> Markup {
                 label.search {
                     span.unseen { "Search chats" }
                     input type="search" name="q" value=(query) data-search placeholder="Search chats" autocomplete="off";
+                    kbd { "/" }
                 }
+                @if let Some(current) = current { input type="hidden" name="in" value=(current); }
             }
         }
         (entries)
@@ -100,23 +109,30 @@ pub(super) fn title(title: Option<&str>) -> Markup {
     }
 }
 
-/// Returns the messages that a search found.
-pub fn hits(hits: &[Hit<'_>], is_complete: bool) -> Markup {
+/// Returns the messages that a search found: those of the open conversation, and those of all.
+pub fn hits(here: Option<&Found<'_>>, everywhere: &Found<'_>) -> Markup {
     html! {
         div #chat-list {
-            @if hits.is_empty() { p.empty { "no message has all these words" } }
-            ul {
-                @for hit in hits {
-                    li {
-                        a.item.hit href=(address(hit.conversation).at(&format!("m{}", hit.position))) {
-                            span.name dir="auto" { (title(hit.title)) }
-                            span.aside { (time::time(hit.time, Format::Ago)) }
-                            span.snippet.muted dir="auto" { (Outside(hit.snippet)) }
-                        }
-                    }
-                }
+            @if let Some(here) = here {
+                h2 { "In this chat · " (count(here.hits.len(), "message")) }
+                ul { @for hit in &here.hits { li { (hit_link(hit, None)) } } }
+                @if !here.is_complete { p.muted { "the latest are listed; another word finds others" } }
+                h2 { "In all chats" }
             }
-            @if !is_complete { p.muted { "older chats were not searched" } }
+            @if everywhere.hits.is_empty() { p.empty { "no message has all these words" } }
+            ul { @for hit in &everywhere.hits { li { (hit_link(hit, Some(hit.title))) } } }
+            @if !everywhere.is_complete { p.muted { "older chats were not searched" } }
+        }
+    }
+}
+
+/// Returns the link to a message. Without the title of its conversation, the name is its position.
+fn hit_link(hit: &Hit<'_>, name: Option<Option<&str>>) -> Markup {
+    html! {
+        a.item.hit href=(address(hit.conversation).at(&format!("m{}", hit.position))) {
+            span.name dir="auto" { @match name { Some(name) => (title(name)), None => { "message " (hit.position) } } }
+            span.aside { (time::time(hit.time, Format::Ago)) }
+            span.snippet.muted dir="auto" { (Outside(hit.snippet)) }
         }
     }
 }

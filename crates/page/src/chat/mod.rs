@@ -5,6 +5,7 @@
 
 mod call;
 mod composer;
+mod elicitation;
 mod export;
 mod list;
 mod message;
@@ -12,11 +13,12 @@ mod question;
 mod start;
 mod view;
 
-pub use call::{Call, CallState, Progress, card as call_card, progress as call_progress};
+pub use call::{Call, CallState, Progress, card as call_card, progress as call_progress, questions_id};
 pub use composer::{Attachment, Composer, attachment, buttons as composer_buttons, composer, model_select};
+pub use elicitation::{QuestionKind, ServerQuestion, question_id, server_question};
 pub use export::to_markdown;
 pub use list::{
-    Activity, Hit, Item, entries as list_entries, glyph as list_activity, hits as list_hits, list,
+    Activity, Found, Hit, Item, entries as list_entries, glyph as list_activity, hits as list_hits, list,
 };
 pub use message::{
     Branches, Ending, LiveMessage, Message, ending, live_message, message, open_block, settled_block,

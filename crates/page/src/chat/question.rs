@@ -20,8 +20,8 @@ pub struct Question<'a> {
     pub schema: Option<&'a Value>,
 }
 
-/// Returns the form of a decision. The arguments can be changed.
-pub fn form(question: &Question<'_>) -> Markup {
+/// Returns the form of a decision. The arguments can be changed; without a filling, they are those of the model.
+pub fn form(question: &Question<'_>, filling: Option<&Filling>) -> Markup {
     let Question { conversation, message, position, name, .. } = question;
     let id = format!("call-{message}-{position}");
     html! {
@@ -30,7 +30,7 @@ pub fn form(question: &Question<'_>) -> Markup {
             button type="submit" disabled hidden {}
             input type="hidden" name="call" value={ (message) "-" (position) };
             p.muted { (Outside(question.why)) }
-            (arguments(question, &id))
+            (arguments(question, filling, &id))
             div.error role="alert" hidden {}
             div.actions {
                 button.button.primary name="decision" value="once" data-key="y" data-guard {
@@ -53,7 +53,7 @@ pub fn form(question: &Question<'_>) -> Markup {
 }
 
 /// Returns the fields of the arguments: a form of the tool's schema, or the JSON of an unknown tool.
-fn arguments(question: &Question<'_>, id: &str) -> Markup {
+fn arguments(question: &Question<'_>, filling: Option<&Filling>, id: &str) -> Markup {
     let value = Value::Object(question.arguments.clone());
     let none: [Problem; 0] = [];
     html! {
@@ -61,7 +61,8 @@ fn arguments(question: &Question<'_>, id: &str) -> Markup {
             @match question.schema {
                 Some(schema) => {
                     @let shape = Shape::of(schema);
-                    (form::draw(&shape, &Filling::new(&shape, Some(&value)), &none, id))
+                    @let filling = filling.cloned().unwrap_or_else(|| Filling::new(&shape, Some(&value)));
+                    (form::draw(&shape, &filling, &none, id))
                 }
                 None => {
                     label.field {
@@ -95,7 +96,7 @@ mod tests {
             arguments: &arguments,
             schema: None,
         };
-        let html = form(&question).into_string();
+        let html = form(&question, None).into_string();
         assert!(html.contains("&lt;/textarea&gt;&lt;script&gt;") && !html.contains("<script>"), "{html}");
         assert!(html.contains("value=\"4-1\"") && html.contains("action=\"/-/chat/c/decide\""), "{html}");
         let first = html.find("<button").expect("a button");

@@ -45,7 +45,7 @@ impl Form<'_> {
                 aria-labelledby=[is_group.then(|| format!("{id}-name"))] {
                 div.form-label {
                     label #{ (id) "-name" } for=(id) { bdi { (Outside(&field.key)) } @if field.is_required { span title="required" { " *" } } }
-                    @if name != field.key { bdi.muted { (Outside(&shortened(name, 60))) } }
+                    @if !name.eq_ignore_ascii_case(&field.key) { bdi.muted { (Outside(&shortened(name, 60))) } }
                     span.muted.small { (Outside(&field.shape.hint)) }
                     @if has_states { (states(field, filling, pointer, &id)) }
                 }
@@ -119,7 +119,8 @@ impl Form<'_> {
             (Kind::Choice(choices), Filling::Choice(chosen)) if choices.len() <= MAX_OPTIONS => html! {
                 select #(id) name=(value_name) aria-label=[name] aria-invalid=[is_invalid] {
                     @for (position, choice) in choices.iter().enumerate() {
-                        option value=(position) selected[position == *chosen] { (Outside(&choice_text(choice))) }
+                        @let title = shape.titles.get(position).filter(|title| !title.is_empty());
+                        option value=(position) selected[position == *chosen] { (Outside(&title.cloned().unwrap_or_else(|| choice_text(choice)))) }
                     }
                 }
             },

@@ -98,6 +98,22 @@ impl Filling {
         }
     }
 
+    /// Returns the content of a new form: the defaults of the schema. Properties without a default are empty if they are
+    /// required, and omitted otherwise.
+    pub fn with_defaults(shape: &Shape) -> Filling {
+        let mut filling = Filling::empty(shape);
+        if let (Filling::Object { fields: fillings, .. }, Kind::Object { fields, .. }) =
+            (&mut filling, &shape.kind)
+        {
+            for (filling, field) in fillings.iter_mut().zip(fields) {
+                if field.default.is_some() {
+                    *filling = Filling::new(&field.shape, field.default.as_ref());
+                }
+            }
+        }
+        filling
+    }
+
     fn empty(shape: &Shape) -> Filling {
         match &shape.kind {
             Kind::Text => Filling::Text(String::new()),

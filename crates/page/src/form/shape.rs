@@ -17,6 +17,8 @@ pub struct Shape {
     pub is_nullable: bool,
     /// A short text such as `string, format: date`.
     pub hint: String,
+    /// The texts of the choices. A choice without one is displayed as its value.
+    pub titles: Vec<String>,
 }
 
 /// The kinds of fields.
@@ -55,7 +57,7 @@ impl Shape {
     }
 
     fn json(hint: &str) -> Shape {
-        Shape { kind: Kind::Json, is_nullable: false, hint: hint.to_owned() }
+        Shape { kind: Kind::Json, is_nullable: false, hint: hint.to_owned(), titles: Vec::new() }
     }
 }
 
@@ -72,11 +74,13 @@ impl<'s> Builder<'s> {
     }
 
     fn plain_shape(&mut self, schema: &'s Map<String, Value>, depth: usize) -> Shape {
-        if let Some(values) = choices(schema) {
-            let is_nullable = values.contains(&Value::Null);
-            let values: Vec<Value> = values.into_iter().filter(|value| !value.is_null()).collect();
+        if let Some(choices) = choices(schema) {
+            let count = choices.len();
+            let (values, titles): (Vec<Value>, Vec<String>) =
+                choices.into_iter().filter(|(value, _)| !value.is_null()).unzip();
+            let is_nullable = values.len() < count;
             let hint = if values.len() == 1 { "one value" } else { "choice" }.to_owned();
-            return Shape { kind: Kind::Choice(values), is_nullable, hint };
+            return Shape { kind: Kind::Choice(values), is_nullable, hint, titles };
         }
         let has_alternatives =
             ["anyOf", "oneOf", "allOf", "if", "not"].iter().any(|key| schema.contains_key(*key));
@@ -91,7 +95,7 @@ impl<'s> Builder<'s> {
             Some("array") if depth < MAX_DEPTH && !has_alternatives => self.list(schema, depth),
             _ => Kind::Json,
         };
-        Shape { kind, is_nullable, hint: hint(schema, name) }
+        Shape { kind, is_nullable, hint: hint(schema, name), titles: Vec::new() }
     }
 
     fn object(&mut self, schema: &'s Map<String, Value>, depth: usize) -> Kind {
@@ -160,14 +164,37 @@ impl<'s> Builder<'s> {
     }
 }
 
-/// Returns the values that a schema lists.
-fn choices(schema: &Map<String, Value>) -> Option<Vec<Value>> {
+/// Returns the values that a schema lists, each with its title, which may be empty.
+fn choices(schema: &Map<String, Value>) -> Option<Vec<(Value, String)>> {
     if let Some(value) = schema.get("const") {
-        return Some(vec![value.clone()]);
+        return Some(vec![(value.clone(), title(schema))]);
     }
-    let values = schema.get("enum")?.as_array()?;
     let is_simple = |value: &Value| !value.is_object() && !value.is_array();
-    (!values.is_empty() && values.iter().all(is_simple)).then(|| values.clone())
+    let values: Vec<(Value, String)> = match schema.get("enum").and_then(Value::as_array) {
+        Some(values) => {
+            let names = schema.get("enumNames").and_then(Value::as_array);
+            let name = |index: usize| names?.get(index)?.as_str();
+            let titled = values.iter().enumerate();
+            titled.map(|(index, value)| (value.clone(), name(index).unwrap_or_default().to_owned())).collect()
+        }
+        None => {
+            let alternatives = ["oneOf", "anyOf"].iter().find_map(|key| schema.get(*key)?.as_array())?;
+            let choice = |alternative: &Value| {
+                let alternative = alternative.as_object()?;
+                // Any other keyword could exclude the value.
+                let is_plain = alternative
+                    .keys()
+                    .all(|key| ["const", "title", "description", "type"].contains(&key.as_str()));
+                is_plain.then_some((alternative.get("const")?.clone(), title(alternative)))
+            };
+            alternatives.iter().map(choice).collect::<Option<_>>()?
+        }
+    };
+    (!values.is_empty() && values.iter().all(|(value, _)| is_simple(value))).then_some(values)
+}
+
+fn title(schema: &Map<String, Value>) -> String {
+    schema.get("title").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// Returns the type of a schema, and whether `null` is allowed too.

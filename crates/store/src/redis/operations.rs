@@ -187,6 +187,29 @@ impl Conversations for Redis {
         Box::pin(self.forks_of(conversation))
     }
 
+    fn search_in<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        query: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<SearchResults, StoreError>> {
+        let query = Query::new(query);
+        Box::pin(async move {
+            let mut found = SearchResults { hits: Vec::new(), is_complete: true };
+            if query.is_empty() {
+                return Ok(found);
+            }
+            let conversation = match self.get(conversation).await {
+                Ok(conversation) => conversation,
+                Err(StoreError::UnknownConversation { .. }) => return Ok(found),
+                Err(error) => return Err(error),
+            };
+            // One conversation has an end, so all of it is searched.
+            (found.hits, _) = self.search_one(&conversation, &query, limit, usize::MAX).await?;
+            Ok(found)
+        })
+    }
+
     fn search<'a>(
         &'a self,
         query: &'a str,

@@ -177,16 +177,21 @@ pub(super) fn forks(
 pub(super) fn search(
     connection: &mut Connection,
     query: &Query,
+    conversation: Option<&ConversationId>,
     limit: usize,
 ) -> Result<SearchResults, SqliteFailure> {
     let mut statement = connection.prepare_cached(
         "SELECT conversation.id, conversation.title, message.sequence, message.time, message.body \
          FROM word JOIN message ON message.number = word.rowid \
          JOIN conversation ON conversation.number = message.conversation \
-         WHERE word MATCH ?1 \
+         WHERE word MATCH ?1 AND (?3 IS NULL OR conversation.id = ?3) \
          ORDER BY conversation.changed DESC, conversation.id DESC, message.sequence DESC LIMIT ?2",
     )?;
-    let mut rows = statement.query((query.to_fts5(), to_signed(limit as u64)))?;
+    let mut rows = statement.query((
+        query.to_fts5(),
+        to_signed(limit as u64),
+        conversation.map(ConversationId::as_str),
+    ))?;
     let mut hits = Vec::new();
     while let Some(row) = rows.next()? {
         let message = read_message(row, 4)?;

@@ -94,6 +94,14 @@ pub(crate) async fn hits_come_newest_first_up_to_the_limit(backend: &Backend) {
         assert_eq!(hits, expected[..limit.min(3)]);
     }
     assert_eq!(store.search("needle", 0).await.unwrap().hits, []);
+    for (limit, expected) in [(10, vec![3, 1]), (1, vec![3]), (0, vec![])] {
+        let found = store.search_in(&first, "needle", limit).await.unwrap();
+        assert_eq!(found.hits.iter().map(|hit| hit.sequence).collect::<Vec<_>>(), expected);
+        assert!(found.hits.iter().all(|hit| hit.conversation == first) && found.is_complete);
+    }
+    assert_eq!(store.search_in(&first, "", 10).await.unwrap().hits, []);
+    store.remove(&first).await.unwrap();
+    assert_eq!(store.search_in(&first, "needle", 10).await.unwrap().hits, []);
 }
 
 pub(crate) async fn a_query_without_terms_finds_nothing(backend: &Backend) {

@@ -24,22 +24,37 @@ export class Gateway {
     gateway.options = options;
     gateway.folder = options.folder ?? (await mkdtemp(path.join(tmpdir(), 'toolwire-page-')));
     if (options.config) await writeFile(path.join(gateway.folder, 'mcp.json'), JSON.stringify(options.config, null, 2));
-    const variables = Object.entries(process.env).filter(([name]) => !API_KEYS.test(name));
-    gateway.#child = spawn(process.env.PAGE_TEST_TOOLWIRE, ['serve', '--listen', `127.0.0.1:${options.port ?? 0}`, ...(options.args ?? [])], {
-      cwd: gateway.folder,
-      env: {
-        ...Object.fromEntries(variables),
-        NO_COLOR: '1',
-        HOME: gateway.folder,
-        XDG_DATA_HOME: path.join(gateway.folder, 'data'),
-        XDG_CONFIG_HOME: path.join(gateway.folder, 'config'),
-        ...options.env,
-      },
-      stdio: ['ignore', 'ignore', 'pipe'],
-    });
+    gateway.#child = gateway.#spawn(['serve', '--listen', `127.0.0.1:${options.port ?? 0}`, ...(options.args ?? [])]);
     process.on('exit', () => gateway.#child.kill('SIGKILL'));
     await gateway.#ready();
     return gateway;
+  }
+
+  #spawn(args, stdio = ['ignore', 'ignore', 'pipe']) {
+    const variables = Object.entries(process.env).filter(([name]) => !API_KEYS.test(name));
+    return spawn(process.env.PAGE_TEST_TOOLWIRE, args, {
+      cwd: this.folder,
+      env: {
+        ...Object.fromEntries(variables),
+        NO_COLOR: '1',
+        HOME: this.folder,
+        XDG_DATA_HOME: path.join(this.folder, 'data'),
+        XDG_CONFIG_HOME: path.join(this.folder, 'config'),
+        ...this.options.env,
+      },
+      stdio,
+    });
+  }
+
+  /** Runs another command of the program with the data of the gateway, and returns what it prints. */
+  async run(args, input = '') {
+    const child = this.#spawn(args, 'pipe');
+    const printed = { stdout: '', stderr: '' };
+    for (const name in printed) child[name].on('data', (data) => { printed[name] += data; });
+    child.stdin.end(input);
+    const [code] = await once(child, 'close');
+    if (code !== 0) throw new Error(`toolwire ${args.join(' ')} ended with ${code}:\n${printed.stderr}`);
+    return printed.stdout;
   }
 
   async #ready() {

@@ -14,6 +14,7 @@ use toolwire_contract::conversations::{Conversation, ConversationId, StoreError}
 use super::super::Context;
 use super::super::events::Event;
 use super::super::failure::PageFailure;
+use super::answer::PageQuestions;
 use super::engine::{Decided, Engine};
 use super::live::Live;
 use super::saved::{RunStorage, SavedRuns};
@@ -32,13 +33,27 @@ const MAX_ENDED: usize = 32;
 
 /// The state of the chat view.
 pub(in crate::page) struct Chats {
-    active: Mutex<HashMap<ConversationId, Arc<Active>>>,
+    active: Arc<ActiveChats>,
     /// Agents by model, so that their catalogs are computed once.
     agents: Mutex<HashMap<String, Agent>>,
     pub(super) uploads: Uploads,
     saved: Arc<SavedRuns>,
     tasks: TaskTracker,
     closing: CancellationToken,
+}
+
+/// The conversations that this process works on, or has worked on.
+#[derive(Default)]
+pub(super) struct ActiveChats(Mutex<HashMap<ConversationId, Arc<Active>>>);
+
+impl ActiveChats {
+    fn map(&self) -> MutexGuard<'_, HashMap<ConversationId, Arc<Active>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn find(&self, id: &ConversationId) -> Option<Arc<Active>> {
+        self.map().get(id).cloned()
+    }
 }
 
 /// A conversation that this process works on, or has worked on.
@@ -82,7 +97,7 @@ impl Chats {
     /// Creates the state. Runs that wait for decisions are saved in the storage, if there is one.
     pub(in crate::page) fn new(storage: Option<Arc<dyn RunStorage>>) -> Chats {
         Chats {
-            active: Mutex::default(),
+            active: Arc::default(),
             agents: Mutex::default(),
             uploads: Uploads::default(),
             saved: Arc::new(SavedRuns::new(storage)),
@@ -99,13 +114,9 @@ impl Chats {
         self.tasks.wait().await;
     }
 
-    fn map(&self) -> MutexGuard<'_, HashMap<ConversationId, Arc<Active>>> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns what this process knows about a conversation.
     pub(super) fn find(&self, id: &ConversationId) -> Option<Arc<Active>> {
-        self.map().get(id).cloned()
+        self.active.find(id)
     }
 
     /// Whether calls of a conversation wait for decisions, also if their run was saved by another process.
@@ -115,7 +126,7 @@ impl Chats {
 
     /// Forgets a conversation.
     pub(super) async fn forget(&self, id: &ConversationId) {
-        let active = self.map().remove(id);
+        let active = self.active.map().remove(id);
         if let Some(active) = active {
             active.stop();
         }
@@ -156,7 +167,8 @@ impl Chats {
             .model(served.model)
             .tools(context.tools.clone())
             .conversations(context.page.parts.conversations.clone())
-            .unattended(Unattended::Pause);
+            .unattended(Unattended::Pause)
+            .elicitation(Arc::new(PageQuestions(Arc::downgrade(&self.active))));
         let agent = agent.build().map_err(|error| PageFailure::invalid(error.to_string()))?;
         if is_restricted {
             return Ok(agent);
@@ -171,7 +183,7 @@ impl Chats {
 
     /// Returns the state of a conversation, which is created if this process has not worked on it.
     fn enter(&self, context: &Context<'_>, conversation: &Conversation) -> Arc<Active> {
-        let mut map = self.map();
+        let mut map = self.active.map();
         if map.len() >= MAX_ENDED {
             map.retain(|_, active| active.lock().is_busy());
         }

@@ -8,11 +8,15 @@ use serde_json::{Map, Value};
 use toolwire_agent::approval::{ApprovalPolicy, PendingCall, Verdict};
 use toolwire_agent::run::{edited_arguments, is_denied, is_outcome_unknown};
 use toolwire_contract::toolbox::{Progress, Toolbox};
-use toolwire_contract::{ToolCall, ToolResult};
+use toolwire_contract::{Tool, ToolCall, ToolResult};
 use toolwire_page::Markup;
 use toolwire_page::chat::{self, Call, CallState, Question};
+use toolwire_page::form::Filling;
 
 use crate::page::events::Event;
+pub(super) use questions::OpenQuestion;
+
+mod questions;
 
 /// The position of a call: of its message, and its own in the message.
 pub(super) type CallKey = (u64, usize);
@@ -25,6 +29,7 @@ pub(super) struct Calls {
     /// The tools that always run in this conversation.
     always: Vec<String>,
     calls: BTreeMap<CallKey, LiveCall>,
+    next_question: u64,
 }
 
 struct LiveCall {
@@ -34,6 +39,8 @@ struct LiveCall {
     /// The arguments with which it runs, if they are not the model's.
     edited: Option<Map<String, Value>>,
     state: LiveState,
+    /// What its server asks.
+    questions: Vec<OpenQuestion>,
 }
 
 enum LiveState {
@@ -63,7 +70,7 @@ impl LiveCall {
 
 impl Calls {
     pub(super) fn new(conversation: String, tools: Arc<dyn Toolbox>, policy: ApprovalPolicy) -> Calls {
-        Calls { conversation, tools, policy, always: Vec::new(), calls: BTreeMap::new() }
+        Calls { conversation, tools, policy, always: Vec::new(), calls: BTreeMap::new(), next_question: 1 }
     }
 
     pub(super) fn always(&self) -> &[String] {
@@ -87,8 +94,8 @@ impl Calls {
                 _ => LiveState::Queued,
             };
             let arguments = call.arguments.clone().unwrap_or_default();
-            let call =
-                LiveCall { id: id.to_owned(), name: call.name.clone(), arguments, edited: None, state };
+            let (id, name) = (id.to_owned(), call.name.clone());
+            let call = LiveCall { id, name, arguments, edited: None, state, questions: Vec::new() };
             self.calls.insert((message, position), call);
         }
     }
@@ -129,8 +136,14 @@ impl Calls {
         self.calls.values().find(|call| call.is_waiting()).map(|call| call.name.as_str())
     }
 
-    /// Notes a decision about a call, and about the others of a tool that always runs from now on. Returns
-    /// the calls that do not wait any more.
+    /// Returns the name of the first call that needs a person: for a decision, or for a reply to its server.
+    pub(super) fn first_that_asks(&self) -> Option<&str> {
+        let mut calls = self.calls.values();
+        calls.find(|call| call.is_waiting() || call.asks()).map(|call| call.name.as_str())
+    }
+
+    /// Notes a decision about a call, and about the others of a tool that always runs from now on. Returns the
+    /// calls that do not wait any more.
     pub(super) fn decided(&mut self, key: CallKey, always: Option<&str>) -> Vec<CallKey> {
         let mut changed = Vec::new();
         for (other, call) in &mut self.calls {
@@ -165,6 +178,7 @@ impl Calls {
     fn change(&mut self, id: &str, state: LiveState) -> Option<CallKey> {
         let (key, call) = self.calls.iter_mut().rev().find(|(_, call)| call.id == id)?;
         call.state = state;
+        call.questions.clear();
         Some(*key)
     }
 
@@ -202,24 +216,27 @@ impl Calls {
             LiveState::Waiting { why } => why.as_str(),
             _ => "",
         };
-        let question = Question {
-            conversation: &self.conversation,
-            message: key.0,
-            position: key.1,
-            name: &call.name,
-            why,
-            arguments: &call.arguments,
-            schema: schema.and_then(|tool| tool.input_schema.as_ref()),
-        };
+        let question = question(&self.conversation, key, call, why, schema);
         let state = match &call.state {
             LiveState::Queued | LiveState::Decided => CallState::Queued,
             LiveState::Waiting { .. } => CallState::Waiting(&question),
             LiveState::Running { since, progress, .. } => {
-                CallState::Running { since: *since, progress: progress.as_ref().map(shown) }
+                let questions = call.shown_questions(&self.conversation);
+                CallState::Running { since: *since, progress: progress.as_ref().map(shown), questions }
             }
             LiveState::Ended { result, elapsed } => ended(result, *elapsed, call.edited.as_ref()),
         };
         Some(self.draw(key, &call.name, &call.arguments, state))
+    }
+
+    /// Returns the form of a call that waits for a decision, with what a person entered.
+    pub(super) fn decision_form(&self, key: CallKey, filling: &Filling) -> Option<Markup> {
+        let call = self.calls.get(&key)?;
+        let LiveState::Waiting { why } = &call.state else { return None };
+        let tools = self.tools.tools();
+        let tool = tools.iter().find(|tool| tool.name == call.name);
+        let question = question(&self.conversation, key, call, why, tool);
+        Some(chat::question_form(&question, Some(filling)))
     }
 
     /// Returns the card of a call that the model is writing.
@@ -246,6 +263,18 @@ impl Calls {
             state,
         })
     }
+}
+
+fn question<'q>(
+    conversation: &'q str,
+    (message, position): CallKey,
+    call: &'q LiveCall,
+    why: &'q str,
+    tool: Option<&'q Tool>,
+) -> Question<'q> {
+    let schema = tool.and_then(|tool| tool.input_schema.as_ref());
+    let (name, arguments) = (&call.name, &call.arguments);
+    Question { conversation, message, position, name, why, arguments, schema }
 }
 
 /// Returns the state of a call with a result. A stored result contains the arguments that a person changed.

@@ -5,14 +5,15 @@ use serde_json::{Map, Value};
 use toolwire_agent::approval::Decision;
 use toolwire_contract::Tool;
 use toolwire_contract::conversations::ConversationId;
-use toolwire_page::form::{Fields, Filling, Shape};
-use toolwire_validation::Validator;
+use toolwire_page::form::{Filling, Shape};
 
 use super::super::Context;
+use super::super::events::Event;
 use super::super::failure::PageFailure;
 use super::super::reply::Reply;
 use super::super::request::PageRequest;
 use super::active::store_failure;
+use super::arguments::{at_place, fields, violation};
 use super::engine::Decided;
 use super::input::Input;
 use super::send::done;
@@ -36,13 +37,22 @@ pub(super) async fn decide(
     let mut live = active.lock();
     let (call_id, name, arguments) = live.waiting_call(key).ok_or_else(already)?;
     let (call_id, name) = (call_id.to_owned(), name.to_owned());
+    let tools = context.tools.tools();
+    let tool = tools.iter().find(|tool| tool.name == name);
+    if let Some(action) = fields(&input).action() {
+        let schema = tool.and_then(|tool| tool.input_schema.as_ref()).ok_or_else(already)?;
+        let shape = Shape::of(schema);
+        let mut filling = Filling::read(&shape, &fields(&input));
+        filling.apply(&shape, &action);
+        let form = live.decision_form(key, &filling).ok_or_else(already)?;
+        let changed = Event::put(format!("call-{}-{}-question", key.0, key.1), form);
+        return Ok(done(request, id, &[changed]));
+    }
     let because =
         input.field("because").map(str::trim).filter(|reason| !reason.is_empty()).map(str::to_owned);
     let decision = match input.field("decision") {
         Some("no") => Decision::No { because },
         Some("always" | "once") => {
-            let tools = context.tools.tools();
-            let tool = tools.iter().find(|tool| tool.name == name);
             let chosen = chosen_arguments(&input, tool, arguments)?;
             let is_always = input.field("decision") == Some("always");
             match chosen {
@@ -85,27 +95,21 @@ fn chosen_arguments(
         // A form without any field of the arguments, such as that of a key.
         (Some(schema), None) if has_fields(input) => {
             let shape = Shape::of(schema);
-            let filling = Filling::read(&shape, &Fields::new(input.fields().iter().cloned()));
-            filling.value(&shape).map_err(|problems| {
+            Filling::read(&shape, &fields(input)).value(&shape).map_err(|problems| {
                 let problem = problems.into_iter().next();
-                let (pointer, message) =
-                    problem.map_or_else(Default::default, |problem| (problem.pointer, problem.message));
-                PageFailure::invalid(format!("{}{message}", place(&pointer))).with_field(pointer)
+                at_place(problem.map(|problem| (problem.pointer, problem.message)).unwrap_or_default())
             })?
         }
         _ => return Ok(None),
     };
+    if value.as_object() == Some(arguments) {
+        return Ok(None);
+    }
+    let violation = schema.and_then(|schema| violation(schema, &value));
     let Value::Object(chosen) = value else {
         return Err(PageFailure::invalid("the arguments must be a JSON object").with_field("arguments"));
     };
-    if chosen == *arguments {
-        return Ok(None);
-    }
-    if let Some(violation) = schema.and_then(|schema| violation(schema, &chosen)) {
-        let (pointer, message) = violation;
-        return Err(PageFailure::invalid(format!("{}{message}", place(&pointer))).with_field(pointer));
-    }
-    Ok(Some(chosen))
+    violation.map_or(Ok(Some(chosen)), |violation| Err(at_place(violation)))
 }
 
 /// Whether a form has fields of arguments. Their names are a letter and a JSON pointer.
@@ -115,16 +119,4 @@ fn has_fields(input: &Input) -> bool {
         let is_letter = letters.next().is_some_and(|letter| "svjno".contains(letter));
         is_letter && letters.next().is_none_or(|second| second == '/')
     })
-}
-
-fn place(pointer: &str) -> String {
-    if pointer.is_empty() { String::new() } else { format!("`{pointer}`: ") }
-}
-
-/// Returns the first violation of a schema: the pointer and the message.
-fn violation(schema: &Value, arguments: &Map<String, Value>) -> Option<(String, String)> {
-    // A schema that cannot be evaluated accepts everything here; the toolbox decides.
-    let validator = Validator::new(schema.clone()).ok()?;
-    let violations = validator.violations(&Value::Object(arguments.clone())).ok()?;
-    violations.first().map(|violation| (violation.pointer.clone(), violation.message()))
 }

@@ -40,7 +40,7 @@ pub(super) struct Engine {
     pub(super) stop: CancellationToken,
     /// Cancelled when the gateway ends.
     pub(super) closing: CancellationToken,
-    /// Decisions that came while other calls were running.
+    /// Decisions that the run has not used yet.
     pub(super) early: Vec<Decided>,
     /// The record of the run in the traffic.
     pub(super) trace: RunTrace,
@@ -143,10 +143,13 @@ impl Engine {
                 }
                 () = self.stop.cancelled(), if !cancellation.is_cancelled() => cancellation.cancel(),
                 () = self.closing.cancelled(), if !cancellation.is_cancelled() => cancellation.cancel(),
-                Some(decided) = self.decisions.recv() => self.early.push(decided),
+                // An approved call starts at once, while others run.
+                Some(Decided { call, decision }) = self.decisions.recv() => stream.decide(call, decision),
                 event = stream.next() => match event {
                     Some(AgentEvent::Done(finished)) => {
                         self.active.lock().flush();
+                        let unused = stream.take_unused_decisions().into_iter();
+                        self.early.extend(unused.map(|(call, decision)| Decided { call, decision }));
                         return *finished;
                     }
                     Some(event) => {

@@ -14,12 +14,15 @@ use toolwire_contract::toolbox::Toolbox;
 use toolwire_contract::{Message, Role, ToolCall};
 use toolwire_page::Markup;
 use toolwire_page::chat::{self, Activity, Ending, LiveMessage};
+use toolwire_page::form::Filling;
 use toolwire_page::text::{count, shortened};
 
 use super::calls::{CallKey, Calls};
 use super::input;
 use super::writing::Writing;
 use crate::page::events::{Event, Events};
+
+mod questions;
 
 /// What is known about a conversation beyond its stored messages.
 pub(super) struct Live {
@@ -89,7 +92,7 @@ impl Live {
     pub(super) fn activity(&self) -> Activity {
         match self.phase {
             Phase::Ended(_) => Activity::None,
-            _ if self.calls.first_waiting().is_some() => Activity::Waiting,
+            _ if self.calls.first_that_asks().is_some() => Activity::Waiting,
             Phase::Running | Phase::Waiting => Activity::Running,
         }
     }
@@ -212,8 +215,12 @@ impl Live {
             }
             AgentEvent::CallProgress { id, progress } => self.calls.progress(id, progress),
             AgentEvent::CallFinished { id, result, elapsed, .. } => {
+                let asked = self.calls.first_that_asks().is_some();
                 if let Some(key) = self.calls.ended(id, result, *elapsed) {
                     self.publish_call(key);
+                }
+                if asked && self.calls.first_that_asks().is_none() {
+                    self.publish_activity();
                 }
             }
             _ => {}
@@ -310,6 +317,11 @@ impl Live {
         Some(Event::put(format!("call-{}-{}", key.0, key.1), self.calls.card(key)?))
     }
 
+    /// Returns the form of a call that waits for a decision, with what a person entered.
+    pub(super) fn decision_form(&self, key: CallKey, filling: &Filling) -> Option<Markup> {
+        self.calls.decision_form(key, filling)
+    }
+
     /// Returns the card of a call of this response.
     pub(super) fn card(&self, key: CallKey) -> Option<Markup> {
         self.calls.card(key)
@@ -350,12 +362,12 @@ impl Live {
 
     /// Returns the name of a tool whose call waits for a decision.
     pub(super) fn waiting_name(&self) -> Option<String> {
-        self.calls.first_waiting().filter(|_| self.is_busy()).map(str::to_owned)
+        self.calls.first_that_asks().filter(|_| self.is_busy()).map(str::to_owned)
     }
 
     /// Returns the title and the icon of a page with this conversation.
     pub(super) fn title_event(&self) -> Event {
-        match self.calls.first_waiting().filter(|_| self.is_busy()) {
+        match self.calls.first_that_asks().filter(|_| self.is_busy()) {
             Some(name) => Event::Title { text: format!("? {name}"), has_dot: true },
             None => {
                 let title = self.title.as_deref().unwrap_or("untitled");

@@ -7,12 +7,14 @@
 //! | `live`, `writing`, `calls` | what a response consists of so far, and its events |
 //! | `saved` | runs that wait for decisions |
 //! | `view` | the pages |
-//! | `send`, `decide` | messages and decisions of a person |
+//! | `send`, `decide`, `answer` | messages and decisions of a person, and replies to questions of servers |
 //! | `parts` | texts, results and media of messages |
 //! | `branches` | versions of a message |
-//! | `input`, `uploads` | forms and files |
+//! | `input`, `arguments`, `multipart`, `uploads` | forms and files |
 
 mod active;
+mod answer;
+mod arguments;
 mod branches;
 mod calls;
 mod decide;
@@ -67,6 +69,7 @@ pub(super) async fn respond(context: &Context<'_>, request: &PageRequest) -> Res
                 ["rename"] => send::rename(context, request, &id).await,
                 ["delete"] => send::delete(context, request, &id).await,
                 ["decide"] => decide::decide(context, request, &id).await,
+                ["answer"] => answer::answer(context, request, &id).await,
                 _ => Err(unknown(request)),
             }
         }

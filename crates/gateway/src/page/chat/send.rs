@@ -76,11 +76,8 @@ pub(super) async fn edit(
     request: &PageRequest,
     id: &ConversationId,
 ) -> Result<Reply, PageFailure> {
-    request.require_post()?;
+    let (conversation, input, position) = chosen_message(context, request, id).await?;
     let store = &context.page.parts.conversations;
-    let conversation = store.get(id).await.map_err(store_failure)?;
-    let input = Input::read(request)?;
-    let position = position(&input)?;
     let transcript = store.load_range(id, position - 1, 1).await.map_err(store_failure)?;
     let edited = transcript.entries.first().filter(|entry| input::is_user_input(&entry.message));
     let edited =
@@ -104,11 +101,9 @@ pub(super) async fn retry(
     request: &PageRequest,
     id: &ConversationId,
 ) -> Result<Reply, PageFailure> {
-    request.require_post()?;
+    let (conversation, input, position) = chosen_message(context, request, id).await?;
     let store = &context.page.parts.conversations;
-    let conversation = store.get(id).await.map_err(store_failure)?;
-    let input = Input::read(request)?;
-    let position = position(&input)?.min(conversation.messages);
+    let position = position.min(conversation.messages);
     let model = model(context, &input, Some(&conversation));
     let entries = store.load(id, 0).await.map_err(store_failure)?.entries;
     let is_unanswered = position == conversation.messages
@@ -244,9 +239,20 @@ fn title(message: &Message) -> Option<String> {
     Some(shortened(line, MAX_TITLE_CHARS).chars().map(printable).collect())
 }
 
-fn position(input: &Input) -> Result<u64, PageFailure> {
+/// Reads a form about a message: its conversation, the form, and its position.
+async fn chosen_message(
+    context: &Context<'_>,
+    request: &PageRequest,
+    id: &ConversationId,
+) -> Result<(Conversation, Input, u64), PageFailure> {
+    request.require_post()?;
+    let conversation = context.page.parts.conversations.get(id).await.map_err(store_failure)?;
+    let input = Input::read(request)?;
     let position = input.field("position").and_then(|position| position.parse().ok());
-    position.filter(|position| *position > 0).ok_or_else(|| PageFailure::invalid("the form names no message"))
+    match position.filter(|position| *position > 0) {
+        Some(position) => Ok((conversation, input, position)),
+        None => Err(PageFailure::invalid("the form names no message")),
+    }
 }
 
 fn redirect(id: &ConversationId, position: Option<u64>) -> Reply {

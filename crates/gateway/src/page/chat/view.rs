@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Map;
 use toolwire_contract::conversations::{
-    Conversation, ConversationId, Conversations, Cursor, Entry, Timestamp,
+    Conversation, ConversationId, Conversations, Cursor, Entry, SearchResults, Timestamp,
 };
 use toolwire_contract::{Block, Message, Role, ToolCall, ToolResult};
 use toolwire_page::Markup;
-use toolwire_page::chat::{self, Activity, Branches, Call, CallState, Composer, Hit, Item, Window};
+use toolwire_page::chat::{self, Activity, Branches, Call, CallState, Composer, Found, Hit, Item, Window};
 use toolwire_page::shell::{Shell, View};
 use toolwire_page::text::count;
 
@@ -29,8 +29,9 @@ use super::{branches, input, uploads};
 /// The number of conversations in the list.
 const MAX_ITEMS: usize = 60;
 
-/// The number of messages that a search finds.
+/// The number of messages that a search finds: in all conversations, and in the open one.
 const MAX_HITS: usize = 50;
+const MAX_HITS_HERE: usize = 500;
 
 /// The results of a message's calls follow it. Messages after these are not searched for them.
 const MAX_RESULTS: usize = 200;
@@ -41,8 +42,9 @@ const MIN_DRAWN: u64 = 12;
 /// Returns the page without a conversation, or the results of a search.
 pub(super) async fn start(context: &Context<'_>, request: &PageRequest) -> Result<Reply, PageFailure> {
     let query = request.query("q").unwrap_or_default();
-    let list = list(context, None, &query, request.query("after").as_deref()).await?;
-    if request.query("q").is_some() && !accepts_html(&request.head.headers) {
+    let open = request.query("in").and_then(|id| id.parse::<ConversationId>().ok());
+    let list = list(context, open.as_ref(), &query, request.query("after").as_deref()).await?;
+    if !accepts_html(&request.head.headers) {
         return Ok(Reply::changes(&[Event::put("chat-list", list)]));
     }
     let model = default_model(context);
@@ -52,7 +54,14 @@ pub(super) async fn start(context: &Context<'_>, request: &PageRequest) -> Resul
     let main =
         chat::new_conversation(&chat::start(&tools, model == "demo", small_matrix(context)), &composer);
     let event = context.page.events.last_id();
-    Ok(page(context, "New chat", &["chat".to_owned()], &event, chat::list(&list, &query), main))
+    Ok(page(
+        context,
+        "New chat",
+        &["chat".to_owned()],
+        &event,
+        chat::list(&list, &query, open.as_ref().map(ConversationId::as_str)),
+        main,
+    ))
 }
 
 /// Returns the page of a conversation.
@@ -93,7 +102,8 @@ pub(super) async fn open(
     let stored = || conversation.title.clone().unwrap_or_else(|| "untitled".to_owned());
     let title = waiting.map_or_else(stored, |name| format!("? {name}"));
     let topics = ["chat".to_owned(), format!("chat.{id}")];
-    Ok(page(context, &title, &topics, &event, chat::list(&list, ""), main))
+    let list = chat::list(&list, "", Some(id.as_str()));
+    Ok(page(context, &title, &topics, &event, list, main))
 }
 
 /// Returns the messages of one section.
@@ -341,19 +351,16 @@ pub(super) async fn list(
 ) -> Result<Markup, PageFailure> {
     let store: &Arc<dyn Conversations> = &context.page.parts.conversations;
     if !query.trim().is_empty() {
-        let found = store.search(query, MAX_HITS).await.map_err(store_failure)?;
-        let hits: Vec<Hit<'_>> = found
-            .hits
-            .iter()
-            .map(|hit| Hit {
-                conversation: hit.conversation.as_str(),
-                title: hit.title.as_deref(),
-                position: hit.sequence,
-                snippet: &hit.snippet,
-                time: time(hit.time),
-            })
-            .collect();
-        return Ok(chat::list_hits(&hits, found.is_complete));
+        let everywhere = store.search(query, MAX_HITS).await.map_err(store_failure)?;
+        let mut here = match current {
+            Some(id) => Some(store.search_in(id, query, MAX_HITS_HERE + 1).await.map_err(store_failure)?),
+            None => None,
+        };
+        if let Some(here) = &mut here {
+            here.is_complete &= here.hits.len() <= MAX_HITS_HERE;
+            here.hits.truncate(MAX_HITS_HERE);
+        }
+        return Ok(chat::list_hits(here.as_ref().map(found).as_ref(), &found(&everywhere)));
     }
     let after = after.and_then(|text| {
         let (changed, id) = text.split_once('-')?;
@@ -374,6 +381,17 @@ pub(super) async fn list(
         })
         .collect();
     Ok(chat::list_entries(&items, current.map(ConversationId::as_str), next.as_deref()))
+}
+
+fn found(results: &SearchResults) -> Found<'_> {
+    let hits = results.hits.iter().map(|hit| Hit {
+        conversation: hit.conversation.as_str(),
+        title: hit.title.as_deref(),
+        position: hit.sequence,
+        snippet: &hit.snippet,
+        time: time(hit.time),
+    });
+    Found { hits: hits.collect(), is_complete: results.is_complete }
 }
 
 fn activity(context: &Context<'_>, id: &ConversationId) -> Activity {

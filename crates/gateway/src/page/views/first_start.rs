@@ -11,7 +11,7 @@ const MAX_TOOLS: usize = 6;
 
 /// Returns the matrix if there are only a few tools.
 pub(in crate::page) fn small_matrix(context: &Context<'_>) -> Option<Markup> {
-    let toolbox = &*context.inner.tools;
+    let toolbox = &*context.tools;
     let tools = toolbox.tools();
     if tools.is_empty() || tools.len() > MAX_TOOLS {
         return None;

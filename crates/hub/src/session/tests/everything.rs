@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use toolwire_contract::Secret;
+use toolwire_contract::elicitation::ElicitHandler;
 use toolwire_contract::toolbox::Progress;
 use toolwire_testkit::InstalledServers;
 
@@ -109,7 +110,7 @@ impl Host for TestHost {
     fn elicit<'a>(&'a self, _server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
         let content = match request.kind {
             ElicitKind::Form { .. } => Some(json!({ "name": "Ada", "check": true })),
-            ElicitKind::Url { .. } => None,
+            _ => None,
         };
         self.elicitations.lock().unwrap().push(request);
         Box::pin(async { ElicitReply::Accept(content) })
@@ -154,6 +155,16 @@ async fn the_application_responds_to_requests_of_servers() {
         let request = host.elicitations.lock().unwrap().pop().unwrap();
         let ElicitKind::Form { schema } = request.kind else { panic!("not a form: {request:?}") };
         assert_eq!(schema["properties"]["firstLine"]["default"], "It was a dark and stormy night.");
+
+        // A call may ask the user itself.
+        let elicitation: Option<Arc<ElicitHandler>> = Some(Arc::new(|server, request| {
+            let name = format!("{server}: {}", request.message);
+            Box::pin(async move { ElicitReply::Accept(Some(json!({ "name": name, "check": true }))) })
+        }));
+        let options = SessionCall { elicitation, ..options() };
+        let elicited = session.call("trigger-elicitation-request", Map::new(), options).await.unwrap();
+        assert!(elicited.to_string().contains("Name: test: "), "{elicited:#}");
+        assert!(host.elicitations.lock().unwrap().is_empty());
 
         let sampled = call(&session, "trigger-sampling-request", json!({ "prompt": "hello" })).await;
         assert!(sampled.to_string().contains("a model read: "), "{sampled:#}");

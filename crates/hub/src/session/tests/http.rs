@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use toolwire_contract::Secret;
+use toolwire_contract::elicitation::ElicitHandler;
 use toolwire_testkit::{InstalledServers, RunningServer};
 
 use super::support::{Connector, TEST_TIMEOUT, call, connect, http, object, options};
@@ -349,6 +350,10 @@ async fn a_call_that_requires_input_is_repeated_with_it() {
         result["inputs"],
         json!({ "first": { "action": "accept", "content": { "message": "which?" } } })
     );
+    let elicitation: Option<Arc<ElicitHandler>> =
+        Some(Arc::new(|_, _| Box::pin(std::future::ready(ElicitReply::Cancel))));
+    let result = session.call("one", Map::new(), SessionCall { elicitation, ..options() }).await.unwrap();
+    assert_eq!(result["inputs"], json!({ "first": { "action": "cancel" } }), "the call asks the user itself");
     session.close().await;
 }
 

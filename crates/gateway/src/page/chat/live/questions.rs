@@ -1,0 +1,49 @@
+//! The questions of servers in a response in progress.
+
+use tokio::sync::oneshot;
+use toolwire_agent::elicitation::{ElicitReply, ServerQuestion};
+use toolwire_page::chat;
+use toolwire_page::text::shortened;
+
+use super::Live;
+use crate::page::chat::calls::OpenQuestion;
+use crate::page::events::Event;
+
+impl Live {
+    /// Displays a question in the card of its call. Returns its number and the receiver of the reply.
+    pub(in crate::page::chat) fn ask(
+        &mut self,
+        question: ServerQuestion,
+    ) -> Option<(u64, oneshot::Receiver<ElicitReply>)> {
+        let said = format!("server {} asks: {}", question.server, shortened(&question.request.message, 200));
+        let (key, number, answer) = self.calls.ask(question)?;
+        let id = chat::question_id(number);
+        let form = self.question(number).and_then(|question| question.shown(&self.id));
+        let form = form.map(|question| chat::server_question(&question, None));
+        let into = chat::questions_id(key.0, key.1);
+        // The first question changes the state of the card. Others leave it alone: somebody may be typing in it.
+        let card = self.call_event(key).filter(|_| self.calls.questions(key) == 1);
+        self.publish(form.map(|form| Event::append(id, into, form)).into_iter().chain(card));
+        self.publish_activity();
+        self.publish([Event::Say { text: said, is_urgent: true }]);
+        Some((number, answer))
+    }
+
+    /// Returns a question that has no reply yet.
+    pub(in crate::page::chat) fn question(&self, number: u64) -> Option<&OpenQuestion> {
+        self.calls.question(number)
+    }
+
+    /// Removes a question that has a reply, or needs none any more. Returns it, and the changes of the card.
+    pub(in crate::page::chat) fn remove_question(
+        &mut self,
+        number: u64,
+    ) -> Option<(OpenQuestion, Vec<Event>)> {
+        let (key, question) = self.calls.remove_question(number)?;
+        let gone = Event::Drop { id: chat::question_id(number) };
+        let card = self.call_event(key).filter(|_| self.calls.questions(key) == 0);
+        let events = self.publish([gone].into_iter().chain(card));
+        self.publish_activity();
+        Some((question, events))
+    }
+}
