@@ -7,7 +7,7 @@ use toolwire_contract::{Block, Content, ToolCall};
 use crate::client::{
     ClientRequest, ClientTools, ConversationReader, InvalidRequest, Problem, ReadRequest, RequestFields,
     ToolSource, expected, has_programmatic_calls, joined_text, media, native, read_effort, read_function,
-    read_hosted_toolsets, read_parts, read_result, read_schema, text_file,
+    read_hosted_toolsets, read_parts, read_result, read_schema, remote_document, remote_image, text_file,
 };
 use crate::{Dialect, Family};
 
@@ -186,6 +186,13 @@ fn read_part(path: &str, part: Value) -> ReadRequest<Option<Content>> {
                     media(&media_type, source.required_text("data")?, title.as_deref())
                 }
                 "text" => text_file(source.required_text("data")?, title.as_deref()),
+                "url" => {
+                    let url = source.required_text("url")?;
+                    match type_name.as_str() {
+                        "image" => remote_image(DIALECT, part, &url, None),
+                        _ => remote_document(DIALECT, part, &url),
+                    }
+                }
                 _ => native(DIALECT, part),
             }))
         }
