@@ -325,6 +325,11 @@ fn an_invalid_request_is_explained() {
     );
     check_error(
         Anthropic,
+        json!({"model": "m", "messages": hi, "mcp_servers": [{"type": "stdio", "name": "a"}]}),
+        "`mcp_servers[0].type` must be `url`, not `stdio`",
+    );
+    check_error(
+        Anthropic,
         json!({"model": "m", "messages": hi, "tool_choice": {"type": "required"}}),
         "`tool_choice.type` must be `auto`, `any`, `none` or `tool`, not `required`",
     );
