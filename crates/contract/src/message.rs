@@ -107,7 +107,7 @@ pub fn pair_results<'c, I: AsRef<str>, R>(
     let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
     let has_few = ids.len() <= FEW_CALLS;
     if !has_few {
-        ids.iter().enumerate().rev().for_each(|(position, id)| open.entry(id).or_default().push(position));
+        ids.iter().enumerate().rev().for_each(|(position, id)| open.entry(*id).or_default().push(position));
     }
     for (id, result) in results {
         let id = id.as_ref();
