@@ -7,6 +7,7 @@
 //! prefix and prompt caches stay valid. A summary, if there is one, replaces the messages that it covers.
 
 mod compaction;
+mod history_index;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use toolwire_contract::text::estimate_tokens;
 use crate::event::ContextReduction;
 use crate::settings::AgentSettings;
 use compaction::{Compaction, MessageSize};
+use history_index::HistoryIndex;
 pub(crate) use compaction::{shorten_result, starts_turn};
 
 /// The smallest estimate that the provider's count is compared with. Below it, the provider's overhead
@@ -88,11 +90,13 @@ impl ContextWindow {
             && let Some(available) = self.available(window, settings)
         {
             let target = share(available, settings.context.until_percent);
+            let index = HistoryIndex::new(history, &self.sizes);
             let mut compaction = self.compaction.clone();
-            while self.needed(&compaction, history, fixed) > target && compaction.advance(history) {}
+            let needed = |compaction: &Compaction| self.needed(compaction.tokens_in(&index), fixed);
+            while needed(&compaction) > target && compaction.advance(&index) {}
             self.compaction = compaction;
         }
-        self.estimated = self.estimate(&self.compaction, history, fixed);
+        self.estimated = self.estimate(self.compaction.tokens(&self.sizes), fixed);
         self.counted = None;
         self.compaction.apply(history, self.summary.as_ref(), &settings.context)
     }
@@ -107,7 +111,8 @@ impl ContextWindow {
     ) -> bool {
         self.measure(history, settings.context.result_characters);
         self.available(window, settings).is_some_and(|available| {
-            self.needed(&self.compaction, history, fixed) > share(available, settings.context.begin_percent)
+            let needed = self.needed(self.compaction.tokens(&self.sizes), fixed);
+            needed > share(available, settings.context.begin_percent)
         })
     }
 
@@ -154,7 +159,8 @@ impl ContextWindow {
             self.per_thousand =
                 Some((learned.saturating_mul(1_000) / self.estimated + 1).clamp(1_000, 10_000));
         }
-        self.refusals <= MAX_REFUSALS && self.compaction.clone().advance(history)
+        let index = HistoryIndex::new(history, &[]);
+        self.refusals <= MAX_REFUSALS && self.compaction.clone().advance(&index)
     }
 
     /// Returns the size of the last request in tokens: the larger of the provider's count and the estimate.
@@ -198,13 +204,14 @@ impl ContextWindow {
         Some(window.saturating_sub(settings.max_output_tokens.unwrap_or(0).min(window / 2)))
     }
 
-    fn needed(&self, compaction: &Compaction, history: &[Arc<Message>], fixed: u64) -> u64 {
-        self.calibrated(self.estimate(compaction, history, fixed))
+    /// Returns the calibrated size of a request with these messages.
+    fn needed(&self, messages: u64, fixed: u64) -> u64 {
+        self.calibrated(self.estimate(messages, fixed))
     }
 
-    fn estimate(&self, compaction: &Compaction, history: &[Arc<Message>], fixed: u64) -> u64 {
+    fn estimate(&self, messages: u64, fixed: u64) -> u64 {
         let summary = self.summary.as_ref().map_or(0, |summary| estimate_tokens(&summary.text));
-        fixed + summary + compaction.tokens(history, &self.sizes)
+        fixed + summary + messages
     }
 
     fn calibrated(&self, estimated: u64) -> u64 {

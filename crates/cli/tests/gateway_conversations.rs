@@ -60,6 +60,25 @@ fn model(api: Api) -> Value {
     if api == Api::Gemini { json!({"model": "gemini-3-pro"}) } else { json!({}) }
 }
 
+/// LangChain adds an empty text before calls, which Anthropic rejects.
+#[tokio::test]
+async fn empty_text_before_calls_is_left_out() {
+    let outputs = [ScriptedResponse::Output(answer("Done."))];
+    let served =
+        serve_with(Api::Anthropic, Script::new(outputs), json!({}), GatewaySettings::default()).await;
+    let mut client = Client::new(format!("{}{MESSAGES}", served.url), MESSAGES);
+    let call = json!({"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {}});
+    client.history = vec![
+        json!({"role": "user", "content": "go"}),
+        json!({"role": "assistant", "content": [{"type": "text", "text": ""}, call]}),
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}]}),
+    ];
+    assert_eq!(client.send().await.text, "Done.");
+    let sent = served.provider.requests()[0].body["messages"][1]["content"].clone();
+    assert_eq!((sent.as_array().unwrap().len(), &sent[0]["type"]), (1, &json!("tool_use")), "{sent}");
+    assert_eq!(served.provider.rejections(), []);
+}
+
 /// The client gets the thinking in the form of its API, and sends it back in the next turn.
 #[tokio::test]
 async fn thinking_is_passed_in_the_form_of_each_api() {

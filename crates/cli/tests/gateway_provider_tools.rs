@@ -173,6 +173,75 @@ async fn results_of_the_client_continue_a_response_with_a_search() {
     .await;
 }
 
+/// Returns the containers in the requests to the provider.
+fn containers(served: &Served) -> Vec<Value> {
+    let requests = served.provider.requests();
+    requests.iter().map(|request| request.body.get("container").cloned().unwrap_or_default()).collect()
+}
+
+/// Code runs in the same container in all steps of a turn, and the client gets it, as well as the number of
+/// searches.
+#[tokio::test]
+async fn a_turn_has_one_container_and_the_sum_of_the_searches() {
+    for stream in [false, true] {
+        let outputs = [
+            call("lookup").search("first").container("container_1"),
+            ModelOutput::text("Then.").search("second").search("third").call(
+                "call00002",
+                "get_weather",
+                "{}",
+            ),
+            answer("Sunny."),
+            answer("Again."),
+        ];
+        let served = start(Api::Anthropic, &outputs).await;
+        let mut client = client_at(&served, MESSAGES, SEARCHING[0].2, stream);
+        let reply = client.say("search").await;
+        assert_eq!(reply.container.as_deref(), Some("container_1"), "{reply:?}");
+        assert_eq!(reply.searches, 3, "{reply:?}");
+        client.return_results(&[(&reply.calls[0].0, "sunny")]);
+        let reply = client.send().await;
+        assert_eq!((reply.text.as_str(), reply.searches), ("Sunny.", 0), "{reply:?}");
+        client.say("and again").await;
+        let first = json!("container_1");
+        // In the next turn, the client decides.
+        assert_eq!(containers(&served), [Value::Null, first.clone(), first, Value::Null]);
+        assert_eq!((served.provider.rejections(), served.provider.responses_left()), (vec![], 0));
+    }
+}
+
+/// The container joins the skills that the client loads into it. A container that the client names stays, and
+/// one in its history is not used.
+#[tokio::test]
+async fn a_container_of_the_client_has_precedence() {
+    let skills = json!([{"type": "anthropic", "skill_id": "pdf"}]);
+    let with_id = |id: &str| json!({"skills": skills, "id": id});
+    for (sent, expected) in [
+        (json!({"skills": skills}), with_id("container_1")),
+        (with_id("container_2"), with_id("container_2")),
+        (json!("container_2"), json!("container_2")),
+        (Value::Null, json!("container_1")),
+    ] {
+        let outputs = [call("lookup").search("first").container("container_1"), answer("Done.")];
+        let served = start(Api::Anthropic, &outputs).await;
+        let mut client = client_at(&served, MESSAGES, SEARCHING[0].2, false);
+        client.extra["container"] = sent.clone();
+        client.say("search").await;
+        assert_eq!(containers(&served), [sent, expected]);
+    }
+    let served = start(Api::Anthropic, &[answer("Done.")]).await;
+    let mut client = client_at(&served, MESSAGES, SEARCHING[0].2, false);
+    client.history = vec![
+        json!({"role": "user", "content": "go"}),
+        json!({"role": "assistant", "container": {"id": "container_3"}, "content": [
+            {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {}}]}),
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}]}),
+    ];
+    // The provider gets the client's own messages unchanged, and refuses this one.
+    assert_eq!(client.post(&client.body()).await.0, 400);
+    assert_eq!(containers(&served), [Value::Null]);
+}
+
 fn paused(query: &str) -> ModelOutput {
     ModelOutput::text("I search.").search(query).finish(FinishReason::Other("pause_turn".to_owned()))
 }

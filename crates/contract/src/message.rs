@@ -1,5 +1,6 @@
 //! A message of a conversation, in the JSON format of MCP sampling with tools.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -97,6 +98,9 @@ impl Message {
     }
 }
 
+/// Up to this number of calls, looking at all of them takes less time than a map.
+const FEW_CALLS: usize = 16;
+
 /// Returns the result of each call of a response, in the order of the calls.
 ///
 /// A result belongs to the first call with its id that has no result yet. A result without such a call is
@@ -105,14 +109,25 @@ pub fn pair_results<'c, I: AsRef<str>, R>(
     call_ids: impl IntoIterator<Item = &'c str>,
     results: impl IntoIterator<Item = (I, R)>,
 ) -> Vec<Option<R>> {
-    let mut calls: Vec<(&str, Option<R>)> = call_ids.into_iter().map(|id| (id, None)).collect();
+    let ids: Vec<&str> = call_ids.into_iter().collect();
+    let mut paired: Vec<Option<R>> = ids.iter().map(|_| None).collect();
+    // The positions of the calls without a result, by their ids; the first position is the last element.
+    let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
+    let has_few = ids.len() <= FEW_CALLS;
+    if !has_few {
+        ids.iter().enumerate().rev().for_each(|(position, id)| open.entry(*id).or_default().push(position));
+    }
     for (id, result) in results {
-        let is_open = |call: &&mut (&str, Option<R>)| call.0 == id.as_ref() && call.1.is_none();
-        if let Some((_, found)) = calls.iter_mut().find(is_open) {
-            *found = Some(result);
+        let id = id.as_ref();
+        let position = match has_few {
+            true => (0..ids.len()).find(|position| ids[*position] == id && paired[*position].is_none()),
+            false => open.get_mut(id).and_then(Vec::pop),
+        };
+        if let Some(position) = position {
+            paired[position] = Some(result);
         }
     }
-    calls.into_iter().map(|(_, result)| result).collect()
+    paired
 }
 
 /// Compares a shared message by value.
@@ -212,6 +227,20 @@ mod tests {
         let message: Message = serde_json::from_str(text).expect("a valid message");
         assert_eq!(serde_json::to_string(&message).expect("valid JSON"), text);
         message
+    }
+
+    /// Ids may repeat, and the number of calls makes no difference.
+    #[test]
+    fn a_result_belongs_to_the_first_call_with_its_id_that_has_none() {
+        for others in [0, 2 * FEW_CALLS] {
+            let others: Vec<String> = (0..others).map(|number| format!("other {number}")).collect();
+            let calls = ["a", "b", "a", "c", "a"].into_iter().chain(others.iter().map(String::as_str));
+            let results = [("c", 0), ("a", 1), ("x", 2), ("a", 3), ("c", 4)];
+            let results = results.into_iter().chain(others.iter().rev().map(|id| (id.as_str(), 5)));
+            let mut expected = vec![Some(1), None, Some(3), Some(0), None];
+            expected.extend(others.iter().map(|_| Some(5)));
+            assert_eq!(pair_results(calls, results), expected);
+        }
     }
 
     #[test]

@@ -34,4 +34,8 @@ pub struct ResponseDetails {
     /// Whether the response was cut off because the context window is full. Otherwise, it reached its own
     /// limit.
     pub is_context_full: bool,
+    /// The container in which the provider ran code, in Anthropic's format.
+    pub container: Option<Value>,
+    /// How often the provider called its own tools in this response, in Anthropic's format.
+    pub server_tool_use: Option<Value>,
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use toolwire_contract::model::{ModelRequest, ToolChoice, VerbatimRequest};
-use toolwire_contract::{Message, Tool};
+use toolwire_contract::{Block, Message, Role, Tool};
 
 use crate::output::has_native_output;
 use crate::request::{ApiSupport, RequestError, RequestOptions, wire_id};
@@ -36,6 +36,9 @@ pub(crate) struct VerbatimFormat {
     pub(crate) dialects: [Dialect; 2],
     /// Adds instructions to those of the client.
     pub(crate) add_instructions: fn(&mut VerbatimBody<'_>, &str),
+    /// Adds what the last response has reported and this request needs; the argument is the data that its
+    /// message has for this family.
+    pub(crate) continue_response: fn(&mut VerbatimBody<'_>, &Value),
 }
 
 /// A body of JSON texts that is being written.
@@ -129,6 +132,9 @@ pub fn write_request_text(
     let mut body = writer.fields(!definitions.is_empty() || request.tools.iter().any(is_of_client));
     if let Some(text) = added_instructions(request, verbatim) {
         (format.add_instructions)(&mut body, &text);
+    }
+    if let Some(data) = data_of_turn(dialect, request).filter(|_| !verbatim.provider_tools.is_empty()) {
+        (format.continue_response)(&mut body, data);
     }
     writer.add_messages(&mut body)?;
     Ok(body.finish(format.items, &definitions))
@@ -328,6 +334,18 @@ fn client_items<'a>(
         }
     }
     items
+}
+
+/// Returns the data of the last response in the current turn that has any for this family. Earlier turns do
+/// not count: the client decides whether it uses their data again.
+fn data_of_turn(dialect: Dialect, request: &ModelRequest) -> Option<&Value> {
+    let is_of_turn = |message: &&Arc<Message>| {
+        message.role == Role::Assistant
+            || message.content.iter().any(|block| matches!(block, Block::Result { .. }))
+    };
+    let turn = request.messages.iter().rev().take_while(is_of_turn);
+    let mut responses = turn.filter(|message| message.role == Role::Assistant);
+    responses.find_map(|message| message.extra.get("_meta")?.get(dialect.family().meta_key()))
 }
 
 /// Returns the instructions that are not the client's.

@@ -325,6 +325,11 @@ fn an_invalid_request_is_explained() {
     );
     check_error(
         Anthropic,
+        json!({"model": "m", "messages": hi, "mcp_servers": [{"type": "stdio", "name": "a"}]}),
+        "`mcp_servers[0].type` must be `url`, not `stdio`",
+    );
+    check_error(
+        Anthropic,
         json!({"model": "m", "messages": hi, "tool_choice": {"type": "required"}}),
         "`tool_choice.type` must be `auto`, `any`, `none` or `tool`, not `required`",
     );
@@ -351,20 +356,89 @@ fn unknown_fields_are_preserved_for_the_same_family() {
     }
 }
 
-/// The gateway fetches nothing: a URL is sent to an API of the same family, and to no other.
+/// The gateway fetches nothing: a URL is sent to the APIs whose provider fetches it, and to no other.
 #[test]
-fn a_remote_image_reaches_only_the_same_family() {
-    let part =
-        json!({"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}});
+fn a_url_of_an_image_or_a_document_reaches_the_providers_that_fetch_it() {
+    let url = "https://example.com/a.png";
+    let chat = json!({"type": "image_url", "image_url": {"url": url, "detail": "low"}});
+    let responses = json!({"type": "input_image", "image_url": url, "detail": "low"});
+    let anthropic = json!({"type": "image", "source": {"type": "url", "url": url}});
+    let (file, document) = (
+        json!({"type": "input_file", "file_url": url}),
+        json!({"type": "document", "title": "A", "source": {"type": "url", "url": url}}),
+    );
+    let without = |mut part: Value, name: &str| {
+        part.as_object_mut().unwrap().remove(name);
+        part.get_mut("image_url").and_then(Value::as_object_mut).map(|image| image.remove(name));
+        part
+    };
+    let plain = json!({"type": "document", "source": {"type": "url", "url": url}});
+    let cases = [
+        (Family::OpenAiChat, &chat, [Some(chat.clone()), Some(responses.clone()), Some(anthropic.clone())]),
+        (
+            Family::OpenAiResponses,
+            &responses,
+            [Some(chat.clone()), Some(responses.clone()), Some(anthropic.clone())],
+        ),
+        (
+            Family::Anthropic,
+            &anthropic,
+            [
+                Some(without(chat.clone(), "detail")),
+                Some(without(responses.clone(), "detail")),
+                Some(anthropic.clone()),
+            ],
+        ),
+        (Family::OpenAiResponses, &file, [None, Some(file.clone()), Some(plain)]),
+        (Family::Anthropic, &document, [None, Some(file.clone()), Some(document.clone())]),
+    ];
+    for (family, part, expected) in cases {
+        let key = if family == Family::OpenAiResponses { "input" } else { "messages" };
+        let client = read(family, json!({"model": "m", key: [{"role": "user", "content": [part]}]}));
+        let apis =
+            [(Dialect::OpenAi, "messages"), (Dialect::Responses, "input"), (Dialect::Anthropic, "messages")];
+        let apis = apis
+            .into_iter()
+            .zip(expected)
+            .chain([((Dialect::Gemini, ""), None), ((Dialect::Bedrock, ""), None)]);
+        for ((dialect, key), expected) in apis {
+            let toolset = Toolset::new(&[], dialect, &Options::default());
+            let written = write_request(dialect, &client.request, &toolset, &RequestOptions::default());
+            match expected {
+                Some(expected) => {
+                    assert_eq!(written.unwrap()[key][0]["content"][0], expected, "{dialect:?}: {part}")
+                }
+                None => {
+                    let type_name = part["type"].as_str().unwrap().to_owned();
+                    assert_eq!(written, Err(RequestError::ForeignContent { dialect, type_name }), "{part}");
+                }
+            }
+        }
+    }
+}
+
+/// Other forms of content are sent only to APIs of the same family.
+#[test]
+fn a_stored_file_reaches_only_the_same_family() {
+    let part = json!({"type": "file", "file": {"file_id": "file-1"}});
     let message = json!({"role": "user", "content": [{"type": "text", "text": "What is it?"}, part]});
     let client = read(Family::OpenAiChat, json!({"model": "m", "messages": [message]}));
     let written = body(Dialect::Azure, &client.request, false);
     assert_eq!(written["messages"][0]["content"][1], part);
-    let toolset = Toolset::new(&[], Dialect::Anthropic, &Options::default());
-    let error = write_request(Dialect::Anthropic, &client.request, &toolset, &RequestOptions::default());
-    let expected =
-        RequestError::ForeignContent { dialect: Dialect::Anthropic, type_name: "image_url".to_owned() };
-    assert_eq!(error, Err(expected));
+    for (dialect, url) in [(Dialect::Anthropic, None), (Dialect::Responses, Some("ftp://example.com/a.png"))]
+    {
+        let client = match url {
+            Some(url) => {
+                let part = json!({"type": "image_url", "image_url": {"url": url}});
+                let message = json!({"role": "user", "content": [part]});
+                read(Family::OpenAiChat, json!({"model": "m", "messages": [message]}))
+            }
+            None => client.clone(),
+        };
+        let toolset = Toolset::new(&[], dialect, &Options::default());
+        let error = write_request(dialect, &client.request, &toolset, &RequestOptions::default());
+        assert!(matches!(error, Err(RequestError::ForeignContent { .. })), "{dialect:?}");
+    }
 }
 
 #[test]
@@ -422,6 +496,50 @@ fn clients_write_the_history_in_several_forms() {
     let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
     assert_eq!(written["messages"][1]["content"][0], thinking);
     assert_eq!(written["messages"][2]["content"][0]["is_error"], json!(true));
+}
+
+/// A result without the id of its call has the name of the tool.
+#[test]
+fn a_result_without_an_id_needs_one_open_call_of_its_tool() {
+    let call = |id: &str, name: &str| json!({"type": "function_call", "call_id": id, "name": name, "arguments": "{}"});
+    let named = |name: &str, output: &str| json!({"type": "function_call_output", "call_id": null, "name": name, "output": output});
+    let body = |items: &[Value]| json!({"model": "m", "input": items});
+    let mut in_namespace = call("call_3", "get");
+    in_namespace["namespace"] = json!("files");
+    let mut of_namespace = named("get", "3");
+    of_namespace["namespace"] = json!("files");
+    let with_id = json!({"type": "function_call_output", "call_id": "call_1", "output": "1"});
+    let items = [
+        call("call_0", "get"),
+        json!({"type": "function_call_output", "call_id": "call_0", "output": "0"}),
+        call("call_1", "get"),
+        call("call_2", "get"),
+        in_namespace,
+        with_id,
+        of_namespace,
+        named("get", "2"),
+    ];
+    let client = read(Family::OpenAiResponses, body(&items));
+    let results = client.request.messages[3].results().map(|(id, result)| (id, result.clone()));
+    let expected = ["1", "3", "2"].map(|number| (format!("call_{number}"), ToolResult::text(number)));
+    assert_eq!(results.map(|(id, result)| (id.to_owned(), result)).collect::<Vec<_>>(), expected);
+
+    let unclear = "is required unless exactly one call of `get` in the last response has no result";
+    for items in [
+        vec![named("get", "x")],
+        vec![call("call_1", "put"), named("get", "x")],
+        vec![call("call_1", "get"), call("call_2", "get"), named("get", "x")],
+        vec![call("call_1", "get"), named("get", "x"), named("get", "y")],
+        vec![
+            call("call_1", "get"),
+            json!({"role": "user", "content": "hi"}),
+            call("call_2", "put"),
+            named("get", "x"),
+        ],
+    ] {
+        let last = items.len() - 1;
+        check_error(Family::OpenAiResponses, body(&items), &format!("`input[{last}].call_id` {unclear}"));
+    }
 }
 
 #[test]

@@ -5,8 +5,11 @@
 
 mod support;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use support::{MODEL, TestGateway};
+use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;
 
 const PATHS: [&str; 6] = [
@@ -74,4 +77,29 @@ async fn large_bodies_are_served() {
     let (status, same) = post(&gateway, "/v1/responses/input_tokens", body).await;
     let expected = json!({"object": "response.input_tokens", "input_tokens": count["input_tokens"]});
     assert_eq!((status, same), (200, expected));
+}
+
+/// A history with very many messages or calls is handled in time proportional to its length, also if it must be
+/// reduced to the size of the context window.
+#[tokio::test]
+async fn histories_with_many_messages_end() {
+    const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+    let mut settings = GatewaySettings::default();
+    settings.agent.context.tokens = Some(20_000);
+    let gateway = TestGateway::with(settings).await;
+    let turn = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]);
+    let question = json!({"role": "user", "content": "ours"});
+    let turns: Vec<Value> = (0..50_000).flat_map(|_| turn.as_array().unwrap().clone()).collect();
+    let calls: Vec<Value> = (0..50_000)
+        .map(|number| json!({"id": format!("call_{number}"), "type": "function", "function": {"name": "get_weather", "arguments": "{}"}}))
+        .collect();
+    let step = vec![question.clone(), json!({"role": "assistant", "content": null, "tool_calls": calls})];
+    for history in [turns, step] {
+        let messages: Vec<Value> = history.into_iter().chain([question.clone()]).collect();
+        let body = json!({"model": MODEL, "messages": messages}).to_string();
+        let response = post(&gateway, "/v1/chat/completions", body);
+        let (status, response) = tokio::time::timeout(TEST_TIMEOUT, response).await.expect("a response");
+        assert_eq!(status, 200, "{response}");
+        assert!(response.to_string().contains("Results: value of a."), "{response}");
+    }
 }

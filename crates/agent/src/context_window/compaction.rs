@@ -7,6 +7,7 @@ use serde_json::Value;
 use toolwire_contract::{Block, Content, Message, Role, ToolResult};
 
 use super::Summary;
+use super::history_index::HistoryIndex;
 use crate::event::ContextReduction;
 use crate::run::is_result;
 use crate::settings::ContextSettings;
@@ -37,9 +38,9 @@ pub(super) struct Compaction {
 /// The size of a message in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MessageSize {
-    full: u64,
+    pub(super) full: u64,
     /// With shortened results.
-    shortened: u64,
+    pub(super) shortened: u64,
     without_results: u64,
     results: usize,
 }
@@ -63,14 +64,14 @@ impl MessageSize {
 
 impl Compaction {
     /// Omits or shortens one more part; `false` if there is none.
-    pub(super) fn advance(&mut self, history: &[Arc<Message>]) -> bool {
+    pub(super) fn advance(&mut self, index: &HistoryIndex<'_>) -> bool {
+        let history = index.history;
         let recent = history.len().saturating_sub(RECENT_MESSAGES);
-        let next_results = |from: usize, to: usize| (from..to).find(|index| has_results(&history[*index]));
-        if let Some(index) = next_results(self.shortened.max(self.turns), recent) {
-            self.shortened = index + 1;
+        if let Some(found) = index.next_results(self.shortened.max(self.turns)..recent) {
+            self.shortened = found + 1;
             return true;
         }
-        if let Some(turn) = (self.turns + 1..history.len()).find(|index| starts_turn(&history[*index])) {
+        if let Some(turn) = index.next_turn(self.turns + 1) {
             self.turns = turn;
             self.steps = None;
             return true;
@@ -82,8 +83,8 @@ impl Compaction {
             self.steps = Some((self.turns, omitted + 2));
             return true;
         }
-        if let Some(index) = next_results(self.shortened.max(omitted), history.len()) {
-            self.shortened = index + 1;
+        if let Some(found) = index.next_results(self.shortened.max(omitted)..history.len()) {
+            self.shortened = found + 1;
             return true;
         }
         false
@@ -142,18 +143,37 @@ impl Compaction {
     }
 
     /// Returns the size of the messages to send, in tokens.
-    pub(super) fn tokens(&self, history: &[Arc<Message>], sizes: &[MessageSize]) -> u64 {
-        let tokens = |(index, _): (usize, &Arc<Message>)| {
+    pub(super) fn tokens(&self, sizes: &[MessageSize]) -> u64 {
+        let tokens = |(index, size): (usize, &MessageSize)| {
             if self.follows_omission(index) {
-                sizes[index].without_results
+                size.without_results
             } else if index < self.shortened {
-                sizes[index].shortened
+                size.shortened
             } else {
-                sizes[index].full
+                size.full
             }
         };
-        let note = if self.turns > 0 || self.steps.is_some() { NOTE_TOKENS } else { 0 };
-        note + self.sent(history).map(tokens).sum::<u64>()
+        self.note_tokens() + self.sent(sizes).map(tokens).sum::<u64>()
+    }
+
+    /// Returns the same as [`tokens`](Compaction::tokens), in constant time.
+    pub(super) fn tokens_in(&self, index: &HistoryIndex<'_>) -> u64 {
+        let end = index.sizes.len();
+        let first = self.turns.min(end);
+        let tokens = |from: usize, to: usize| index.tokens(from.min(end)..to.min(end), self.shortened);
+        let sent = match self.steps.filter(|(turn, _)| *turn == self.turns) {
+            Some((turn, omitted)) => tokens(first, turn + 1) + tokens(omitted, end),
+            None => tokens(first, end),
+        };
+        let removed = match index.sizes.get(first).filter(|_| self.follows_omission(first)) {
+            Some(size) => tokens(first, first + 1) - size.without_results,
+            None => 0,
+        };
+        self.note_tokens() + sent - removed
+    }
+
+    fn note_tokens(&self) -> u64 {
+        if self.turns > 0 || self.steps.is_some() { NOTE_TOKENS } else { 0 }
     }
 
     /// Whether this is the first message sent after omitted turns. The calls of its results are omitted too.
@@ -161,7 +181,8 @@ impl Compaction {
         self.turns > 0 && index == self.turns
     }
 
-    fn sent<'a>(&self, history: &'a [Arc<Message>]) -> impl Iterator<Item = (usize, &'a Arc<Message>)> {
+    /// Returns what is sent of a list with one element for each message.
+    fn sent<'a, T>(&self, history: &'a [T]) -> impl Iterator<Item = (usize, &'a T)> + use<'a, T> {
         let (turns, steps) = (self.turns, self.steps.filter(|(turn, _)| *turn == self.turns));
         history
             .iter()
@@ -177,7 +198,7 @@ pub(crate) fn starts_turn(message: &Message) -> bool {
     message.role == Role::User && message.content.iter().any(|block| !is_result(block))
 }
 
-fn has_results(message: &Message) -> bool {
+pub(super) fn has_results(message: &Message) -> bool {
     message.content.iter().any(is_result)
 }
 
@@ -230,4 +251,47 @@ pub(crate) fn shorten_result(result: &ToolResult, max_chars: usize) -> ToolResul
     let omitted = characters - head - tail;
     let text = format!("{start}\n[… {omitted} characters omitted to save space …]\n{end}");
     ToolResult { is_error: result.is_error, ..ToolResult::text(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Messages of the user, responses with calls, and results, in any order.
+    fn message() -> impl Strategy<Value = Message> {
+        let result = |length: usize| Block::Result {
+            id: "1".to_owned(),
+            result: ToolResult::text("word ".repeat(length)),
+        };
+        prop_oneof![
+            Just(Message::user("a question")),
+            Just(Message::new(Role::Assistant, vec![Block::Content(Content::text("an answer"))])),
+            (0..60_usize).prop_map(move |length| Message::new(Role::User, vec![result(length)])),
+            (0..60_usize).prop_map(move |length| {
+                Message::new(Role::User, vec![result(length), Block::Content(Content::text("and this"))])
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn both_sizes_of_a_reduced_request_are_the_same(
+            messages in prop::collection::vec(message(), 0..30),
+            omitted in 0..3_usize,
+        ) {
+            let history: Vec<Arc<Message>> = messages.into_iter().map(Arc::new).collect();
+            let sizes: Vec<MessageSize> = history.iter().map(|message| MessageSize::of(message, 30)).collect();
+            let index = HistoryIndex::new(&history, &sizes);
+            let mut compaction = Compaction::default();
+            compaction.omit_before(omitted);
+            loop {
+                prop_assert_eq!(compaction.tokens_in(&index), compaction.tokens(&sizes), "{:?}", compaction);
+                if !compaction.advance(&index) {
+                    break;
+                }
+            }
+        }
+    }
 }

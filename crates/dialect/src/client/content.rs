@@ -10,7 +10,7 @@ use super::{ApprovalResponse, ClientRequest, InvalidRequest, Problem, ReadReques
 use crate::read::read_response;
 use crate::result::IMAGE_DETAIL;
 use crate::write::EMPTY_MESSAGE;
-use crate::{Dialect, Options, Toolset};
+use crate::{Dialect, Family, Options, Toolset};
 
 /// Collects the messages of a conversation as types of `toolwire-contract`.
 pub(crate) struct ConversationReader {
@@ -20,6 +20,9 @@ pub(crate) struct ConversationReader {
     messages: Vec<Message>,
     /// The last message with a call of each id, and the number of its calls without a result.
     calls: HashMap<String, (usize, usize)>,
+    /// The ids of the calls in a message, by the names of their tools, and the position of this message. It
+    /// is created for the first result without an id.
+    named_calls: Option<(usize, HashMap<String, Vec<String>>)>,
     instructions: Vec<String>,
     approvals: Vec<ApprovalResponse>,
     /// The position of the last request for approval: the number of messages before it, and of blocks in the
@@ -40,6 +43,7 @@ impl ConversationReader {
             no_tools,
             messages: Vec::new(),
             calls: HashMap::new(),
+            named_calls: None,
             instructions: Vec::new(),
             approvals: Vec::new(),
             asked_at: None,
@@ -84,6 +88,24 @@ impl ConversationReader {
     /// Whether an earlier message has a call with this id.
     pub(crate) fn has_call(&self, id: &str) -> bool {
         self.calls.contains_key(id)
+    }
+
+    /// Returns the id of the only call of a tool in the last response that has no result.
+    pub(crate) fn open_call_of(&mut self, tool: &str) -> Option<String> {
+        let last = self.messages.iter().rposition(|message| message.role == Role::Assistant)?;
+        if self.named_calls.as_ref().is_none_or(|(position, _)| *position != last) {
+            let mut ids: HashMap<String, Vec<String>> = HashMap::new();
+            for (id, call) in self.messages[last].calls() {
+                ids.entry(call.name.clone()).or_default().push(id.to_owned());
+            }
+            self.named_calls = Some((last, ids));
+        }
+        let (_, named) = self.named_calls.as_ref()?;
+        let is_open =
+            |id: &&String| self.calls.get(*id).is_some_and(|(position, open)| *position == last && *open > 0);
+        let mut open = named.get(tool)?.iter().filter(is_open);
+        let id = open.next()?;
+        open.next().is_none().then(|| id.clone())
     }
 
     pub(crate) fn add_user(&mut self, blocks: Vec<Block>) {
@@ -131,11 +153,13 @@ impl ConversationReader {
     /// Adds an assistant message, which has the format of a response of this API.
     pub(crate) fn add_assistant(&mut self, path: &str, response: &Value) -> ReadRequest<()> {
         let seed = self.messages.len().to_string();
-        let response =
+        let mut response =
             read_response(self.dialect, response, &self.no_tools, &seed).map_err(|error| InvalidRequest {
                 parameter: path.to_owned(),
                 problem: Problem::Invalid(format!("is not a message of the assistant: {error}")),
             })?;
+        // What a provider reports about its message as a whole is not a part of the history.
+        response.message.extra.clear();
         self.add(response.message);
         Ok(())
     }
@@ -274,6 +298,48 @@ pub(crate) fn text_file(text: String, file_name: Option<&str>) -> Content {
 pub(crate) fn native(dialect: Dialect, part: Value) -> Content {
     let type_name = part.get("type").cloned().unwrap_or_default();
     Content::Other(json!({"type": type_name, "_meta": {dialect.family().meta_key(): part}}))
+}
+
+/// Returns an image with a URL, which the providers of these families fetch themselves.
+pub(crate) fn remote_image(dialect: Dialect, part: Value, url: &str, detail: Option<&str>) -> Content {
+    let mut image = json!({"url": url});
+    let mut item = json!({"type": "input_image", "image_url": url});
+    if let Some(detail) = detail {
+        image["detail"] = json!(detail);
+        item["detail"] = json!(detail);
+    }
+    let forms = [
+        (Family::OpenAiChat, json!({"type": "image_url", "image_url": image})),
+        (Family::OpenAiResponses, item),
+        (Family::Anthropic, json!({"type": "image", "source": {"type": "url", "url": url}})),
+    ];
+    remote(dialect, part, url, forms)
+}
+
+/// Returns a document with a URL, which the providers of these families fetch themselves.
+pub(crate) fn remote_document(dialect: Dialect, part: Value, url: &str) -> Content {
+    let forms = [
+        (Family::OpenAiResponses, json!({"type": "input_file", "file_url": url})),
+        (Family::Anthropic, json!({"type": "document", "source": {"type": "url", "url": url}})),
+    ];
+    remote(dialect, part, url, forms)
+}
+
+/// Returns content that several families can read, in the format of each. The client's own family gets the
+/// part as the client wrote it.
+fn remote<const N: usize>(dialect: Dialect, part: Value, url: &str, forms: [(Family, Value); N]) -> Content {
+    let is_web =
+        |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    let mut content = native(dialect, part);
+    if let Content::Other(value) = &mut content
+        && (is_web("https://") || is_web("http://"))
+        && let Some(meta) = value.get_mut("_meta").and_then(Value::as_object_mut)
+    {
+        for (family, form) in forms {
+            meta.entry(family.meta_key()).or_insert(form);
+        }
+    }
+    content
 }
 
 /// Reads content that is a string or an array of parts.

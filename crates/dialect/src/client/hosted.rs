@@ -137,7 +137,9 @@ pub(crate) fn read_hosted_toolsets(
         let mut fields = RequestFields::new(path, server)?;
         paths.push(fields.own_path().to_owned());
         let label = fields.required_text("name")?;
-        fields.text("type")?;
+        if let Some(kind) = fields.text("type")?.filter(|kind| kind != "url") {
+            return Err(fields.invalid("type", format!("must be `url`, not `{kind}`")));
+        }
         let mut server = HostedServer {
             url: fields.text("url")?,
             authorization: fields.text("authorization_token")?.map(Secret::new),

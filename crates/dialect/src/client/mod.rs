@@ -26,8 +26,8 @@ use crate::source::{STRICT, is_strict};
 use crate::{Dialect, Family};
 pub(crate) use annotations::Annotations;
 pub(crate) use content::{
-    ConversationReader, from_data_url, joined_text, media, native, read_parts, read_result, text_file,
-    with_detail,
+    ConversationReader, from_data_url, joined_text, media, native, read_parts, read_result, remote_document,
+    remote_image, text_file, with_detail,
 };
 pub(crate) use fields::{ReadRequest, RequestFields, expected};
 pub use hosted::{HostedApproval, HostedServer, ToolFilter};

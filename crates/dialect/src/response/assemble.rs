@@ -38,7 +38,7 @@ pub(crate) struct Assembly<'a> {
 
 impl Assembly<'_> {
     pub(crate) fn assemble(&self, parsed: ParsedResponse) -> ModelResponse {
-        let ParsedResponse { id, blocks, calls, stop, usage, cut_off, .. } = parsed;
+        let ParsedResponse { id, blocks, calls, stop, usage, message_data, cut_off, .. } = parsed;
         let mut unusable = Vec::new();
         let mut ids = HashSet::new();
         let named = calls.into_iter().enumerate().map(|(position, draft)| {
@@ -77,7 +77,8 @@ impl Assembly<'_> {
                 Some(Block::Content(content))
             }
         });
-        let message = Message::new(Role::Assistant, content.collect());
+        let mut message = Message::new(Role::Assistant, content.collect());
+        message.extra.extend(self.meta(message_data));
         let stop = match stop {
             // Some APIs report a plain end although there are calls, or calls that were not sent.
             StopReason::End if has_calls => StopReason::Calls,

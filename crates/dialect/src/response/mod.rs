@@ -19,7 +19,9 @@ pub(crate) use cursor::JsonCursor;
 pub(crate) use error::ReadResult;
 pub use error::ResponseError;
 pub use parts::is_refusal;
-pub(crate) use parts::{Ending, ParsedResponse, PartialBlock, ResponseParts, StreamedBlock, append};
+pub(crate) use parts::{
+    CONTAINER, Ending, ParsedResponse, PartialBlock, ResponseParts, StreamedBlock, append,
+};
 pub(crate) use stop_sequences::StopSequences;
 pub(crate) use usage::UsagePaths;
 

@@ -6,6 +6,9 @@ use toolwire_contract::model::{Citation, ModelEvent, ProviderPart, ResponseDetai
 
 use super::{CallDraft, JsonCursor, ReadResult, ResponseError};
 
+/// The key of a message's data for the container in which the provider ran code.
+pub(crate) const CONTAINER: &str = "container";
+
 /// The parts that every API reports in some format. Text and thinking are in the reader until it finishes.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseParts {
@@ -68,6 +71,8 @@ pub(crate) struct ParsedResponse {
     pub(crate) calls: Vec<CallDraft>,
     pub(crate) stop: StopReason,
     pub(crate) usage: Option<Usage>,
+    /// Data of the message as a whole that later requests to the same family need.
+    pub(crate) message_data: Option<Value>,
     /// The reason why no call of this response may run.
     pub(crate) cut_off: Option<String>,
     /// Whether the API reported the end of the response.
@@ -190,7 +195,9 @@ impl ResponseParts {
             let (expected, found) = ("the name of the tool in the call", "nothing");
             return Err(ResponseError::Malformed { pointer: format!("/{position}/name"), expected, found });
         }
-        Ok(ParsedResponse { id: self.id, blocks, calls: self.calls, stop, usage, cut_off, is_complete })
+        let message_data = self.details.container.map(|container| json!({CONTAINER: container}));
+        let (id, calls) = (self.id, self.calls);
+        Ok(ParsedResponse { id, blocks, calls, stop, usage, message_data, cut_off, is_complete })
     }
 }
 

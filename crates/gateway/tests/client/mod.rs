@@ -46,6 +46,10 @@ pub(crate) struct Reply {
     pub(crate) parts: Vec<String>,
     pub(crate) stop: String,
     pub(crate) input_tokens: u64,
+    /// The number of the provider's own web searches, with Anthropic's API.
+    pub(crate) searches: u64,
+    /// The id of the container, with Anthropic's API.
+    pub(crate) container: Option<String>,
 }
 
 impl Client {
@@ -169,6 +173,9 @@ impl Client {
                 }
                 reply.stop = text(&response["stop_reason"]);
                 reply.input_tokens = response["usage"]["input_tokens"].as_u64().unwrap_or_default();
+                let searches = response.pointer("/usage/server_tool_use/web_search_requests");
+                reply.searches = searches.and_then(Value::as_u64).unwrap_or_default();
+                reply.container = response["container"]["id"].as_str().map(str::to_owned);
                 self.history.push(json!({"role": "assistant", "content": response["content"]}));
             }
         }
@@ -292,6 +299,7 @@ fn assemble_message(events: &[Value]) -> Value {
             }
             "message_delta" => {
                 message["stop_reason"] = event["delta"]["stop_reason"].clone();
+                message["container"] = event["delta"]["container"].clone();
                 message["usage"] = event["usage"].clone();
             }
             _ => {}

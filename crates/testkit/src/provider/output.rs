@@ -17,6 +17,8 @@ pub struct ModelOutput {
     /// The queries of web searches that the provider makes itself, before the text, which then cites the last
     /// result: Anthropic and Responses.
     pub searches: Vec<String>,
+    /// The id of a container that the provider reports; only Anthropic.
+    pub container: Option<String>,
     pub calls: Vec<OutputCall>,
     /// `None` means [`FinishReason::Calls`] when there are calls, and [`FinishReason::End`] when there are
     /// none.
@@ -95,6 +97,12 @@ impl ModelOutput {
     /// Adds a web search of the provider.
     pub fn search(mut self, query: &str) -> ModelOutput {
         self.searches.push(query.to_owned());
+        self
+    }
+
+    /// Reports a container in which the provider has run code.
+    pub fn container(mut self, id: &str) -> ModelOutput {
+        self.container = Some(id.to_owned());
         self
     }
 

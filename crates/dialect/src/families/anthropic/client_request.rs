@@ -7,7 +7,7 @@ use toolwire_contract::{Block, Content, ToolCall};
 use crate::client::{
     ClientRequest, ClientTools, ConversationReader, InvalidRequest, Problem, ReadRequest, RequestFields,
     ToolSource, expected, has_programmatic_calls, joined_text, media, native, read_effort, read_function,
-    read_hosted_toolsets, read_parts, read_result, read_schema, text_file,
+    read_hosted_toolsets, read_parts, read_result, read_schema, remote_document, remote_image, text_file,
 };
 use crate::{Dialect, Family};
 
@@ -72,17 +72,20 @@ fn is_provider_tool(error: &InvalidRequest) -> bool {
 }
 
 /// Whether a message is not sent as the client wrote it. The provider would treat `mcp_tool_use` blocks as
-/// calls of its own MCP servers, and it rejects thinking without a signature, which other models produce.
+/// calls of its own MCP servers, and it rejects thinking without a signature, which other models produce. It
+/// also rejects empty text, which LangChain adds before calls.
 fn is_rewritten(message: &Value) -> bool {
     // The response of a model may be empty, but the API rejects such a message in a history.
     let is_empty = |content: &Value| content.as_array().is_some_and(Vec::is_empty) || *content == "";
-    if message["role"] == "assistant" && message.get("content").is_none_or(is_empty) {
+    let is_response = message["role"] == "assistant";
+    if is_response && message.get("content").is_none_or(is_empty) {
         return true;
     }
     let blocks = message.get("content").and_then(Value::as_array).into_iter().flatten();
     blocks.into_iter().any(|block| match block.get("type").and_then(Value::as_str) {
         Some("mcp_tool_use" | "mcp_tool_result") => true,
         Some("thinking") => block.get("signature").and_then(Value::as_str).is_none_or(str::is_empty),
+        Some("text") => is_response && block["text"] == "",
         _ => false,
     })
 }
@@ -186,6 +189,13 @@ fn read_part(path: &str, part: Value) -> ReadRequest<Option<Content>> {
                     media(&media_type, source.required_text("data")?, title.as_deref())
                 }
                 "text" => text_file(source.required_text("data")?, title.as_deref()),
+                "url" => {
+                    let url = source.required_text("url")?;
+                    match type_name.as_str() {
+                        "image" => remote_image(DIALECT, part, &url, None),
+                        _ => remote_document(DIALECT, part, &url),
+                    }
+                }
                 _ => native(DIALECT, part),
             }))
         }

@@ -19,6 +19,8 @@ pub(super) struct MessageWriter {
     stop_sequence: Option<String>,
     usage: Usage,
     details: ResponseDetails,
+    /// How often the provider called its own tools in the earlier rounds.
+    earlier_tool_use: Map<String, Value>,
     has_omitted_citations: bool,
 }
 
@@ -36,6 +38,7 @@ impl MessageWriter {
             stop_sequence: None,
             usage: Usage::default(),
             details: ResponseDetails::default(),
+            earlier_tool_use: Map::new(),
             has_omitted_citations: false,
         }
     }
@@ -182,9 +185,12 @@ impl MessageWriter {
         };
         self.usage = usage.unwrap_or_default();
         let mut events: Vec<StreamEvent> = self.close().into_iter().collect();
-        let delta = json!({
+        let mut delta = json!({
             "stop_reason": self.stop_reason, "stop_sequence": self.stop_sequence, "stop_details": self.stop_details(),
         });
+        if let Some(container) = &self.details.container {
+            delta["container"] = container.clone();
+        }
         events.push(event("message_delta", json!({"delta": delta, "usage": self.write_usage()})));
         events.push(event("message_stop", json!({})));
         events
@@ -200,7 +206,7 @@ impl MessageWriter {
     }
 
     fn message(&self, content: &[Value], stop_reason: Option<&str>) -> Value {
-        json!({
+        let mut message = json!({
             "id": self.head.id,
             "type": "message",
             "role": "assistant",
@@ -210,7 +216,11 @@ impl MessageWriter {
             "stop_sequence": self.stop_sequence,
             "stop_details": self.stop_details(),
             "usage": self.write_usage(),
-        })
+        });
+        if let Some(container) = &self.details.container {
+            message["container"] = container.clone();
+        }
+        message
     }
 
     /// Tokens that were read from the cache or written to it are not part of `input_tokens` here.
@@ -226,7 +236,25 @@ impl MessageWriter {
         if let Some(tier) = known_tier(&self.details, &TIERS) {
             written["service_tier"] = json!(tier);
         }
+        let tool_use = self.tool_use();
+        if !tool_use.is_empty() {
+            written["server_tool_use"] = Value::Object(tool_use);
+        }
         written
+    }
+
+    /// Returns how often the provider called its own tools, in all rounds so far.
+    fn tool_use(&self) -> Map<String, Value> {
+        let mut total = self.earlier_tool_use.clone();
+        let current = self.details.server_tool_use.as_ref().and_then(Value::as_object);
+        for (name, calls) in current.into_iter().flatten() {
+            let earlier = total.get(name).and_then(Value::as_u64).unwrap_or_default();
+            total.insert(
+                name.clone(),
+                calls.as_u64().map_or_else(|| calls.clone(), |calls| json!(earlier.saturating_add(calls))),
+            );
+        }
+        total
     }
 }
 
@@ -248,7 +276,10 @@ impl ClientWriter for MessageWriter {
                 events
             }
             ClientEvent::Details(details) => {
+                // A later round may not use the container, but the client can still use it again.
+                let container = details.container.clone().or(self.details.container.take());
                 self.details.clone_from(details);
+                self.details.container = container;
                 Vec::new()
             }
             ClientEvent::Text(fragment) | ClientEvent::Refusal(fragment) => {
@@ -272,6 +303,8 @@ impl ClientWriter for MessageWriter {
             | ClientEvent::ApprovalRequest { .. } => Vec::new(),
             ClientEvent::RoundFinished => {
                 self.is_new_round = true;
+                self.earlier_tool_use = self.tool_use();
+                self.details.server_tool_use = None;
                 Vec::new()
             }
             ClientEvent::Done { stop, usage } => self.finish(stop, *usage),

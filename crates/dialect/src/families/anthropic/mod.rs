@@ -40,5 +40,6 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
         items: "messages",
         dialects: [Dialect::Anthropic, Dialect::AnthropicStrict],
         add_instructions: request::add_instructions,
+        continue_response: request::continue_response,
     }),
 };

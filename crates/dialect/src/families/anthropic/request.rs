@@ -9,7 +9,7 @@ use crate::request::{
     AssistantBlock, Choice, PreparedRequest, SetFields, Turn, UNAVAILABLE_TOOL, add_content,
     last_user_messages,
 };
-use crate::response::ReceivedCall;
+use crate::response::{CONTAINER, ReceivedCall};
 use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, ResultTurn};
 use crate::verbatim::VerbatimBody;
 
@@ -77,6 +77,28 @@ pub(super) fn add_instructions(body: &mut VerbatimBody<'_>, text: &str) {
     };
     let separator = if client.is_empty() { "" } else { "," };
     body.set("system", format!("[{client}{separator}{text}]"));
+}
+
+/// Runs code in the container of the response that this request continues. Otherwise, the provider would
+/// create a new one, without the files of the first.
+pub(super) fn continue_response(body: &mut VerbatimBody<'_>, data: &Value) {
+    let Some(id) = data.get(CONTAINER).and_then(|container| container.get("id")) else { return };
+    let client: Value =
+        body.take(CONTAINER).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    body.set(
+        CONTAINER,
+        match client {
+            Value::Null => id.clone(),
+            Value::Object(mut fields) => {
+                // Skills that are loaded into it.
+                if fields.get("id").is_none_or(Value::is_null) {
+                    fields.insert("id".to_owned(), id.clone());
+                }
+                Value::Object(fields)
+            }
+            other => other,
+        },
+    );
 }
 
 /// Whether the JSON text of a string has no visible character. The API refuses such text.

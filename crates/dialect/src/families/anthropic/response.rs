@@ -45,8 +45,10 @@ impl ResponseReader for AnthropicReader {
                 Ok(())
             }
             Some("message_delta") => {
-                response.merge_usage(event.get("usage"));
-                event.get("delta").map_or(Ok(()), |delta| read_stop(&delta, response))
+                read_usage(event, response);
+                let Some(delta) = event.get("delta") else { return Ok(()) };
+                read_container(&delta, response);
+                read_stop(&delta, response)
             }
             _ => event.reject_error(),
         }
@@ -164,10 +166,25 @@ impl AnthropicReader {
 
 fn read_head(message: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
     response.set_id(message.string("id")?);
-    response.merge_usage(message.get("usage"));
+    read_usage(message, response);
+    read_container(message, response);
     let tier = message.value().pointer("/usage/service_tier").and_then(Value::as_str);
     response.details.service_tier = tier.map(str::to_owned).or(response.details.service_tier.take());
     Ok(())
+}
+
+/// Reads the usage so far.
+fn read_usage(message: &JsonCursor<'_>, response: &mut ResponseParts) {
+    response.merge_usage(message.get("usage"));
+    let own_tools = response.usage.get("server_tool_use").filter(|calls| calls.is_object());
+    response.details.server_tool_use = own_tools.cloned();
+}
+
+/// Reads the container in which the provider has run code.
+fn read_container(message: &JsonCursor<'_>, response: &mut ResponseParts) {
+    if let Some(container) = message.get("container").filter(|container| container.value().is_object()) {
+        response.details.container = Some(container.value().clone());
+    }
 }
 
 fn read_stop(message: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {

@@ -8,7 +8,7 @@ use super::functions::{ConvertedFunctions, convert_functions};
 use crate::client::{
     ClientRequest, ConversationReader, ReadRequest, RequestFields, expected, from_data_url, joined_text,
     native, read_audio, read_effort, read_file, read_output_format, read_parts, read_result, read_tools,
-    with_detail,
+    remote_image, with_detail,
 };
 use crate::{Dialect, Family};
 
@@ -125,7 +125,7 @@ fn read_part(path: &str, part: Value) -> ReadRequest<Option<Content>> {
             let mut image = fields.object("image_url")?.ok_or_else(|| fields.missing("image_url"))?;
             let (url, detail) = (image.required_text("url")?, image.text("detail")?);
             let known = from_data_url(&url, None).map(|image| with_detail(image, detail.as_deref()));
-            Some(known.unwrap_or_else(|| native(DIALECT, part)))
+            Some(known.unwrap_or_else(|| remote_image(DIALECT, part, &url, detail.as_deref())))
         }
         "input_audio" => Some(read_audio(&mut fields)?),
         "file" => {

@@ -29,5 +29,6 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
         // The other APIs of this family reject some fields of OpenAI's.
         dialects: [Dialect::OpenAi, Dialect::OpenAiStrict],
         add_instructions: request::add_instructions,
+        continue_response: |_, _| {},
     }),
 };

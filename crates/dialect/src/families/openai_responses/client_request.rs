@@ -7,9 +7,9 @@ use super::request::is_encrypted;
 use crate::client::{
     ApprovalResponse, ClientRequest, ConversationReader, ReadRequest, RequestFields, expected, from_data_url,
     joined_text, native, read_audio, read_effort, read_file, read_output_format, read_parts, read_result,
-    read_tools, with_detail,
+    read_tools, remote_document, remote_image, with_detail,
 };
-use crate::native_tools::NativeTool;
+use crate::native_tools::{NativeTool, qualified_name};
 use crate::{Dialect, Family};
 
 const DIALECT: Dialect = Dialect::Responses;
@@ -160,7 +160,7 @@ fn read_item(conversation: &mut ConversationReader, path: &str, item: Value) -> 
             }
         },
         Some("function_call_output" | "custom_tool_call_output") => {
-            let id = fields.required_text("call_id")?;
+            let id = result_id(conversation, &mut fields)?;
             let result = read_result(&mut fields, "output", read_part)?;
             conversation.add_result(path, id, result)?;
         }
@@ -197,6 +197,23 @@ fn read_item(conversation: &mut ConversationReader, path: &str, item: Value) -> 
     Ok(())
 }
 
+/// Returns the id of the call that a result belongs to. A result may have the name of the tool instead.
+fn result_id(conversation: &mut ConversationReader, fields: &mut RequestFields) -> ReadRequest<String> {
+    if let Some(id) = fields.text("call_id")? {
+        return Ok(id);
+    }
+    let Some(name) = fields.text("name")? else { return Err(fields.missing("call_id")) };
+    let name = match fields.text("namespace")? {
+        Some(namespace) => qualified_name(&namespace, &name),
+        None => name,
+    };
+    conversation.open_call_of(&name).ok_or_else(|| {
+        let problem =
+            format!("is required unless exactly one call of `{name}` in the last response has no result");
+        fields.invalid("call_id", problem)
+    })
+}
+
 fn read_part(path: &str, part: Value) -> ReadRequest<Option<Content>> {
     let mut fields = RequestFields::new(path, part.clone())?;
     Ok(match fields.required_text("type")?.as_str() {
@@ -207,11 +224,14 @@ fn read_part(path: &str, part: Value) -> ReadRequest<Option<Content>> {
             Some(url) => {
                 let detail = fields.text("detail")?;
                 let known = from_data_url(&url, None).map(|image| with_detail(image, detail.as_deref()));
-                Some(known.unwrap_or_else(|| native(DIALECT, part)))
+                Some(known.unwrap_or_else(|| remote_image(DIALECT, part, &url, detail.as_deref())))
             }
             None => Some(native(DIALECT, part)),
         },
-        "input_file" => Some(read_file(DIALECT, &mut fields, part)?),
+        "input_file" => match fields.text("file_url")? {
+            Some(url) => Some(remote_document(DIALECT, part, &url)),
+            None => Some(read_file(DIALECT, &mut fields, part)?),
+        },
         "input_audio" => Some(read_audio(&mut fields)?),
         // Parts of later versions can only be sent to the same API.
         _ => Some(native(DIALECT, part)),

@@ -38,5 +38,6 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
         items: "input",
         dialects: [Dialect::Responses, Dialect::ResponsesStrict],
         add_instructions: request::add_instructions,
+        continue_response: |_, _| {},
     }),
 };

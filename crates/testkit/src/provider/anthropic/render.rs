@@ -26,6 +26,12 @@ pub(in crate::provider) fn complete_body(output: &ModelOutput) -> Value {
     message["content"] = content.into();
     message["stop_reason"] = stop_reason(output).into();
     message["usage"]["output_tokens"] = output.usage.output.into();
+    if let Some(searches) = searches::usage(output) {
+        message["usage"]["server_tool_use"] = searches;
+    }
+    if let Some(id) = &output.container {
+        message["container"] = container(id);
+    }
     message
 }
 
@@ -76,8 +82,15 @@ pub(in crate::provider) fn stream_events(output: &ModelOutput) -> Vec<Vec<u8>> {
         events.push("error", json!({"error": {"type": error.kind, "message": error.message}}));
         return events.written;
     }
-    let delta = json!({"stop_reason": stop_reason(output), "stop_sequence": null});
-    events.push("message_delta", json!({"delta": delta, "usage": {"output_tokens": output.usage.output}}));
+    let mut delta = json!({"stop_reason": stop_reason(output), "stop_sequence": null});
+    if let Some(id) = &output.container {
+        delta["container"] = container(id);
+    }
+    let mut usage = json!({"output_tokens": output.usage.output});
+    if let Some(searches) = searches::usage(output) {
+        usage["server_tool_use"] = searches;
+    }
+    events.push("message_delta", json!({"delta": delta, "usage": usage}));
     events.push("message_stop", json!({}));
     events.written
 }
@@ -115,6 +128,10 @@ impl BlockEvents {
         self.deltas(kind, key, pieces);
         self.end();
     }
+}
+
+fn container(id: &str) -> Value {
+    json!({"id": id, "expires_at": "2026-11-19T12:00:00Z"})
 }
 
 /// A message without content, with which a stream starts.

@@ -24,6 +24,12 @@ pub(super) fn blocks(query: &str) -> [Value; 2] {
     ]
 }
 
+/// Returns the counts of the provider's own calls, if there are any.
+pub(super) fn usage(output: &ModelOutput) -> Option<Value> {
+    let searches = output.searches.len();
+    (searches > 0).then(|| json!({"web_search_requests": searches, "web_fetch_requests": 0}))
+}
+
 /// Returns the citation of the text, if it follows a search.
 pub(super) fn citation(output: &ModelOutput) -> Option<Value> {
     let query = output.searches.last()?;
