@@ -18,8 +18,8 @@ use toolwire_contract::text::estimate_tokens;
 use crate::event::ContextReduction;
 use crate::settings::AgentSettings;
 use compaction::{Compaction, MessageSize};
-use history_index::HistoryIndex;
 pub(crate) use compaction::{shorten_result, starts_turn};
+use history_index::HistoryIndex;
 
 /// The smallest estimate that the provider's count is compared with. Below it, the provider's overhead
 /// dominates.

@@ -188,7 +188,8 @@ impl Trace {
     /// Records the complete end of a stream.
     fn complete(&self) {
         let mut request = lock(&self.record.request);
-        let outcome = if request.error.is_some() { RequestOutcome::UpstreamError } else { RequestOutcome::Ok };
+        let outcome =
+            if request.error.is_some() { RequestOutcome::UpstreamError } else { RequestOutcome::Ok };
         self.end(&mut request, outcome);
     }
 

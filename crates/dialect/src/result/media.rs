@@ -52,7 +52,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 }
 
 /// Detects the media type of an image or a PDF from its first bytes.
-pub(super) fn media_type(bytes: &[u8]) -> Option<&'static str> {
+pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     let at = |offset: usize, magic: &[u8]| bytes.get(offset..).is_some_and(|rest| rest.starts_with(magic));
     Some(match bytes {
         _ if at(0, b"\x89PNG\r\n\x1a\n") => "image/png",

@@ -14,7 +14,7 @@ use toolwire_contract::ToolResult;
 pub use crate::write::write_results;
 pub use attached::{FileContent, UnknownFileType};
 pub(crate) use media::Media;
-pub use media::image_size;
+pub use media::{image_size, media_type};
 pub(crate) use prepare::{
     ContentLimits, ContentPart, IMAGE_DETAIL, PreparedResult, StructuredContent, check_content, content_part,
     error_text, image_detail,
