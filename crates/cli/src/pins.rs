@@ -39,8 +39,8 @@ enum PinsCommand {
         /// Only the tools of this server
         #[arg(long, value_name = "S")]
         server: Option<String>,
-        /// Print JSON: `[{"server","tool","changed":[…],"blocked","definition","difference"}]`. `difference` is
-        /// `[{"part","pointer","before"?,"after"?}]`, or `null` if the accepted text is unknown
+        /// Print JSON: `[{"server","tool","changed":[…],"blocked","definition","difference"}]`. `difference`
+        /// is `[{"part","pointer","before"?,"after"?}]`, or `null` if the accepted text is unknown
         #[arg(long)]
         json: bool,
     },

@@ -63,8 +63,8 @@ pub struct Origin {
     pub original: Vec<String>,
 }
 
-/// Reads `text` in MCP's format, as [`convert`](crate::convert()) does, and compares each tool with its definition
-/// in a dialect. It does the work of two conversions.
+/// Reads `text` in MCP's format, as [`convert`](crate::convert()) does, and compares each tool with its
+/// definition in a dialect. It does the work of two conversions.
 ///
 /// ```
 /// use toolwire_dialect::comparison::compare;

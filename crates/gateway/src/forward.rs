@@ -273,8 +273,8 @@ struct ProviderTools {
     can_be_joined: bool,
 }
 
-/// Finds the tools that the provider runs itself. Chat Completions has no format for their calls, and calls by
-/// programs are not supported.
+/// Finds the tools that the provider runs itself. Chat Completions has no format for their calls, and calls
+/// by programs are not supported.
 fn provider_tools(family: Family, tools: &[u8]) -> Option<ProviderTools> {
     let tools: Vec<Value> = serde_json::from_slice(tools).ok()?;
     let mut types = tools.iter().filter_map(|tool| tool.get("type")?.as_str());

@@ -15,8 +15,8 @@ const MAX_KEY_BYTES: usize = 4_096;
 /// The caller of a request. Only [`Keys::authenticate`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Principal {
-    /// The fingerprint and the name of the key; `None` if the gateway has no keys. Different keys may have the
-    /// same name. The fingerprint stays the same when the configuration is read again.
+    /// The fingerprint and the name of the key; `None` if the gateway has no keys. Different keys may have
+    /// the same name. The fingerprint stays the same when the configuration is read again.
     key: Option<(u64, Arc<str>)>,
 }
 

@@ -1,5 +1,5 @@
-//! Paths of OpenAI's API that the gateway does not implement, such as `embeddings` and `audio/transcriptions`.
-//! The provider gets the client's bytes unchanged except for the name of the model.
+//! Paths of OpenAI's API that the gateway does not implement, such as `embeddings` and
+//! `audio/transcriptions`. The provider gets the client's bytes unchanged except for the name of the model.
 
 use std::sync::Arc;
 

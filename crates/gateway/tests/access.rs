@@ -77,8 +77,8 @@ async fn every_path_needs_a_key_in_either_header() {
     assert_eq!(unknown, 401, "without a key, all paths have the same response");
 }
 
-/// 1 and 14: whatever the headers of a key contain, the response is the same, and no header, path or host makes
-/// a path public.
+/// 1 and 14: whatever the headers of a key contain, the response is the same, and no header, path or host
+/// makes a path public.
 #[tokio::test]
 async fn other_keys_and_other_spellings_of_paths_are_refused() {
     let gateway = TestGateway::with(with_key()).await;

@@ -22,11 +22,11 @@ const MAX_UNSTREAMED_TOKENS: u64 = 21_333;
 /// The smallest output limit in a window that is nearly full.
 const MIN_OUTPUT_TOKENS: u64 = 1_024;
 
-/// The assumed size of the window after a request was refused as too long, if the window is unknown: a share of
-/// the request, in percent.
+/// The assumed size of the window after a request was refused as too long, if the window is unknown: a share
+/// of the request, in percent.
 const ASSUMED_WINDOW_PERCENT: u64 = 70;
-/// The time for which an assumed window is used. It is derived from an estimate, which one unusual request can
-/// distort for all others.
+/// The time for which an assumed window is used. It is derived from an estimate, which one unusual request
+/// can distort for all others.
 const ASSUMED_WINDOW_LIFETIME: Duration = Duration::from_secs(600);
 
 /// The limits of a model that were discovered at run time. Zero means unknown.

@@ -15,8 +15,8 @@ const BRACKET_PLACEHOLDER: char = '\u{1}';
 
 /// Passes the events of a text to `handle`, each with its position in the text.
 ///
-/// Tables, strikethrough and task lists are recognized. Link definitions are text, so that they and their URLs
-/// are displayed; links that refer to them are text, too.
+/// Tables, strikethrough and task lists are recognized. Link definitions are text, so that they and their
+/// URLs are displayed; links that refer to them are text, too.
 pub fn parse(text: &str, mut handle: impl FnMut(Event<'_>, Range<usize>)) {
     let hidden = hide_link_definitions(text);
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;

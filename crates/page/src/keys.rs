@@ -1,5 +1,5 @@
-//! The keys of the page. This table is the only list of them: the dialog displays it, and the module reads its
-//! bindings from the dialog.
+//! The keys of the page. This table is the only list of them: the dialog displays it, and the module reads
+//! its bindings from the dialog.
 
 use maud::{Markup, html};
 

@@ -11,7 +11,8 @@ use crate::text::Outside;
 /// A longer text is cut; the rest can be saved.
 const MAX_TEXT: usize = 64 * 1024;
 
-/// The types of images that browsers display safely. SVG is not one of them: it can contain scripts and links.
+/// The types of images that browsers display safely. SVG is not one of them: it can contain scripts and
+/// links.
 const IMAGES: [&str; 6] = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"];
 const AUDIO: [&str; 7] =
     ["audio/mpeg", "audio/wav", "audio/x-wav", "audio/ogg", "audio/webm", "audio/mp4", "audio/flac"];

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use maud::{Markup, Render, html};
 
 /// A text from outside, without its own formatting. Control characters and characters that change the
-/// direction of the text are displayed as their code, such as `⟨U+202E⟩`, so that they cannot hide or reorder other
-/// characters. Line breaks and tabs remain.
+/// direction of the text are displayed as their code, such as `⟨U+202E⟩`, so that they cannot hide or reorder
+/// other characters. Line breaks and tabs remain.
 pub struct Outside<'a>(pub &'a str);
 
 impl Render for Outside<'_> {

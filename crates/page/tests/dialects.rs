@@ -1,5 +1,5 @@
-//! Compares real tools with their definitions: every entry of a report is displayed once, and every difference has
-//! an entry.
+//! Compares real tools with their definitions: every entry of a report is displayed once, and every
+//! difference has an entry.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,8 +12,9 @@ use toolwire_dialect::comparison::compare;
 use toolwire_dialect::{Change, Dialect, Options};
 use toolwire_page::dialects::Pair;
 
-/// Each of this many servers is compared, because all of them would take minutes. Among the others are schemas with
-/// references into other properties and with nested alternatives, whose differences the view marks as unexplained.
+/// Each of this many servers is compared, because all of them would take minutes. Among the others are
+/// schemas with references into other properties and with nested alternatives, whose differences the view
+/// marks as unexplained.
 const SAMPLE: usize = 6;
 
 #[test]

@@ -95,7 +95,8 @@ impl InstalledServers {
         folder
     }
 
-    /// The folder with the npm packages for the tests of the page. `scripts/servers --page` installs them alone.
+    /// The folder with the npm packages for the tests of the page. `scripts/servers --page` installs them
+    /// alone.
     ///
     /// # Panics
     ///

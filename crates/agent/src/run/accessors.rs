@@ -114,8 +114,8 @@ impl Run {
     }
 
     /// Checks arguments for a call that needs approval, before they are used in
-    /// [`Decision::OnceWith`](crate::approval::Decision::OnceWith). Arguments of a tool that is not listed are
-    /// accepted.
+    /// [`Decision::OnceWith`](crate::approval::Decision::OnceWith). Arguments of a tool that is not listed
+    /// are accepted.
     pub fn check_arguments(&self, id: &str, arguments: &Map<String, Value>) -> Result<(), InvalidArguments> {
         let call = self.calls.iter().find(|call| call.id == id);
         let tool = call.and_then(|call| self.catalog.tool(&call.call.name));

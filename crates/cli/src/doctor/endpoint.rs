@@ -14,8 +14,8 @@ use crate::terminal_text::sanitize;
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Sends a short request to the model that `ask` and `chat` use, reports the outcome, and returns the number of
-/// problems.
+/// Sends a short request to the model that `ask` and `chat` use, reports the outcome, and returns the number
+/// of problems.
 pub(super) async fn report_model(text: &mut String, settings: &Settings) -> usize {
     let chosen =
         assembly::models(settings).and_then(|models| assembly::choose_model(None, settings, &models));

@@ -64,8 +64,8 @@ async fn calls_of_servers_that_are_cut_off() {
     }
 }
 
-/// A call of a response that was cut off may be incomplete although its arguments are valid, so it is not made,
-/// whatever the API is.
+/// A call of a response that was cut off may be incomplete although its arguments are valid, so it is not
+/// made, whatever the API is.
 #[tokio::test]
 async fn calls_in_responses_that_are_cut_off_are_not_made() {
     for api in Api::ALL {

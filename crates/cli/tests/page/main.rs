@@ -72,7 +72,8 @@ fn check(name: &str) {
     println!("{printed}");
 }
 
-/// Copies the tests to a folder with the installed packages: Node.js looks for packages in the folder of a file.
+/// Copies the tests to a folder with the installed packages: Node.js looks for packages in the folder of a
+/// file.
 fn copy_tests(to: &Path, packages: &Path) {
     let _ = fs::remove_dir_all(to);
     for path in files(&folder()).into_iter().chain(files(&folder().join("support"))) {

@@ -72,7 +72,8 @@ impl<'a> NestedKeys<'a> {
         &mut self.keys[index]
     }
 
-    /// Adds the keys of a schema that also applies. A key that has a schema in every alternative needs no other.
+    /// Adds the keys of a schema that also applies. A key that has a schema in every alternative needs no
+    /// other.
     fn and(&mut self, other: &NestedKeys<'a>) {
         for theirs in &other.keys {
             let ours = self.entry(theirs.key);

@@ -48,8 +48,8 @@ impl Trace {
         }
     }
 
-    /// Returns all schemas of a definition, in order, with their places in `original`. A schema without a record
-    /// is at the same place below its parent.
+    /// Returns all schemas of a definition, in order, with their places in `original`. A schema without a
+    /// record is at the same place below its parent.
     pub(crate) fn schemas(&self, definition: Node<'_>, original: Node<'_>) -> Vec<Traced> {
         let places = self.places.borrow();
         let lookup = KeyLookup::default();

@@ -73,7 +73,8 @@ pub(super) fn parameters(mut text: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     }
 }
 
-/// Whether a byte may be part of a value without quotation marks. Boundaries contain more than RFC 9110 allows.
+/// Whether a byte may be part of a value without quotation marks. Boundaries contain more than RFC 9110
+/// allows.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_graphic() && !b"\";,\\".contains(&byte)
 }

@@ -41,8 +41,8 @@ impl Inner {
         }
     }
 
-    /// Checks that a client may see the metrics and the state of the servers: it is on this machine, or has the key of
-    /// an administrator. If there is only one key, it is one.
+    /// Checks that a client may see the metrics and the state of the servers: it is on this machine, or has
+    /// the key of an administrator. If there is only one key, it is one.
     fn check_operator(&self, headers: &HeaderMap, local: SocketAddr, client: IpAddr) -> Result<(), Failure> {
         let has_key = ["authorization", "x-api-key"].iter().any(|name| headers.contains_key(*name));
         if !has_key && is_from_this_machine(headers, local, client) {

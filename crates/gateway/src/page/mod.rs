@@ -1,7 +1,7 @@
 //! The web page: HTML for people, on the same address as the APIs.
 //!
-//! The HTML is created by `toolwire-page`. The modules here read requests, check who sends them, and connect the
-//! views to the models, tools and conversations.
+//! The HTML is created by `toolwire-page`. The modules here read requests, check who sends them, and connect
+//! the views to the models, tools and conversations.
 
 mod assets;
 mod chat;

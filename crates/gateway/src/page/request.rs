@@ -148,8 +148,8 @@ pub(super) fn accepts_html(headers: &HeaderMap) -> bool {
         .is_some_and(|accept| accept.contains("text/html"))
 }
 
-/// Checks that a change comes from the page itself. `Host`, `Origin` and the site were checked before; a browser
-/// sends at least one of them with each change, and other programs have the APIs.
+/// Checks that a change comes from the page itself. `Host`, `Origin` and the site were checked before; a
+/// browser sends at least one of them with each change, and other programs have the APIs.
 pub(super) fn check_source(head: &Parts) -> Result<(), PageFailure> {
     let is_read = head.method == Method::GET || head.method == Method::HEAD;
     let is_post = head.method == Method::POST;

@@ -20,8 +20,8 @@ const MAX_SESSIONS: usize = 4_096;
 /// A token is valid until it is used, or until this time has passed.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// The sessions and the unused tokens. Both are found by a hash, so that the time of a search says nothing about
-/// the secret.
+/// The sessions and the unused tokens. Both are found by a hash, so that the time of a search says nothing
+/// about the secret.
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<State>);
 

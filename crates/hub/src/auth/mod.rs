@@ -91,8 +91,8 @@ pub enum LoginStatus {
 
 /// Opens a login page for the user. Applications without a user provide none.
 pub trait Browser: Send + Sync {
-    /// Whether a user can see a login page of this server now. If not, the connection fails with the hint to log
-    /// in with `toolwire login`.
+    /// Whether a user can see a login page of this server now. If not, the connection fails with the hint to
+    /// log in with `toolwire login`.
     fn can_open(&self, server: &str) -> bool {
         let _ = server;
         true

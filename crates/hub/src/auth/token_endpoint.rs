@@ -21,7 +21,8 @@ use super::{
 use crate::{Secret, transport::install_tls_provider};
 
 const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
-/// The parameters whose values are redacted in errors, because authorization servers repeat what they received.
+/// The parameters whose values are redacted in errors, because authorization servers repeat what they
+/// received.
 const SECRET_PARAMETERS: [&str; 5] =
     ["client_assertion", "client_secret", "code", "code_verifier", "refresh_token"];
 

@@ -132,8 +132,8 @@ impl Config {
         edit::insert_servers(text, file, servers)
     }
 
-    /// Changes keys of one server in the text of `file`, or adds the server; a key without a value is removed.
-    /// Comments and the rest of the text stay unchanged.
+    /// Changes keys of one server in the text of `file`, or adds the server; a key without a value is
+    /// removed. Comments and the rest of the text stay unchanged.
     pub fn change_server(
         text: &str,
         file: &Path,

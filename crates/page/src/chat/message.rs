@@ -240,8 +240,8 @@ pub fn settled_block(message: u64, number: usize, html: &Markup) -> Markup {
     html! { div.block id={ "m" (message) "-" (number) } { (html) } }
 }
 
-/// Returns a block of text that may still change. If it is code that grows, it has a number of lines, which tells
-/// the module where more of them belong.
+/// Returns a block of text that may still change. If it is code that grows, it has a number of lines, which
+/// tells the module where more of them belong.
 pub fn open_block(message: u64, number: usize, lines: usize, html: &Markup) -> Markup {
     html! { div.block id={ "m" (message) "-" (number) } data-length=[(lines > 0).then_some(lines)] { (html) } }
 }

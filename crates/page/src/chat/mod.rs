@@ -1,7 +1,7 @@
 //! The view of conversations: the list, the messages with their calls, and the composer.
 //!
-//! The ids of elements contain only numbers of this page: message 2 is `m2`, its block 0 is `m2-0`, and its call 0
-//! is `call-2-0`. Ids of providers may contain anything, and may occur twice.
+//! The ids of elements contain only numbers of this page: message 2 is `m2`, its block 0 is `m2-0`, and its
+//! call 0 is `call-2-0`. Ids of providers may contain anything, and may occur twice.
 
 mod call;
 mod composer;

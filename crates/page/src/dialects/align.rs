@@ -155,8 +155,8 @@ impl Alignment<'_> {
         }
     }
 
-    /// Returns the index of the first row at the end whose own side is free. The other side was changed at the same
-    /// depth.
+    /// Returns the index of the first row at the end whose own side is free. The other side was changed at
+    /// the same depth.
     fn free_rows(&self, depth: usize, sides: impl Fn(&Row) -> (&Option<Line>, &Option<Line>)) -> usize {
         let is_free = |row: &&Row| {
             let (own, other) = sides(row);

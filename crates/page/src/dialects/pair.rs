@@ -122,8 +122,8 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Returns the row of the value at `pointer` in the tool, or of the nearest one that contains it. `None` for the tool
-/// as a whole.
+/// Returns the row of the value at `pointer` in the tool, or of the nearest one that contains it. `None` for
+/// the tool as a whole.
 fn row_at(rows: &[Row], mut pointer: &str) -> Option<usize> {
     while let Some(parent) = pointer.rfind('/') {
         let is_here = |row: &Row| row.left.as_ref().is_some_and(|line| line.pointer == pointer);

@@ -68,8 +68,8 @@ const SCHEMAS: [&str; 22] = [
 /// How well an entry explains a difference; less is better.
 type Distance = usize;
 
-/// The indexes of the entries that explain the sides of a row. `None` for a side that has no difference, or that no
-/// entry explains.
+/// The indexes of the entries that explain the sides of a row. `None` for a side that has no difference, or
+/// that no entry explains.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Explained {
     pub(super) left: Option<usize>,
@@ -189,8 +189,8 @@ fn distance(line: &[&str], schema: &[&str], entry: &Entry<'_>) -> Option<Distanc
     (is_property && rest.len() <= 2 && entry.keyword == "required").then_some(1)
 }
 
-/// Returns why a line differs that no entry explains: a notation that the report does not list, because it never
-/// changes which arguments are valid.
+/// Returns why a line differs that no entry explains: a notation that the report does not list, because it
+/// never changes which arguments are valid.
 pub(super) fn notation(
     row: &Row,
     explained: Explained,
@@ -326,7 +326,8 @@ fn is_beside_alternatives(pointer: &str, schema: &Value) -> bool {
     })
 }
 
-/// Whether a value of a definition is a keyword in an alternative, which the tool has beside its alternatives.
+/// Whether a value of a definition is a keyword in an alternative, which the tool has beside its
+/// alternatives.
 fn is_moved_to_alternative(pointer: &str, schema: &Value) -> bool {
     prefixes(pointer).any(|prefix| {
         let mut below = pointer[prefix.len()..].split('/').skip(1);

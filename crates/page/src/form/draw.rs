@@ -61,8 +61,8 @@ impl Form<'_> {
         }
     }
 
-    /// Returns the control for a value. A field that is omitted has an empty control, so that setting it needs no
-    /// request.
+    /// Returns the control for a value. A field that is omitted has an empty control, so that setting it
+    /// needs no request.
     fn content(&self, shape: &Shape, filling: &Filling, pointer: &str, name: Option<&str>) -> Markup {
         let empty;
         let filling = match filling {

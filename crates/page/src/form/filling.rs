@@ -41,8 +41,8 @@ pub struct Problem {
 
 /// The names and values of a submitted form.
 ///
-/// A name is a letter and a JSON pointer: `s` is the state of a field (`left-out`, `set`, `null`), `v` its value, `j` its JSON, `n` the number of
-/// items of a list, `o` other properties of an object.
+/// A name is a letter and a JSON pointer: `s` is the state of a field (`left-out`, `set`, `null`), `v` its
+/// value, `j` its JSON, `n` the number of items of a list, `o` other properties of an object.
 #[derive(Clone, Debug, Default)]
 pub struct Fields(HashMap<String, String>);
 
@@ -77,7 +77,8 @@ impl Fields {
 }
 
 impl Filling {
-    /// Returns the content for a value. Without a value, required properties are empty and others are omitted.
+    /// Returns the content for a value. Without a value, required properties are empty and others are
+    /// omitted.
     pub fn new(shape: &Shape, value: Option<&Value>) -> Filling {
         let Some(value) = value else { return Filling::empty(shape) };
         let json = || Filling::Json(pretty(value));
@@ -300,8 +301,8 @@ impl Fields {
     }
 }
 
-/// Whether a field of a browser returns a text unchanged: browsers change line breaks, and remove some control
-/// characters.
+/// Whether a field of a browser returns a text unchanged: browsers change line breaks, and remove some
+/// control characters.
 fn fits_a_text_field(text: &str) -> bool {
     text.chars().all(|character| !character.is_control() || character == '\n' || character == '\t')
 }

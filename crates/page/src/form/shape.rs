@@ -136,7 +136,8 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// Follows references, and removes the alternative `null`. Returns the schema and whether it was nullable.
+    /// Follows references, and removes the alternative `null`. Returns the schema and whether it was
+    /// nullable.
     fn resolve(&self, schema: &'s Value) -> Option<(&'s Map<String, Value>, bool)> {
         let mut current = schema.as_object()?;
         let mut is_nullable = false;

@@ -1,5 +1,5 @@
-//! Tests with hostile texts: nothing but the writer's own elements, attributes and schemes comes out, and the work
-//! is limited.
+//! Tests with hostile texts: nothing but the writer's own elements, attributes and schemes comes out, and the
+//! work is limited.
 
 use std::cell::RefCell;
 

@@ -1,12 +1,12 @@
 //! Markdown as HTML, complete or while a model writes it.
 //!
-//! Each text is rendered block by block: [`blocks`] renders a complete text, and [`StreamingMarkdown`] one that
-//! still grows. Both produce the same blocks. Raw HTML in a text is displayed as text, links have safe schemes,
-//! and nothing is loaded from elsewhere: an image is a box with its description and a link.
+//! Each text is rendered block by block: [`blocks`] renders a complete text, and [`StreamingMarkdown`] one
+//! that still grows. Both produce the same blocks. Raw HTML in a text is displayed as text, links have safe
+//! schemes, and nothing is loaded from elsewhere: an image is a box with its description and a link.
 //!
-//! There are two walls against HTML that a model or a tool wrote. [`writer`] writes only tags that are literals
-//! of its source, and escapes everything else; [`sanitize`] parses the result and removes what is not on its
-//! list.
+//! There are two walls against HTML that a model or a tool wrote. [`writer`] writes only tags that are
+//! literals of its source, and escapes everything else; [`sanitize`] parses the result and removes what is
+//! not on its list.
 
 mod code;
 #[cfg(test)]
@@ -34,7 +34,8 @@ pub fn blocks(text: &str) -> Vec<Markup> {
     toolwire_markdown::blocks(&text).into_iter().map(|range| block(&text[range])).collect()
 }
 
-/// Replaces carriage returns by newlines. Both end a line for the parser, but only newlines do for the splitter.
+/// Replaces carriage returns by newlines. Both end a line for the parser, but only newlines do for the
+/// splitter.
 fn line_ends(text: &str) -> Cow<'_, str> {
     if text.contains('\r') {
         Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))

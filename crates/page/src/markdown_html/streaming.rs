@@ -1,8 +1,8 @@
 //! Markdown that still grows.
 //!
-//! A block is settled when later text cannot change it: when another block follows, or when its fence is closed.
-//! It is rendered once. The blocks after it are open: they are completed by guess and rendered again. Code in an
-//! open fence only grows, line by line.
+//! A block is settled when later text cannot change it: when another block follows, or when its fence is
+//! closed. It is rendered once. The blocks after it are open: they are completed by guess and rendered again.
+//! Code in an open fence only grows, line by line.
 
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ const RENDERED_PER_CALL: usize = 4096;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BlockEvent {
-    /// Block `n` has this HTML, which may still change. It may be empty, if a guess turned out wrong. If it is code
-    /// that grows, it has `lines` complete lines.
+    /// Block `n` has this HTML, which may still change. It may be empty, if a guess turned out wrong. If it
+    /// is code that grows, it has `lines` complete lines.
     Open { n: usize, html: Markup, lines: usize },
     /// Block `n` has this HTML and never changes again.
     Settle { n: usize, html: Markup },
@@ -80,8 +80,8 @@ impl StreamingMarkdown {
         self.is_stale = true;
     }
 
-    /// Returns what changed since the last call. It may postpone the rendering of a large open block to a later
-    /// call; [`is_stale`](Self::is_stale) tells.
+    /// Returns what changed since the last call. It may postpone the rendering of a large open block to a
+    /// later call; [`is_stale`](Self::is_stale) tells.
     pub fn events(&mut self) -> Vec<BlockEvent> {
         self.credit = self.credit.saturating_add(RENDERED_PER_CALL);
         let mut events = Vec::new();
@@ -104,8 +104,8 @@ impl StreamingMarkdown {
         events
     }
 
-    /// Whether the text has a part that [`events`](Self::events) has not returned yet. It is returned after some
-    /// more calls, or at the end.
+    /// Whether the text has a part that [`events`](Self::events) has not returned yet. It is returned after
+    /// some more calls, or at the end.
     pub fn is_stale(&self) -> bool {
         self.is_stale
     }
@@ -256,7 +256,8 @@ impl StreamingMarkdown {
 }
 
 impl Fence {
-    /// Returns the fence that the text starts with. A fence with an indentation is rendered like other blocks.
+    /// Returns the fence that the text starts with. A fence with an indentation is rendered like other
+    /// blocks.
     fn open(text: &str) -> Option<Fence> {
         let (line, _) = text.split_once('\n')?;
         let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;

@@ -1,7 +1,7 @@
 //! The first wall: writes the events of one block as HTML.
 //!
-//! All tags and attributes are literals of this module and of [`code`](super::code); every text and address of
-//! the Markdown is escaped.
+//! All tags and attributes are literals of this module and of [`code`](super::code); every text and address
+//! of the Markdown is escaped.
 
 use maud::Render as _;
 use toolwire_markdown::event::{Alignment, CodeBlockKind, Event, HeadingLevel, LinkType, Tag, TagEnd};
@@ -282,7 +282,8 @@ impl Writer {
         }
     }
 
-    /// Writes the box of an image. The image itself is not loaded: that would tell its server what was displayed.
+    /// Writes the box of an image. The image itself is not loaded: that would tell its server what was
+    /// displayed.
     fn image_box(&mut self, image: &Image) {
         self.html.push_str("<span class=\"image\"><span class=\"alt\">");
         self.text(if image.alt.trim().is_empty() { "image" } else { &image.alt });

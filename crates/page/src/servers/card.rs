@@ -42,8 +42,8 @@ fn state_detail(server: &Server) -> Markup {
     }
 }
 
-/// Returns the button or the link for the state. All of them have the same id, so that the focus stays when the
-/// state changes.
+/// Returns the button or the link for the state. All of them have the same id, so that the focus stays when
+/// the state changes.
 fn actions(server: &Server, may_change: bool) -> Markup {
     match &server.state {
         State::Ready => action(server, "restart", "Restart", may_change),

@@ -175,7 +175,8 @@ pub(super) fn buckets(requests: &[Arc<Request>], period: Period, now: SystemTime
     Buckets { start, length: Duration::from_secs(length), buckets }
 }
 
-/// Returns a percentile of sorted values: the smallest value that at least this share of them does not exceed.
+/// Returns a percentile of sorted values: the smallest value that at least this share of them does not
+/// exceed.
 pub(super) fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()

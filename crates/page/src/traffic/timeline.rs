@@ -86,8 +86,8 @@ fn facts(request: &Request, now: SystemTime) -> Markup {
     }
 }
 
-/// Returns the bars in lanes, so that no two bars of a lane overlap: steps in the first one, and each call in the
-/// first lane that is free.
+/// Returns the bars in lanes, so that no two bars of a lane overlap: steps in the first one, and each call in
+/// the first lane that is free.
 fn lanes(request: &Request, length: Duration) -> Vec<Vec<Bar<'_>>> {
     let mut steps = Vec::new();
     for (index, step) in request.steps.iter().enumerate() {

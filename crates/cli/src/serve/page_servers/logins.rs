@@ -10,8 +10,8 @@ use toolwire_hub::Browser;
 
 use crate::servers::TerminalBrowser;
 
-/// Offers the login pages of servers as links. If the gateway has no terminal, a login page is opened only when
-/// a user requested it, because no user would see it.
+/// Offers the login pages of servers as links. If the gateway has no terminal, a login page is opened only
+/// when a user requested it, because no user would see it.
 pub(crate) struct PageLogins {
     has_terminal: bool,
     state: Mutex<Logins>,

@@ -90,7 +90,8 @@ impl Chats {
         }
     }
 
-    /// Stops all responses and waits until what they wrote is stored. Runs that wait for decisions stay saved.
+    /// Stops all responses and waits until what they wrote is stored. Runs that wait for decisions stay
+    /// saved.
     pub(in crate::page) async fn close(&self) {
         self.closing.cancel();
         self.tasks.close();
@@ -163,8 +164,8 @@ impl Chats {
         map.entry(conversation.id.clone()).or_insert_with(new).clone()
     }
 
-    /// Prepares a response: to a new message, or to the messages that are stored already. It must be passed to
-    /// [`Chats::spawn`] at once.
+    /// Prepares a response: to a new message, or to the messages that are stored already. It must be passed
+    /// to [`Chats::spawn`] at once.
     pub(super) async fn start(
         &self,
         context: &Context<'_>,

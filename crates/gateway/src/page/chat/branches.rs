@@ -1,7 +1,7 @@
 //! The branches of a conversation: conversations that share its start and differ from some message on.
 //!
-//! The store is append-only, so editing or retrying a message makes a fork. A fork of a message that is a copy of
-//! the parent's becomes a fork of the parent: all versions of a message have the same parent.
+//! The store is append-only, so editing or retrying a message makes a fork. A fork of a message that is a
+//! copy of the parent's becomes a fork of the parent: all versions of a message have the same parent.
 
 use std::collections::BTreeMap;
 

@@ -76,8 +76,8 @@ impl Calls {
         self.always = always.to_vec();
     }
 
-    /// Adds the calls of a message. Those that the policy does not allow wait for a decision from now on; the run
-    /// asks for it when the others have ended.
+    /// Adds the calls of a message. Those that the policy does not allow wait for a decision from now on; the
+    /// run asks for it when the others have ended.
     pub(super) fn add<'c>(&mut self, message: u64, calls: impl Iterator<Item = (&'c str, &'c ToolCall)>) {
         let tools = self.tools.tools();
         for (position, (id, call)) in calls.enumerate() {
@@ -129,8 +129,8 @@ impl Calls {
         self.calls.values().find(|call| call.is_waiting()).map(|call| call.name.as_str())
     }
 
-    /// Notes a decision about a call, and about the others of a tool that always runs from now on. Returns the
-    /// calls that do not wait any more.
+    /// Notes a decision about a call, and about the others of a tool that always runs from now on. Returns
+    /// the calls that do not wait any more.
     pub(super) fn decided(&mut self, key: CallKey, always: Option<&str>) -> Vec<CallKey> {
         let mut changed = Vec::new();
         for (other, call) in &mut self.calls {

@@ -1,4 +1,5 @@
-//! Runs of the page. A run belongs to its conversation and not to a browser: it goes on when all pages are closed.
+//! Runs of the page. A run belongs to its conversation and not to a browser: it goes on when all pages are
+//! closed.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A response in progress: what it consists of so far, and how open pages learn about it.
 //!
-//! The state changes and the events of a change are published under one lock, so that a page that is drawn from
-//! the state and then reads the later events misses nothing.
+//! The state changes and the events of a change are published under one lock, so that a page that is drawn
+//! from the state and then reads the later events misses nothing.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -122,8 +122,9 @@ impl Live {
         }
     }
 
-    /// Returns the changes of what one can do now: the line after the last message, and the button that sends or
-    /// stops. A form that was sent gets them in its response: the part with the focus is not changed otherwise.
+    /// Returns the changes of what one can do now: the line after the last message, and the button that sends
+    /// or stops. A form that was sent gets them in its response: the part with the focus is not changed
+    /// otherwise.
     pub(super) fn controls(&self) -> [Event; 2] {
         let buttons = chat::composer_buttons(Some(&self.id), self.is_busy());
         let controls = [Event::put("ending", self.ending()), Event::put("composer-buttons", buttons)];
@@ -169,8 +170,8 @@ impl Live {
         self.calls.waiting(key).filter(|_| self.is_busy())
     }
 
-    /// Notes a decision about a call. The call does not wait any more, so a second decision has no effect. Returns
-    /// the changes of the cards.
+    /// Notes a decision about a call. The call does not wait any more, so a second decision has no effect.
+    /// Returns the changes of the cards.
     pub(super) fn decided(&mut self, key: CallKey, always: Option<&str>) -> Vec<Event> {
         let changed = self.calls.decided(key, always);
         let events: Vec<Event> = changed.into_iter().filter_map(|key| self.call_event(key)).collect();
@@ -219,8 +220,8 @@ impl Live {
         }
     }
 
-    /// Publishes what the model wrote since the last call, and the progress of calls. Returns whether a part was
-    /// postponed to the next call.
+    /// Publishes what the model wrote since the last call, and the progress of calls. Returns whether a part
+    /// was postponed to the next call.
     pub(super) fn flush(&mut self) -> bool {
         let message = self.position + 1;
         let mut events = Vec::new();

@@ -54,8 +54,8 @@ impl Uploads {
         Some(id)
     }
 
-    /// Returns an uploaded file. It stays until it expires, so that a message whose sending failed can be sent
-    /// again.
+    /// Returns an uploaded file. It stays until it expires, so that a message whose sending failed can be
+    /// sent again.
     pub(super) fn find(&self, principal: &Principal, id: &str) -> Option<Content> {
         let uploads = self.lock();
         let mut owned = uploads.iter().filter(|upload| upload.owner.as_deref() == principal.name());

@@ -92,8 +92,8 @@ impl Events {
         self.last.send_replace(last);
     }
 
-    /// Returns a version that is newer than all before. A browser ignores an older version of an element, which
-    /// the response to a form may contain.
+    /// Returns a version that is newer than all before. A browser ignores an older version of an element,
+    /// which the response to a form may contain.
     pub(in crate::page) fn next_version(&self) -> u64 {
         self.version.fetch_add(1, Ordering::Relaxed) + 1
     }

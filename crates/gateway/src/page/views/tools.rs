@@ -208,8 +208,8 @@ fn with_open<T>(
     })
 }
 
-/// Returns why the policy does not allow calls of a tool. A tool that needs approval is approved by the person who
-/// calls it.
+/// Returns why the policy does not allow calls of a tool. A tool that needs approval is approved by the
+/// person who calls it.
 fn denied(context: &Context<'_>, tool: &Tool) -> Option<String> {
     match context.inner.settings.agent.approvals.verdict(&tool.name, Some(tool)) {
         Verdict::Deny(reason) => Some(reason),
