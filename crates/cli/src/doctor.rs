@@ -31,9 +31,9 @@ const MAX_STDERR_LINES: usize = 10;
 
 /// Check the configuration, the servers and their tools, the model, and the gateway
 ///
-/// Prints each problem with a hint. The check of the model sends it one short request. The store and the gateway are
-/// checked if they are configured: its address, its keys, the certificate, and whether a gateway that is running is
-/// ready. The exit code is 1 if there are problems.
+/// Prints each problem with a hint. The check of the model sends it one short request. The store and the
+/// gateway are checked if they are configured: its address, its keys, the certificate, and whether a gateway
+/// that is running is ready. The exit code is 1 if there are problems.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/doctor.txt"))]
 pub(crate) struct DoctorArgs {

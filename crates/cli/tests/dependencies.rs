@@ -1,5 +1,5 @@
-//! The rules of `deny.toml` for dependencies: licences, sources, and crates that must not be used. `cargo deny`
-//! checks the same, but building it takes longer than all other tests of this repository.
+//! The rules of `deny.toml` for dependencies: licences, sources, and crates that must not be used. `cargo
+//! deny` checks the same, but building it takes longer than all other tests of this repository.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 /// Crates with several versions, which cost build time and size. A new one needs a reason.
 const KNOWN_DUPLICATES: [&str; 19] = [
-    // The AWS crates, `jsonwebtoken`, `oauth2` and `opentelemetry_sdk` use older versions of RustCrypto, `http` and
-    // `rand` than `rmcp`.
+    // The AWS crates, `jsonwebtoken`, `oauth2` and `opentelemetry_sdk` use older versions of RustCrypto,
+    // `http` and `rand` than `rmcp`.
     "base64",
     "block-buffer",
     "const-oid",
@@ -82,7 +82,8 @@ fn name(package: &Value) -> &str {
     package["name"].as_str().unwrap()
 }
 
-/// Whether the licences of an SPDX expression can be chosen so that all are allowed. Some crates write `/` for `OR`.
+/// Whether the licences of an SPDX expression can be chosen so that all are allowed. Some crates write `/`
+/// for `OR`.
 fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let spaced = spaced.replace(" WITH ", "\u{1f}");

@@ -7,8 +7,8 @@ const MAX_STATE_BYTES: usize = 512;
 
 const SAMPLED: u8 = 1;
 
-/// The trace that a request belongs to, and the span that caused it. It travels in the headers `traceparent` and
-/// `tracestate`, and in the keys of the same names in MCP's `_meta`.
+/// The trace that a request belongs to, and the span that caused it. It travels in the headers `traceparent`
+/// and `tracestate`, and in the keys of the same names in MCP's `_meta`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     trace_id: [u8; 16],

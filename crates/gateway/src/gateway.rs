@@ -54,7 +54,8 @@ use crate::traffic::{Trace, Traffic};
 const MAX_AGENTS: usize = 256;
 const MAX_AGENT_BYTES: usize = 64 * 1024 * 1024;
 
-/// The value of `retry-after` in the responses of a gateway that stops: the time in which another one is found.
+/// The value of `retry-after` in the responses of a gateway that stops: the time in which another one is
+/// found.
 const DRAIN_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Headers that SDKs in browsers send.

@@ -143,8 +143,8 @@ impl OriginPolicy {
     }
 }
 
-/// Whether a request comes from this machine, and not through a proxy on it: a proxy keeps the name that its client
-/// used, or says that it passed the request on.
+/// Whether a request comes from this machine, and not through a proxy on it: a proxy keeps the name that its
+/// client used, or says that it passed the request on.
 pub(crate) fn is_from_this_machine(headers: &HeaderMap, local: SocketAddr, client: IpAddr) -> bool {
     const OF_PROXIES: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
     let is_loopback = |name: &str| {

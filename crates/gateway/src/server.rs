@@ -52,8 +52,8 @@ pub enum StartError {
 }
 
 impl Gateway {
-    /// Serves clients until `stop` is cancelled. Running requests then have `drain` to finish, and new ones get an
-    /// error until then.
+    /// Serves clients until `stop` is cancelled. Running requests then have `drain` to finish, and new ones
+    /// get an error until then.
     ///
     /// # Errors
     ///
@@ -143,8 +143,8 @@ impl Server {
         self.gateways.borrow().clone()
     }
 
-    /// Accepts connections until `end`. The tasks of the connections end after `closing` is cancelled, when their
-    /// request is complete.
+    /// Accepts connections until `end`. The tasks of the connections end after `closing` is cancelled, when
+    /// their request is complete.
     async fn accept_until(
         &self,
         end: impl Future<Output = ()>,

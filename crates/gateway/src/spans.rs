@@ -1,5 +1,5 @@
-//! Distributed traces: the context of a request is passed on to providers and MCP servers, and the parts of a request
-//! are recorded as spans, with the names and attributes of OpenTelemetry's conventions.
+//! Distributed traces: the context of a request is passed on to providers and MCP servers, and the parts of a
+//! request are recorded as spans, with the names and attributes of OpenTelemetry's conventions.
 
 mod traced;
 
@@ -56,7 +56,8 @@ pub trait SpanSink: Send + Sync {
     fn record(&self, span: Span);
 }
 
-/// Where the spans of a gateway go. Without a sink, contexts of clients are passed on, and nothing is recorded.
+/// Where the spans of a gateway go. Without a sink, contexts of clients are passed on, and nothing is
+/// recorded.
 #[derive(Clone, Default)]
 pub struct Spans(Option<Arc<dyn SpanSink>>);
 

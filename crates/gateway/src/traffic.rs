@@ -1,5 +1,6 @@
-//! Records the last requests: their steps, calls, times and tokens, and the first line of errors. Other texts,
-//! arguments and results are not recorded. The page displays the records, and the metrics are taken from them.
+//! Records the last requests: their steps, calls, times and tokens, and the first line of errors. Other
+//! texts, arguments and results are not recorded. The page displays the records, and the metrics are taken
+//! from them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -353,8 +354,8 @@ fn new_call(id: &str, name: &str, start: Duration) -> CallSpan {
 }
 
 impl TraceGuard {
-    /// Records that a part of a stream is sent. The first output of a run is one of its events, because a stream may
-    /// begin with something else.
+    /// Records that a part of a stream is sent. The first output of a run is one of its events, because a
+    /// stream may begin with something else.
     pub(crate) fn record_part(&self) {
         let mut request = lock(&self.0.record.request);
         if request.steps.is_empty() {

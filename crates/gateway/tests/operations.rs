@@ -1,5 +1,5 @@
-//! The state of the gateway for its operators: metrics, readiness, and what happens when it stops or gets another
-//! configuration. The numbers are those of `docs/security-tests.md`.
+//! The state of the gateway for its operators: metrics, readiness, and what happens when it stops or gets
+//! another configuration. The numbers are those of `docs/security-tests.md`.
 
 #![allow(clippy::unwrap_used, clippy::result_large_err)]
 

@@ -1,5 +1,5 @@
-//! Checks what `toolwire serve` needs: its address, its keys, the files for TLS and the store; and asks a gateway that
-//! is running whether it is ready.
+//! Checks what `toolwire serve` needs: its address, its keys, the files for TLS and the store; and asks a
+//! gateway that is running whether it is ready.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -12,8 +12,8 @@ use tracing_subscriber::registry::LookupSpan;
 /// Writes the fields of a span as a JSON object.
 pub(super) struct JsonFields;
 
-/// Writes an event as a JSON object: `time`, `level`, `target`, its fields, and one object for each span around it, such as
-/// `"request": {"id": "req_…"}`.
+/// Writes an event as a JSON object: `time`, `level`, `target`, its fields, and one object for each span
+/// around it, such as `"request": {"id": "req_…"}`.
 pub(super) struct JsonEvents;
 
 impl<'w> FormatFields<'w> for JsonFields {

@@ -1,4 +1,5 @@
-//! Removes secrets from the log: other programs, such as MCP servers and providers, may repeat what they were sent.
+//! Removes secrets from the log: other programs, such as MCP servers and providers, may repeat what they were
+//! sent.
 
 use std::io::{self, Write};
 use std::sync::{PoisonError, RwLock};

@@ -1,7 +1,7 @@
 //! Exports spans and metrics to a collector of OpenTelemetry, over OTLP/HTTP with Protocol Buffers.
 //!
-//! The usual variables of OpenTelemetry configure it. Nothing waits for the collector: if it does not keep up, spans are
-//! dropped and counted.
+//! The usual variables of OpenTelemetry configure it. Nothing waits for the collector: if it does not keep
+//! up, spans are dropped and counted.
 
 mod convert;
 mod variables;
@@ -207,8 +207,8 @@ struct Sending {
 }
 
 impl Sending {
-    /// Sends a batch. It is sent again if the collector is away or busy; when the gateway stops, once and without a
-    /// pause.
+    /// Sends a batch. It is sent again if the collector is away or busy; when the gateway stops, once and
+    /// without a pause.
     async fn send(&self, body: Vec<u8>, stop: &CancellationToken) {
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=MAX_ATTEMPTS {

@@ -89,7 +89,8 @@ impl Reloader<'_> {
         Ok(())
     }
 
-    /// Returns the servers that requests may name by URL, with the new rules. Running requests still use the others.
+    /// Returns the servers that requests may name by URL, with the new rules. Running requests still use the
+    /// others.
     fn pool(&self, hosts: AllowedHosts, config: &GatewayConfig) -> Arc<dyn RequestServers> {
         let rules = PoolRules::of(config);
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);

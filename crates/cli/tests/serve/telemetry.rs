@@ -1,4 +1,5 @@
-//! The export of spans and metrics to a collector of OpenTelemetry. The collector here checks what real ones require.
+//! The export of spans and metrics to a collector of OpenTelemetry. The collector here checks what real ones
+//! require.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -177,8 +178,8 @@ fn count_of(metrics: &[Metric], name: &str, attribute: (&str, &str)) -> u64 {
         .sum()
 }
 
-/// The spans of a request form a tree below the client's span, with the names and attributes of the conventions for
-/// generative AI and MCP. Metrics are those of `/metrics`.
+/// The spans of a request form a tree below the client's span, with the names and attributes of the
+/// conventions for generative AI and MCP. Metrics are those of `/metrics`.
 #[tokio::test]
 async fn spans_and_metrics_are_exported() {
     let (collector, address) = Collector::start().await;

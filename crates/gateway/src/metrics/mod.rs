@@ -1,8 +1,8 @@
 //! What the gateway counts and measures, for `/metrics`.
 //!
-//! Names and labels follow the conventions of OpenTelemetry for HTTP, generative AI and MCP, in the spelling of
-//! Prometheus. Labels are names of the configuration, of listed tools, or fixed texts; anything else counts as
-//! `other`, so that clients and servers cannot add metrics without limit.
+//! Names and labels follow the conventions of OpenTelemetry for HTTP, generative AI and MCP, in the spelling
+//! of Prometheus. Labels are names of the configuration, of listed tools, or fixed texts; anything else
+//! counts as `other`, so that clients and servers cannot add metrics without limit.
 
 mod requests;
 mod series;

@@ -1,4 +1,5 @@
-//! A model and a toolbox that pass the trace of a request on, and record a span for each of its steps and calls.
+//! A model and a toolbox that pass the trace of a request on, and record a span for each of its steps and
+//! calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::tool_pin::{MAX_TEXT_BYTES, MAX_TEXT_BYTES_PER_SERVER};
+use super::tool_pin::{MAX_TEXT_BYTES, MAX_TEXT_BYTES_PER_SERVER, write_canonical};
 use super::*;
 
 fn tool(text: &str) -> Tool {

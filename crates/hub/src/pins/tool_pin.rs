@@ -158,7 +158,7 @@ pub(super) fn hash(value: &Value) -> String {
     format!("{:x}", hash.finalize())
 }
 
-fn write_canonical(value: &Value, write: &mut dyn FnMut(&[u8])) {
+pub(super) fn write_canonical(value: &Value, write: &mut dyn FnMut(&[u8])) {
     match value {
         Value::Object(fields) => {
             let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
