@@ -491,7 +491,7 @@ mod tests {
         let traffic: Arc<Traffic> = Arc::default();
         for number in 0..200 {
             let trace = traffic.begin(&number.to_string(), "/", &principals()[0]);
-            let mut run = RunTrace::new(trace.clone());
+            let mut run = RunTrace::new(trace.clone(), Arc::new(toolwire_agent::Functions::new()));
             for step in 1..=1_500 {
                 run.observe(&AgentEvent::StepStarted { step });
             }
@@ -506,7 +506,8 @@ mod tests {
     #[tokio::test]
     async fn a_removed_request_is_still_counted_until_it_ends() {
         let (traffic, trace) = begin();
-        RunTrace::new(trace.clone()).observe(&AgentEvent::StepStarted { step: 1 });
+        RunTrace::new(trace.clone(), Arc::new(toolwire_agent::Functions::new()))
+            .observe(&AgentEvent::StepStarted { step: 1 });
         for number in 0..MAX_REQUESTS {
             traffic.begin(&number.to_string(), "/", &principals()[0]);
         }
