@@ -15,7 +15,7 @@ function harm(html) {
   const parsed = html === null ? document : globalThis.parse(html);
   const found = [];
   const add = (element, why) => found.push(`${why}: ${element.outerHTML.slice(0, 200)}`);
-  const own = (address) => /^(\/(?![/\\])|#|\?|$)/.test(address);
+  const own = (address) => /^(\/(?![/\\])|#|\?|$)/.test(address) || (parsed === document && address.startsWith(`${location.origin}/`));
   for (const element of parsed.querySelectorAll('*')) {
     if (element.matches('iframe,object,embed,base,applet,frame,math,template,foreignObject,link:not([rel~=stylesheet],[rel=icon])')) add(element, 'element');
     if (element.matches('script') && !(element.type === 'module' && own(element.getAttribute('src') ?? 'x') && !element.textContent)) add(element, 'script');
