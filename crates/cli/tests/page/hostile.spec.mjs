@@ -43,7 +43,7 @@ test('a violation of the policy is reported, so that these tests can fail', asyn
   await page.goto('/tools');
   await page.evaluate(() => { new Image().src = 'https://example.com/x.png'; });
   await expect.poll(() => gateway.lines.some((line) => line.includes('content security policy'))).toBe(true);
-  gateway.lines.length = 0;
+  gateway.lines = gateway.lines.filter((line) => !line.includes('content security policy'));
 });
 
 test('tools: names, titles, descriptions, schemas, annotations, arguments and results', async ({ page, gateway }) => {

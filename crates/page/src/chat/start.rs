@@ -10,7 +10,8 @@ const EXAMPLE: &str = "What is the weather in Paris, and what is 25 + 17?";
 
 /// Returns the content of the view: what one can do first, and the matrix of the tools in all dialects.
 pub fn start(tools: &[String], is_demo: bool, matrix: Option<Markup>) -> Markup {
-    let has_example = tools.iter().any(|tool| tool == "get_weather");
+    let example = tools.iter().find(|tool| *tool == "get_weather");
+    let has_example = example.is_some();
     html! {
         div.start {
             h2 { "Ask, and watch the tools work" }
@@ -23,7 +24,7 @@ pub fn start(tools: &[String], is_demo: bool, matrix: Option<Markup>) -> Markup 
                 }
             }
             div.row.wrap {
-                @if let Some(tool) = tools.first() {
+                @if let Some(tool) = example.or(tools.first()) {
                     @if !has_example { a.button href=(Link::to(&["tools", tool])) { "Call " bdi { (Outside(tool)) } " by hand" } }
                     a.button href=(Link::to(&["dialects", tool])) { "See " bdi { (Outside(tool)) } " in every dialect" }
                 }
