@@ -419,8 +419,8 @@ impl Forward {
     }
 }
 
-/// Records the tokens of a complete response, and removes the provider's keys from it if it is an error, or contains
-/// one.
+/// Records the tokens of a complete response, and removes the provider's keys from it if it is an error, or
+/// contains one.
 fn read_complete(body: Bytes, upstream: &dyn Upstream, trace: Option<&Trace>) -> Bytes {
     let fields = TopLevel::scan(&body, usize::MAX).ok();
     let usage = fields.as_ref().and_then(|fields| fields.get("usage"));

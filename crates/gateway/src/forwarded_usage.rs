@@ -6,8 +6,8 @@ use toolwire_contract::model::Usage;
 
 const KEY: &[u8] = b"\"usage\"";
 
-/// The tokens that events have stated so far. Anthropic's API states the input at the start and the output at the end,
-/// others state both at the end.
+/// The tokens that events have stated so far. Anthropic's API states the input at the start and the output at
+/// the end, others state both at the end.
 #[derive(Default)]
 pub(crate) struct StatedUsage(Usage);
 

@@ -12,11 +12,11 @@ use crate::request_servers::RequestServers;
 use crate::settings::GatewaySettings;
 
 impl Gateway {
-    /// Returns the same gateway with other models and settings. Running requests keep those with which they began.
-    /// What the clients have stored, their sessions and the counts of the metrics stay.
+    /// Returns the same gateway with other models and settings. Running requests keep those with which they
+    /// began. What the clients have stored, their sessions and the counts of the metrics stay.
     ///
-    /// The limits `connections`, `state_bytes` and `state_bytes_per_key`, the metrics, the spans, the key table and the audit log stay as they
-    /// are.
+    /// The limits `connections`, `state_bytes` and `state_bytes_per_key`, the metrics, the spans, the key table
+    /// and the audit log stay as they are.
     #[must_use]
     pub fn reconfigured(
         &self,
