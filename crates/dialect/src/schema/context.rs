@@ -8,7 +8,6 @@ use super::Profile;
 use super::budget::Budget;
 use super::edit::ObjectEdit;
 use super::excerpt::excerpt;
-use super::notation::Notations;
 use super::profile::DefaultSupport;
 use super::trace::Trace;
 use super::walk::KeyLookup;
@@ -20,8 +19,6 @@ pub(crate) struct Context<'a, 'o> {
     pub(crate) profile: &'static Profile,
     pub(crate) options: &'o Options,
     pub(crate) changes: Vec<Change>,
-    /// Changes that the report lists in one entry.
-    pub(crate) notations: Notations,
     /// The schema contains a `$ref`.
     pub(crate) has_refs: bool,
     /// The schema may contain a reference to a name instead of a JSON pointer from the root.
@@ -52,7 +49,6 @@ impl<'a, 'o> Context<'a, 'o> {
             profile,
             options,
             changes: Vec::new(),
-            notations: Notations::default(),
             has_refs: false,
             has_names: false,
             may_be_unsatisfiable: false,

@@ -20,7 +20,6 @@ mod named_refs;
 mod nested_keys;
 mod node_id;
 mod normalize;
-mod notation;
 mod nullable;
 mod optional_nulls;
 mod passthrough;
@@ -262,9 +261,8 @@ fn convert_with<'a>(
         LowerError::Unsatisfiable => unsatisfiable().into(),
         LowerError::Inexpressible(reason) => ConvertError::Inexpressible(reason),
     })?;
-    let is_silent = context.changes.is_empty() && !grammar.openapi_types;
-    if (is_silent || !context.notations.is_empty()) && !lowered.node.same(root) {
-        let detail = context.notations.detail();
+    if context.changes.is_empty() && !grammar.openapi_types && !lowered.node.same(root) {
+        let detail = "schema rewritten with the same meaning";
         context.record(&Place::ROOT, "inputSchema", Effect::Rewritten, detail);
     }
     let (schema, root_description) = if profile.minimal_root {

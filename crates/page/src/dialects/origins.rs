@@ -32,6 +32,11 @@ impl Origins {
         }
     }
 
+    /// Whether neither side is the tool itself.
+    pub(super) fn is_between_definitions(&self) -> bool {
+        self.left.is_some() && self.right.is_some()
+    }
+
     /// Whether schemas of both sides were made from the same one.
     pub(super) fn is_from(&self, right: &str, left: &str) -> bool {
         let made_from = |places: &Places, pointer: &str, original: &str| {

@@ -9,7 +9,7 @@ use toolwire_dialect::{Change, Dialect, Refusal, Report, Status};
 
 use super::align::{Line, Row, align, alone};
 use super::origins::{Origins, places};
-use super::reasons::{PlacedEntry, assign, is_notation, notation};
+use super::reasons::{Explained, PlacedEntry, assign, is_notation, notation};
 use super::{glyph, status_of, tokens};
 use crate::text::{Outside, count};
 
@@ -52,7 +52,7 @@ struct ReasonedRow<'a> {
     is_unexplained: bool,
     /// Whether a difference starts here: the row before has none, or has another reason.
     is_start: bool,
-    /// The change of notation that it is a part of.
+    /// Why it differs without an entry.
     notation: Option<&'static str>,
     reasons: Vec<Entry<'a>>,
     refusals: Vec<&'a Refusal>,
@@ -122,16 +122,15 @@ impl<'a> Pair<'a> {
         let mut unexplained = Vec::new();
         let mut before = None;
         let rows = rows.into_iter().zip(assigned).zip(below).map(|((row, entry), below)| {
-            let by_notation = |index: usize| is_notation(entries[index].change);
-            let notation = match left {
-                None if entry.left.or(entry.right).is_some_and(by_notation) => {
-                    notation(&row, &tool.schema, &origins)
-                }
-                _ => None,
-            };
+            let specific = |entry: &usize| !is_notation(entries[*entry].change);
+            let specific =
+                Explained { left: entry.left.filter(specific), right: entry.right.filter(specific) };
+            let notation = notation(&row, specific, &tool.schema, &origins);
             let sides = [(&row.left, entry.left), (&row.right, entry.right)];
             let without_entry = sides.into_iter().filter(|(_, entry)| entry.is_none());
-            let lines = without_entry.filter_map(|(line, _)| line.as_ref()).filter(|line| line.is_changed);
+            let lines = without_entry
+                .filter_map(|(line, _)| line.as_ref())
+                .filter(|line| line.is_changed && notation.is_none());
             let known = unexplained.len();
             unexplained.extend(lines.map(|line| format!("{}: {}", line.pointer, line.text)));
             let change = row.is_changed().then_some((entry, notation));
@@ -255,7 +254,7 @@ pub fn pair(pair: &Pair<'_>, id: &str) -> Markup {
                 (pair_row(row, near[index], pair.is_flipped))
                 @for entry in &row.reasons { (reason(entry)) }
                 @if let Some(text) = row.notation.filter(|text| !is_followed(&pair.rows, index, text)) {
-                    p.reason.rewritten { (glyph(Status::Rewritten)) " " b { "rewritten" } " " (text) }
+                    p.reason.exact { (glyph(Status::Exact)) " " b { "notation" } " " (text) }
                 }
                 @if row.is_unexplained {
                     p.reason.lossy { (glyph(Status::Lossy)) " " b { "unexplained" } " no entry of the report is about this difference" }
@@ -329,7 +328,8 @@ fn pair_row(row: &ReasonedRow<'_>, is_near: bool, is_flipped: bool) -> Markup {
     if is_flipped {
         sides.reverse();
     }
-    let [left, right] = sides.map(|(line, status)| (line.as_ref(), status.unwrap_or(UNKNOWN)));
+    let without_entry = if row.notation.is_some() { Status::Exact } else { UNKNOWN };
+    let [left, right] = sides.map(|(line, status)| (line.as_ref(), status.unwrap_or(without_entry)));
     html! {
         div.pair-row.change[is_change].begins[row.is_start].far[!is_near] tabindex=[row.is_start.then_some("-1")] {
             (line(left.0, "removed", left.1))

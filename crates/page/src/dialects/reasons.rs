@@ -38,7 +38,7 @@ const STRUCTURAL: [&str; 27] = [
     "required",
 ];
 
-/// The keyword of the entry that lists all changes of notation.
+/// The keyword of the entry that says that the schema is rewritten as a whole.
 const NOTATION: &str = "inputSchema";
 
 /// Keywords with schemas inside.
@@ -155,7 +155,7 @@ fn segments(pointer: &str) -> Vec<&str> {
     pointer.split('/').skip(1).collect()
 }
 
-/// Whether an entry lists the changes of notation, which it has no places for.
+/// Whether an entry says that the schema is rewritten as a whole, so that it does not explain a single difference.
 pub(super) fn is_notation(change: &Change) -> bool {
     change.pointer.is_empty() && change.keyword == NOTATION
 }
@@ -211,13 +211,30 @@ fn distance(line: &[&str], schema: &[&str], entry: &Entry<'_>) -> Option<Distanc
     (is_property && rest.len() <= 2 && matches!(entry.keyword, "required" | "properties")).then_some(1)
 }
 
-/// Returns which change of notation a difference belongs to, if that is known. The entry of the report lists all of
-/// them together.
-pub(super) fn notation(row: &Row, schema: &Value, origins: &Origins) -> Option<&'static str> {
-    let right = changed(row.right.as_ref()).and_then(|line| right_notation(line, schema, origins));
-    right.or_else(|| changed(row.left.as_ref()).and_then(|line| left_notation(line, schema)))
+/// Returns why a line differs that no entry explains: a notation that the report does not list, because it never
+/// changes which arguments are valid.
+pub(super) fn notation(
+    row: &Row,
+    explained: Explained,
+    schema: &Value,
+    origins: &Origins,
+) -> Option<&'static str> {
+    let left = changed(row.left.as_ref()).filter(|_| explained.left.is_none());
+    let right = changed(row.right.as_ref()).filter(|_| explained.right.is_none());
+    if origins.is_between_definitions() {
+        return left.or(right).map(|_| OTHER_NOTATION);
+    }
+    let left = left.map(|line| left_notation(line, schema));
+    let right = right.map(|line| right_notation(line, schema, origins));
+    match (left, right) {
+        // Each side of a row needs a reason; one is displayed.
+        (Some(left), Some(right)) => left.and(right),
+        (Some(reason), None) | (None, Some(reason)) => reason,
+        (None, None) => None,
+    }
 }
 
+const OTHER_NOTATION: &str = "the dialects write the same part of the tool in different ways";
 const INLINED: &str =
     "references are replaced by the schemas that they refer to, or point to another copy of them";
 const VERSION: &str = "the dialect has no versions, ids or comments of schemas";

@@ -4,7 +4,6 @@ use super::{LowerError, Lowering};
 use crate::json::{EMPTY, Member, Node, Object, Place, get};
 use crate::schema::merge::MergeError;
 use crate::schema::node_id::{NodeMap, node_id};
-use crate::schema::notation::Notation;
 use crate::schema::refs::MAX_INLINE_DEPTH;
 use crate::schema::walk::each_child;
 
@@ -19,7 +18,6 @@ impl<'a> Lowering<'_, 'a, '_> {
         let mut merged = members;
         if let Some(parts) = get(members, "allOf").and_then(Node::list) {
             self.track_origins();
-            self.note(Notation::AllOf);
             merged = self.context.without(members, "allOf");
             for part in parts {
                 merged = self.merge_part(merged, *part, &mut leftover, place)?;

@@ -7,7 +7,6 @@ use crate::json::{Member, Node, Place, get, to_value};
 use crate::schema::edit::ObjectEdit;
 use crate::schema::excerpt::{compact_json, excerpt};
 use crate::schema::keywords::list_at;
-use crate::schema::notation::Notation;
 use crate::schema::nullable::{any_of_null, null_schema};
 use crate::schema::profile::EnumValues;
 use crate::schema::types::TypeSet;
@@ -51,16 +50,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         let mut output = self.start_output(members, place);
         self.describe_rules(&mut output, &rules, place);
         self.describe_rules(&mut output, leftover, place);
-        let lowered = self.listed_values(output, &values, constant.is_some(), types, place)?;
-        let keyword = if constant.is_some() { "const" } else { "enum" };
-        let is_same = |key: &str| match (lowered.node.member(key), get(members, key)) {
-            (Some(new), Some(old)) => new.same(old),
-            (new, old) => new.is_none() && old.is_none(),
-        };
-        if !is_same("type") || !is_same(keyword) || !is_same("format") {
-            self.note(Notation::Values);
-        }
-        Ok(lowered)
+        self.listed_values(output, &values, constant.is_some(), types, place)
     }
 
     /// Lists values in the form that the grammar allows.
@@ -161,11 +151,7 @@ impl<'a> Lowering<'_, 'a, '_> {
 
     /// Adds `null` to a list of values: in the list if `enum` may contain it, else as an alternative.
     fn with_null_value(&self, node: Node<'a>) -> Node<'a> {
-        if self.grammar.openapi_types {
-            self.note(Notation::Null);
-        }
         if !self.grammar.openapi_types && self.grammar.enum_values == EnumValues::StringsAndNumbers {
-            self.note(Notation::Null);
             return any_of_null(node.object().unwrap_or_default(), self.context);
         }
         self.with_null(node)

@@ -6,16 +6,12 @@ use crate::json::{Member, Node, Object, Place, get};
 use crate::schema::edit::ObjectEdit;
 use crate::schema::excerpt::excerpt;
 use crate::schema::is_annotation;
-use crate::schema::notation::Notation;
 use crate::{Defaults, Effect};
 
 impl<'a> Lowering<'_, 'a, '_> {
     /// Lowers a schema that allows every value.
     pub(super) fn any_value(&mut self, members: Object<'a>, place: &Place<'_>) -> LowerResult<'a> {
         if self.grammar.untyped {
-            if get(members, "type").is_some() {
-                self.note(Notation::NoEffect);
-            }
             let output = self.start_output(members, place);
             return Ok(Lowered { node: self.context.object(output.members()), plan: Plan::Same });
         }
@@ -85,9 +81,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                     self.record(place, "title", Effect::Rewritten, "title used as the description");
                 }
                 "default" if self.context.defaults() == Defaults::Keep => output.put("default", member.value),
-                "$defs" | "definitions" if place.is_root() => {}
-                "$defs" | "definitions" => self.note(Notation::References),
-                "nullable" => self.note(Notation::NoEffect),
+                "$defs" | "definitions" | "nullable" => {}
                 key if is_annotation(key) => self.context.record_dropped(place, *member),
                 _ => {}
             }

@@ -7,7 +7,6 @@ use crate::json::{Member, Node, Object, Place, get};
 use crate::schema::edit::ObjectEdit;
 use crate::schema::excerpt::excerpt;
 use crate::schema::keywords::object_at;
-use crate::schema::notation::Notation;
 use crate::{Effect, names};
 
 const IS_MAP: &str = "additionalProperties describes a map";
@@ -21,9 +20,6 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
         if self.grammar.strict {
             return self.map_as_entries(schema, values);
-        }
-        if get(members, "properties").is_some() || !self.grammar.maps && allows_anything(values) {
-            self.note(Notation::NoEffect);
         }
         if !self.grammar.free_form_objects {
             return self.fall_back_to_json_text(members, place, "additionalProperties", IS_MAP);

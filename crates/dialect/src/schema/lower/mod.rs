@@ -23,7 +23,6 @@ use std::collections::HashMap;
 use super::context::Context;
 use super::edit::ObjectEdit;
 use super::node_id::{NodeMap, NodeSet, is_same_node, node_id};
-use super::notation::Notation;
 use super::profile::Grammar;
 use super::refs::Document;
 use super::types::TypeSet;
@@ -155,10 +154,6 @@ impl<'a> Lowering<'_, 'a, '_> {
             shared.push(lowered.plan.clone());
             entries.push(Member::new(self.context.arena.alloc_str(&definition.name), lowered.node));
         }
-        let defined = get(self.normalized.object().unwrap_or_default(), "$defs").and_then(Node::object);
-        if defined.map_or(0, <[Member<'a>]>::len) != entries.len() {
-            self.note(Notation::References);
-        }
         let mut node = root.node;
         if !entries.is_empty() {
             let members = node.object().unwrap_or_default();
@@ -206,7 +201,6 @@ impl<'a> Lowering<'_, 'a, '_> {
             return self.reference(members, place);
         }
         if let Some(reference) = self.wrapped_reference(members) {
-            self.note(Notation::AllOf);
             return self.reference(reference, place);
         }
         let outer = std::mem::take(&mut self.merged_targets);
@@ -269,11 +263,6 @@ impl<'a> Lowering<'_, 'a, '_> {
             [] => Err(LowerError::Unsatisfiable),
             [name] => self.one_type(name, schema),
             [name, "null"] => {
-                let is_listed =
-                    matches!(get(members, "type"), Some(Node::List([Node::Text(first), _])) if first == name);
-                if *name == "object" || self.grammar.openapi_types || !is_listed {
-                    self.note(Notation::Null);
-                }
                 let lowered = self.one_type(name, schema)?;
                 Ok(Lowered { node: self.with_null(lowered.node), plan: lowered.plan })
             }
@@ -294,11 +283,6 @@ impl<'a> Lowering<'_, 'a, '_> {
             })
             .collect();
         self.context.object(&spelled)
-    }
-
-    /// Notes a change that the report lists together with others.
-    fn note(&self, notation: Notation) {
-        self.context.notations.add(notation);
     }
 
     fn record(&mut self, place: &Place<'_>, keyword: &str, effect: Effect, detail: impl Into<String>) {

@@ -6,7 +6,6 @@ use crate::json::{EMPTY, Member, Node, Object, Place, get};
 use crate::schema::edit::ObjectEdit;
 use crate::schema::is_annotation;
 use crate::schema::node_id::node_id;
-use crate::schema::notation::Notation;
 use crate::schema::profile::RefSupport;
 use crate::schema::refs::{MAX_INLINE_DEPTH, MAX_INLINED_SCHEMAS, Target};
 
@@ -36,12 +35,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             RefSupport::Never => false,
         };
         if keep {
-            let kept = self.kept_reference(target, &siblings, place);
-            let is_same = matches!(kept.node, Node::Object([only]) if only.value.text(self.context.arena) == Some(reference));
-            if !is_same {
-                self.note(Notation::References);
-            }
-            return Ok(kept);
+            return Ok(self.kept_reference(target, &siblings, place));
         }
         if is_open
             || cyclic && self.grammar.refs == RefSupport::Cycles
@@ -62,7 +56,6 @@ impl<'a> Lowering<'_, 'a, '_> {
             let members = self.context.finish(edit);
             return self.fall_back_to_json_text(members, place, "$ref", reason);
         }
-        self.note(Notation::References);
         let pointer: &'a str = self.context.arena.alloc_str(&target.pointer);
         let target_place = Place::at(pointer);
         self.open.push((id, false));

@@ -8,7 +8,6 @@ use crate::schema::budget::data_steps;
 use crate::schema::disjoint::Disjointness;
 use crate::schema::edit::ObjectEdit;
 use crate::schema::is_annotation;
-use crate::schema::notation::Notation;
 
 /// Maximum number of pairs of alternatives that are checked for overlap.
 const MAX_COMPARED_PAIRS: usize = 4096;
@@ -70,7 +69,6 @@ impl<'a> Lowering<'_, 'a, '_> {
             .filter(|member| keyword != "type" && member.key != keyword && !is_annotation(member.key))
             .copied()
             .collect();
-        let mut is_rewritten = keyword == "type" || !base.is_empty();
         let base = self.context.object(&base);
         let inside = place.key(keyword);
         let mut lowered: Vec<Lowered<'a>> = Vec::new();
@@ -97,25 +95,18 @@ impl<'a> Lowering<'_, 'a, '_> {
             };
             if self.is_openapi_null(one.node) {
                 null = true;
-                self.note(Notation::Null);
                 continue;
             }
             let duplicate = lowered.len() < MAX_DEDUPLICATED
                 && one.plan.is_same()
                 && lowered.iter().any(|other| other.plan.is_same() && other.node.same(one.node));
             if duplicate && !exclusive {
-                is_rewritten = true;
                 continue;
             }
             lowered.push(one);
             originals.push(schema);
         }
         let overlap = self.overlapping(&originals);
-        // Otherwise, `oneOf` and `anyOf` are the same.
-        is_rewritten |= keyword == "oneOf" || lowered.len() < 2;
-        if is_rewritten {
-            self.note(Notation::Alternatives);
-        }
         if exclusive && overlap {
             let detail = "oneOf replaced by anyOf; a value may match several alternatives";
             self.record(place, "oneOf", Effect::Widened, detail);
@@ -206,7 +197,6 @@ impl<'a> Lowering<'_, 'a, '_> {
             // `anyOf` must be the only keyword of its schema, so the annotations move into the first
             // alternative.
             (true, Some([first, rest @ ..])) => {
-                self.note(Notation::Alternatives);
                 let inner = first.member("description").and_then(|node| node.text(self.context.arena));
                 let mut outer = ObjectEdit::of(self.context.members(annotations.members()));
                 if let Some(inner) = inner {
