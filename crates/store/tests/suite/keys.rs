@@ -116,9 +116,9 @@ fn reservation(number: usize, tokens: u64, limit: UsageLimit) -> Reservation {
     }
 }
 
-/// Reserves many times at once, and returns how many succeeded.
-async fn reserve_many(stores: &[Opened], limit: UsageLimit) -> usize {
-    let tasks = (0..100).map(|number| {
+/// Reserves 100 times at once, and returns how many succeeded. The requests are numbered from `first`.
+async fn reserve_many(stores: &[Opened], first: usize, limit: UsageLimit) -> usize {
+    let tasks = (first..first + 100).map(|number| {
         let usage = stores[number % stores.len()].usage.clone();
         tokio::spawn(async move { usage.reserve(&reservation(number, 10, limit)).await.unwrap().is_ok() })
     });
@@ -133,13 +133,13 @@ pub(crate) async fn concurrent_requests_never_exceed_the_limits_of_a_minute(back
     let stores = backend.open_keys_twice().await;
     let stores = if stores[0].counts_minutes_together { &stores[..] } else { &stores[..1] };
     let limit = UsageLimit { requests_per_minute: Some(7), ..UsageLimit::default() };
-    assert_eq!(reserve_many(stores, limit).await, 7);
-    let refused = stores[0].usage.reserve(&reservation(200, 10, limit)).await.unwrap().unwrap_err();
+    assert_eq!(reserve_many(stores, 0, limit).await, 7);
+    let refused = stores[0].usage.reserve(&reservation(100, 10, limit)).await.unwrap().unwrap_err();
     let LimitReached::Requests(left) = refused else { panic!("{refused:?}") };
     assert!(!left.is_zero() && left <= Duration::from_secs(60), "{left:?}");
     // Requests that are refused do not count.
     let limit = UsageLimit { tokens_per_minute: Some(110), ..UsageLimit::default() };
-    assert_eq!(reserve_many(stores, limit).await, 4);
+    assert_eq!(reserve_many(stores, 200, limit).await, 4);
     let too_large = stores[0].usage.reserve(&reservation(300, 111, limit)).await.unwrap();
     assert_eq!(too_large, Err(LimitReached::TooLarge));
 }
@@ -147,7 +147,7 @@ pub(crate) async fn concurrent_requests_never_exceed_the_limits_of_a_minute(back
 pub(crate) async fn concurrent_requests_never_exceed_the_budget_of_a_month(backend: &Backend) {
     let stores = backend.open_keys_twice().await;
     let limit = UsageLimit { tokens_per_month: Some(125), ..UsageLimit::default() };
-    assert_eq!(reserve_many(&stores, limit).await, 12);
+    assert_eq!(reserve_many(&stores, 0, limit).await, 12);
     let usage = &stores[0].usage;
     let refused = usage.reserve(&reservation(200, 10, limit)).await.unwrap();
     assert_eq!(refused, Err(LimitReached::Budget));
