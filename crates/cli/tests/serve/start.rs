@@ -180,5 +180,7 @@ async fn the_gateway_is_ready_after_the_start_of_its_servers() {
     let _ = child.kill();
     let _ = child.wait();
     assert!(settled.is_ok());
-    assert_eq!(last, (200, json!({"status": "ready", "unavailableServers": 1})));
+    let (status, body) = last;
+    assert_eq!((status, &body["status"], &body["unavailableServers"]), (200, &json!("ready"), &json!(1)));
+    assert_eq!(body["reasons"][0]["isStarting"], false);
 }
