@@ -115,7 +115,7 @@ test('keys: dialects, changes, only changes, swap, all, paste', async ({ page })
 
 test('any dialect can be on the left', async ({ page }) => {
   await page.goto('/dialects/search_flights?to=gemini');
-  await page.locator('[name=from]').selectOption('openai-strict');
+  await page.locator('select[name=from]').selectOption('openai-strict');
   await page.getByRole('button', { name: 'Compare' }).click();
   await page.waitForURL(/from=openai-strict/);
   await expect(page.locator('.pair-head').first()).toContainText('openai-strict');

@@ -281,11 +281,11 @@ fn head(pair: &Pair<'_>, side: Option<&Comparison>) -> Markup {
         div.pair-head {
             @match side {
                 None => {
-                    h3 { "The tool, as the server lists it" }
+                    h2.small { "The tool, as the server lists it" }
                     (name(&pair.tool.report.tool, pair.tool.description.as_deref()))
                 }
                 Some(side) => {
-                    h3 { (summary(&side.report)) }
+                    h2.small { (summary(&side.report)) }
                     @if let Some(definition) = &side.definition {
                         (name(&side.report.name, definition.description.as_deref()))
                         p.muted { "about " (count(tokens(&definition.value), "token")) }

@@ -21,7 +21,7 @@ use crate::text::{Outside, count};
 const STYLE: &str = "body{display:block}main{max-width:1400px;margin:0 auto;padding:16px}\
     details.variant{margin:8px 0}details.variant>summary{cursor:pointer}\
     .counts{display:flex;flex-wrap:wrap;gap:16px;padding:0;list-style:none}\
-    .chips{display:inline-flex;flex-wrap:wrap;gap:4px 12px}\
+    kbd{display:none}\
     body:has(#show-lossy:checked) .tool:is(.exact,.rewritten),\
     body:has(#show-refused:checked) .tool:not(.refused){display:none}";
 
@@ -182,7 +182,12 @@ fn section(
                 @let is_opened = opened == Some(number);
                 details.variant open[is_opened] {
                     // The focus scrolls to the first refused tool, without a script. A fragment has precedence.
-                    summary autofocus[is_opened] { span.chips { @for dialect in &variant.dialects { span { (label(tool, *dialect)) } } } }
+                    summary autofocus[is_opened] {
+                        @for (position, dialect) in variant.dialects.iter().enumerate() {
+                            @if position > 0 { " · " }
+                            (label(tool, *dialect))
+                        }
+                    }
                     // Browsers open `details` if the target of a link is inside.
                     @let id = id(index, number);
                     div id=(id) {
