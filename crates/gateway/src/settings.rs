@@ -228,19 +228,24 @@ fn optional_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u
 
 /// Reads seconds, or text such as `"500ms"`.
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let duration = duration_or_zero(deserializer)?;
-    if duration.is_zero() {
-        return Err(not_a_duration("0"));
-    }
-    Ok(duration)
+    let text = duration_text(deserializer)?;
+    parse_duration(&text).filter(|duration| !duration.is_zero()).ok_or_else(|| not_a_duration(&text))
 }
 
+/// Does the same as [`duration`] with a duration that may be zero.
 fn duration_or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = match Value::deserialize(deserializer)? {
+    let text = duration_text(deserializer)?;
+    match text.as_str() {
+        "0" | "0s" | "0ms" => Ok(Duration::ZERO),
+        text => parse_duration(text).ok_or_else(|| not_a_duration(text)),
+    }
+}
+
+fn duration_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
         Value::String(text) => text,
         other => other.to_string(),
-    };
-    parse_duration(&text).ok_or_else(|| not_a_duration(&text))
+    })
 }
 
 fn not_a_duration<E: serde::de::Error>(text: &str) -> E {
