@@ -746,7 +746,11 @@ jump.onclick = toEnd;
 function updateJump() {
 	const lines = Math.round(below() / 24);
 	jump.hidden = following || lines < 3;
-	if (!jump.hidden) write(jump, `↓ ${lines} lines${find('#messages .call[data-state=waiting]') ? ' · asks you' : ''}`);
+	if (jump.hidden) return;
+	// Above the composer, which grows with files and is hidden on phones while a call waits.
+	const box = byId('composer');
+	jump.style.bottom = box?.checkVisibility() ? `${innerHeight - boxOf(box).top + 4}px` : '';
+	write(jump, `↓ ${lines} lines${find('#messages .call[data-state=waiting]') ? ' · asks you' : ''}`);
 }
 
 /** A sent question goes to the top, with room for the answer. */
