@@ -126,10 +126,11 @@ impl HubServers {
                     return Ok(Some(page));
                 }
                 let status = self.status_of(server)?;
-                match (&status.phase, status.attempt) {
-                    (Phase::Ready, _) => return Ok(None),
-                    (Phase::Recovering { reason } | Phase::Down { reason }, attempt)
-                        if attempt != Some(Attempt::Running) && (has_started || status.since != since) =>
+                let is_trying = matches!(status.attempt, Some(Attempt::Running | Attempt::LoggingIn));
+                match &status.phase {
+                    Phase::Ready => return Ok(None),
+                    Phase::Recovering { reason } | Phase::Down { reason }
+                        if !is_trying && (has_started || status.since != since) =>
                     {
                         let error = ServerChangeError::new(ServerChangeErrorKind::Failed, reason.clone());
                         return Err(match status.hint {
@@ -137,8 +138,7 @@ impl HubServers {
                             None => error,
                         });
                     }
-                    (Phase::Connecting, _) | (_, Some(Attempt::Running)) => has_started = true,
-                    _ => {}
+                    phase => has_started |= is_trying || matches!(phase, Phase::Connecting),
                 }
                 if changes.next().await.is_none() {
                     return Ok(None);

@@ -206,7 +206,7 @@ test.describe('without JavaScript', () => {
 test('the first start offers three things to do, and the tools in all dialects', async ({ page }) => {
   await page.goto('/');
   await expect(page.locator('#composer textarea')).toBeFocused();
-  await expect(page.locator('.note')).toContainText('no language model');
+  await expect(page.locator('.note')).toContainText('not a language model');
   await expect(page.locator('.start .button')).toHaveText([/^What is the weather in Paris/, 'See get_weather in every dialect', 'Paste a tool']);
   await expect(page.locator('.matrix tbody tr')).toHaveCount(2);
   await expect(page.locator('.matrix tbody tr').first().locator('td')).toHaveCount(17);
