@@ -193,11 +193,11 @@ fn value_text(value: &Value) -> String {
 
 /// Returns a text without quotes if YAML reads it as the same text.
 fn scalar(text: &str) -> String {
+    let expected = json!({"a": text}).to_string();
     let is_plain = text
         .starts_with(|first: char| first.is_ascii_alphanumeric() || first == '/' || first == '_')
         && text.chars().all(|character| character.is_ascii_alphanumeric() || "_-./@=+~:".contains(character))
-        && yaml_to_json(&format!("{{a: {text}}}"))
-            .is_ok_and(|yaml| yaml.json == json!({"a": text}).to_string());
+        && yaml_to_json(&format!("{{a: {text}}}")).is_ok_and(|yaml| yaml.json == expected);
     if is_plain { text.to_owned() } else { Value::from(text).to_string() }
 }
 
