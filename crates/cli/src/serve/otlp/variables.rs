@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn urls(variables: &[(&str, &str)]) -> [Option<String>; 2] {
-        let read = read(variables).ok().expect("valid variables");
+        let read = read(variables).unwrap_or_else(|_| panic!("valid variables"));
         [read.traces, read.metrics].map(|target| target.map(|target| target.url.to_string()))
     }
 
@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(urls(&[endpoint, own]), [Some("https://other/x".to_owned()), metrics]);
         let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20abc, x-b=2");
         let attributes = ("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,deployment.environment.name=test");
-        let found =
-            read(&[endpoint, headers, attributes, ("OTEL_SERVICE_NAME", "mine")]).ok().expect("valid");
+        let found = read(&[endpoint, headers, attributes, ("OTEL_SERVICE_NAME", "mine")])
+            .unwrap_or_else(|_| panic!("valid"));
         let target = found.traces.expect("a target");
         assert_eq!(target.headers["authorization"], "Basic abc");
         assert_eq!(target.headers["x-b"], "2");
