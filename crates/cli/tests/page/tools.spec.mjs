@@ -51,7 +51,7 @@ test('a search ranks tools as the model’s search does, also in the address', a
   await page.goto('/tools');
   await expect(page.locator('#tool-entries a')).toHaveCount(4);
   await page.getByLabel('Search tools').fill('order goods');
-  await expect(page.locator('#tool-entries')).toContainText('as the model');
+  await expect(page.locator('#tool-entries')).toContainText('ranked as in the model');
   await expect(page.locator('#tool-entries .name')).toHaveText(['order_goods', 'cancel_order', 'list_orders'].slice(0, await page.locator('#tool-entries .name').count()));
   expect(new URL(page.url()).search).toBe('?q=order+goods');
   const { tools } = await (await page.request.get(`${gateway.url}/tools.json?q=order+goods`)).json();
@@ -116,7 +116,7 @@ test('a call is made, kept in the history, and used again without a call', async
 
   await page.locator('#tool-calls > .call').nth(1).locator('summary').first().click();
   await page.locator('#tool-calls > .call').nth(1).getByRole('link', { name: 'Use again' }).click();
-  await expect(page.locator('#tool-form')).toContainText('filled in by a link');
+  await expect(page.locator('#tool-form')).toContainText('the link filled in these arguments');
   await expect(sent(page)).toHaveText('{"customer":"Ada"}');
   await expect(page.locator('#tool-calls > .call')).toHaveCount(2);
   expect(await calls(page, gateway)).toBe(before + 2);
@@ -141,7 +141,7 @@ test('a tool is found and called with the keyboard alone', async ({ page }) => {
   await page.keyboard.press('/');
   await expect(page.getByLabel('Search tools')).toBeFocused();
   await page.keyboard.type('goods');
-  await expect(page.locator('#tool-entries')).toContainText('as the model');
+  await expect(page.locator('#tool-entries')).toContainText('ranked as in the model');
   await tabTo(page, page.locator('#tool-entries a', { hasText: 'order_goods' }));
   await page.keyboard.press('Enter');
   await page.waitForURL('**/tools/order_goods**');

@@ -49,7 +49,7 @@ test('the counts are those of what was sent, also while the page is open', async
   expect(await ask('x', 'unknown-model')).toBe(404);
   await expect(page.locator('#requests > a')).toHaveCount(5);
   await expect(page.locator('.plot-figure').first().locator('figcaption')).toContainText('5 requests');
-  await expect(page.locator('main')).toContainText('5 requests, of the last 5');
+  await expect(page.locator('main')).toContainText('5 requests of the last 5');
   const rows = await page.locator('[aria-labelledby=tools-title] tbody tr').evaluateAll((all) => all.map((row) => [...row.children].slice(0, 3).map((cell) => cell.textContent.trim())));
   expect(rows.sort()).toEqual([['broken', '1', '0 %'], ['json_text', '1', '100 %'], ['table', '1', '100 %']]);
   await expect(page.locator('[aria-labelledby=tools-title]')).toContainText('the disk is full');
