@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::BoxFuture;
+use futures_core::future::BoxFuture;
 use toolwire_contract::conversations::{
     Conversation, ConversationId, ConversationPage, Conversations, Cursor, NewConversation, NewEntry,
     SearchResults, StoreError, Transcript,

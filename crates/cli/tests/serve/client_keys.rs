@@ -328,8 +328,18 @@ async fn administrators_accept_changed_tools() {
         (response.status().as_u16(), response.json::<Value>().await.unwrap_or_default())
     };
     assert_eq!([get("none").await.0, get(&user).await.0], [401, 403]);
-    let (status, listed) = get(&admin).await;
-    assert_eq!(status, 200);
+    // The gateway does not wait for its servers.
+    let changed = async {
+        loop {
+            let (status, listed) = get(&admin).await;
+            assert_eq!(status, 200);
+            if listed["pins"][0].is_object() {
+                break listed;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let listed = tokio::time::timeout(Duration::from_secs(120), changed).await.unwrap();
     let pin = &listed["pins"][0];
     assert_eq!(
         (&pin["server"], &pin["tool"], &pin["withheld"]),
