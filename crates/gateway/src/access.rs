@@ -40,7 +40,7 @@ impl Inner {
         let problem = match found {
             Ok(served) if principal.permits_model(&[name, served.model.name()]) => return Ok(served),
             Err(error) if principal.permits_model(&[name]) => error.to_string(),
-            // The same for both, so that nobody can find out which models exist.
+            // The same for both, so that clients cannot find out which models exist.
             _ => format!("the model `{name}` does not exist, or this key may not use it"),
         };
         let mut error = ClientError::new(ErrorKind::ModelNotFound, problem);

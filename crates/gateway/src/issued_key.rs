@@ -8,7 +8,7 @@ use crate::ids::random_text;
 
 const PREFIX: &str = "tw_";
 
-/// 256 random bits. A fast hash is enough for such a text, because nobody can guess it.
+/// 256 random bits. A fast hash is enough for such a text, because it cannot be guessed.
 const SECRET_LENGTH: usize = 43;
 
 /// A new key. Only its hash is stored, so this is the only time that it is known.

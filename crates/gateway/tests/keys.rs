@@ -281,7 +281,7 @@ async fn a_key_has_its_own_rules_for_approvals() {
         reply.body["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
     };
     assert!(ask(&key, "delete").await.contains("deleted"));
-    assert!(!ask(&plain, "delete").await.contains("deleted"), "it needs approval, and nobody can give it");
+    assert!(!ask(&plain, "delete").await.contains("deleted"), "it needs approval, and no user can give it");
     assert!(!ask(&key, "ours").await.contains("value of a"));
     assert!(ask(&plain, "ours").await.contains("value of a"));
     // Where the client can approve, it is asked.

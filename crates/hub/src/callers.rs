@@ -53,7 +53,7 @@ impl Callers {
     }
 
     /// Returns the call that a new question belongs to: the latest one without an open question. Returns `None` if it
-    /// could be a call that does not ask the user, because nobody else may see its question.
+    /// could be a call that does not ask the user, because no other user may see its question.
     pub(crate) fn asked(self: &Arc<Callers>) -> Option<Asking> {
         let mut calls = lock(&self.0);
         let has_free = calls.by_number.values().any(|call| call.open_questions == 0);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_may_be_of_a_call_without_a_user_is_shown_to_nobody() {
+    fn a_question_that_may_be_of_a_call_without_a_user_is_not_shown() {
         let callers = Arc::new(Callers::default());
         let silent = callers.enter(None);
         let _one = callers.enter(handler("one"));

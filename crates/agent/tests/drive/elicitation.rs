@@ -31,7 +31,9 @@ impl Toolbox for Asking {
         options: CallOptions,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         async move {
-            let Some(elicitation) = options.elicitation else { return Ok(ToolResult::text("nobody to ask")) };
+            let Some(elicitation) = options.elicitation else {
+                return Ok(ToolResult::text("no user to ask"));
+            };
             let request =
                 ElicitRequest::new("Which?", ElicitKind::Form { schema: json!({"type": "object"}) });
             let reply = elicitation("files", request).await;
@@ -91,5 +93,5 @@ async fn the_time_of_the_user_is_not_that_of_the_call() {
 #[tokio::test]
 async fn without_a_handler_the_toolbox_decides() {
     let finished = builder().build().unwrap().run("Go").await;
-    assert_eq!(results(&finished.run.messages()[2])[0].1, "nobody to ask");
+    assert_eq!(results(&finished.run.messages()[2])[0].1, "no user to ask");
 }

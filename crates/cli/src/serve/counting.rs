@@ -18,7 +18,7 @@ pub(super) struct Counting {
 
 impl StoreObserver for Counting {
     fn observe(&self, operation: &'static str, elapsed: Duration, error: Option<&StoreError>) {
-        // A caller that asks for something unknown, or that was too slow, is no failure of the store.
+        // A caller that asks for something unknown, or that was too slow, is not a failure of the store.
         let failure = error.filter(|error| is_failure(error)).map(StoreError::code);
         self.metrics.record_store_operation(operation, elapsed, failure);
     }

@@ -81,7 +81,7 @@ async fn keys_are_created_listed_and_revoked_while_a_gateway_runs() {
     assert_eq!(created["rights"], json!({"models": ["demo", "x/*"]}));
     until_status(&served, "none", 401).await;
     assert_eq!(list_models(&served, key).await, 200);
-    // Only the hash is stored, and nobody else may read it.
+    // Only the hash is stored, and only its owner may read it.
     for file in fs::read_dir(folder.join("data/toolwire")).unwrap() {
         let path = file.unwrap().path();
         let content = fs::read(&path).unwrap_or_default();

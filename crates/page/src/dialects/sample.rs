@@ -1,4 +1,4 @@
-//! Arguments for a tool whose arguments nobody typed.
+//! Sampled arguments for a tool for which the user has typed none.
 //!
 //! The same schema gives the same arguments.
 

@@ -39,7 +39,7 @@ impl ElicitationHandler for PageQuestions {
     }
 }
 
-/// Removes a question when nobody waits for its reply any more: the call has ended.
+/// Removes a question whose reply is not needed any more: the call has ended.
 struct WithdrawnOnDrop {
     active: Arc<Active>,
     number: u64,
