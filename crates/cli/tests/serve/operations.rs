@@ -163,7 +163,7 @@ async fn the_certificate_can_be_replaced() {
     assert!(http_client().get(format!("{plain}/healthz")).send().await.is_err());
 }
 
-/// systemd opens the socket before the gateway starts, and is told the state of the gateway.
+/// systemd opens the socket before the gateway starts, and receives the state of the gateway.
 #[tokio::test]
 async fn systemd_passes_a_socket_and_learns_the_state() {
     let folder = folder("systemd", Some(&configuration(KEY, "first", json!({}))));
@@ -263,7 +263,7 @@ async fn the_queries_of_the_dashboard_use_metrics_that_exist() {
     for query in &queries {
         for word in words.find_iter(query).map(|found| found.as_str()) {
             if prefixes.iter().any(|prefix| word.starts_with(prefix)) && !is_label(word) {
-                assert!(exists(word), "`{word}` in `{query}` is no metric:\n{metrics}");
+                assert!(exists(word), "`{word}` in `{query}` is not a metric:\n{metrics}");
                 used += 1;
             }
         }
@@ -337,10 +337,10 @@ async fn tokens_of_forwarded_requests_are_counted() {
 async fn attempts_and_failovers_are_counted() {
     const REQUESTS: usize = 5;
     let provider = FakeProvider::start(Api::OpenAiChat, text_script()).await;
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut config = with_provider(&provider, "openai");
     let upstreams = json!([
-        {"baseUrl": format!("http://{nobody}/v1"), "weight": 1_000_000},
+        {"baseUrl": format!("http://{unused}/v1"), "weight": 1_000_000},
         {"baseUrl": provider.base_url(), "weight": 1},
     ]);
     config["toolwire"]["models"]["up"]["upstreams"] = upstreams;
