@@ -26,7 +26,7 @@ use crate::prepare::Prepared;
 use crate::response::{DROPPED, Failure, HttpResponse, UNAVAILABLE};
 use crate::response_in_progress::ResponseInProgress;
 use crate::tools::{ToolSelection, add_rules_of_renamed};
-use crate::traffic::RunTrace;
+use crate::traffic::RunRecorder;
 
 /// The user's message of a request that has only instructions. OpenAI accepts such a request, and other APIs
 /// need a message.
@@ -215,7 +215,7 @@ impl Inner {
             client_deadline: caller.client_deadline,
             meter: caller.meter,
             span: caller.span,
-            trace: caller.trace.map(|trace| RunTrace::new(trace, self.all_tools.clone())),
+            recorder: caller.recorder.map(|recorder| RunRecorder::new(recorder, self.all_tools.clone())),
         }
     }
 

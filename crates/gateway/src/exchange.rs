@@ -24,7 +24,7 @@ use crate::principal::Principal;
 use crate::response::{model_error, run_error};
 use crate::spans::{OpenSpan, traced};
 use crate::tools::HostedFilter;
-use crate::traffic::RunTrace;
+use crate::traffic::RunRecorder;
 use approvals::Continued;
 
 /// Everything that a response needs besides its run.
@@ -41,7 +41,7 @@ pub(crate) struct ExchangeContext {
     /// Counts the request, if its key has limits.
     pub(crate) meter: Option<Meter>,
     /// The record of the request, if there is one.
-    pub(crate) trace: Option<RunTrace>,
+    pub(crate) recorder: Option<RunRecorder>,
     /// The part of a distributed trace that the request is.
     pub(crate) span: Option<OpenSpan>,
 }
@@ -196,8 +196,8 @@ impl Exchange {
     }
 
     fn read(&mut self, event: AgentEvent) {
-        if let Some(trace) = &mut self.context.trace {
-            trace.observe(&event);
+        if let Some(recorder) = &mut self.context.recorder {
+            recorder.observe(&event);
         }
         if let Some(continued) = &mut self.continued {
             continued.before = None;

@@ -28,7 +28,7 @@ use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
 use crate::spans::ForwardedSpan;
 use crate::top_level::{InvalidBody, MAX_VALUES, TopLevel};
-use crate::traffic::Trace;
+use crate::traffic::RequestRecorder;
 
 /// Headers of Anthropic's clients that the provider gets.
 const SENT_HEADERS: [&str; 2] = ["anthropic-version", BETA];
@@ -227,7 +227,7 @@ impl Inner {
             request_id: caller.request_id.clone(),
             deadline: caller.deadline,
             span,
-            trace: caller.trace.clone(),
+            recorder: caller.recorder.clone(),
         };
         let forwarded = forward.send(upstream, request);
         Ok(Some(match omitted {
@@ -308,7 +308,7 @@ pub(crate) struct Forward {
     /// The part of a distributed trace that the request is.
     pub(crate) span: Option<ForwardedSpan>,
     /// The record of the request.
-    pub(crate) trace: Option<Trace>,
+    pub(crate) recorder: Option<RequestRecorder>,
 }
 
 impl Forward {
@@ -366,7 +366,7 @@ impl Forward {
         }
         *response.body_mut() = match body {
             ForwardedBody::Complete(bytes) => {
-                ResponseBody::Whole(read_complete(bytes, &*upstream, self.trace.as_ref()))
+                ResponseBody::Whole(read_complete(bytes, &*upstream, self.recorder.as_ref()))
             }
             ForwardedBody::Parts(parts) => {
                 let (family, request_id) = (self.family, self.request_id);
@@ -374,7 +374,7 @@ impl Forward {
                 let events = is_events.then(new_events).map(|mut events| {
                     events.has_known_end = is_model_api;
                     events.choices = self.choices.max(1);
-                    events.trace = self.trace;
+                    events.recorder = self.recorder;
                     events
                 });
                 ResponseBody::stream(pass_on(parts, self.deadline, events))
@@ -421,12 +421,12 @@ impl Forward {
 
 /// Records the tokens of a complete response, and removes the provider's keys from it if it is an error, or
 /// contains one.
-fn read_complete(body: Bytes, upstream: &dyn Upstream, trace: Option<&Trace>) -> Bytes {
+fn read_complete(body: Bytes, upstream: &dyn Upstream, recorder: Option<&RequestRecorder>) -> Bytes {
     let fields = TopLevel::scan(&body, usize::MAX).ok();
     let usage = fields.as_ref().and_then(|fields| fields.get("usage"));
     let usage = usage.and_then(|usage| serde_json::from_slice::<Value>(&body[usage.value.clone()]).ok());
-    if let (Some(trace), Some(usage)) = (trace, usage.filter(Value::is_object)) {
-        trace.set_usage(forwarded_usage::read(&usage));
+    if let (Some(recorder), Some(usage)) = (recorder, usage.filter(Value::is_object)) {
+        recorder.set_usage(forwarded_usage::read(&usage));
     }
     let error = fields.as_ref().and_then(|fields| fields.get("error"));
     if error.is_none_or(|error| body[error.value.clone()] == *b"null") {

@@ -16,7 +16,7 @@ use toolwire_dialect::client::{ClientError, ErrorKind};
 use crate::catalog::Upstream;
 use crate::forwarded_usage::StatedUsage;
 use crate::response::{Interrupted, model_error};
-use crate::traffic::Trace;
+use crate::traffic::RequestRecorder;
 
 /// The maximum size of an event that is held back until it is complete. A longer event is passed on in parts.
 const MAX_HELD_BYTES: usize = 1024 * 1024;
@@ -87,7 +87,7 @@ pub(crate) struct Events {
     last: Bytes,
     stated: StatedUsage,
     /// Where the stated tokens are recorded.
-    pub(crate) trace: Option<Trace>,
+    pub(crate) recorder: Option<RequestRecorder>,
 }
 
 impl Events {
@@ -110,7 +110,7 @@ impl Events {
             partial,
             last,
             stated: StatedUsage::default(),
-            trace: None,
+            recorder: None,
         }
     }
 
@@ -141,10 +141,10 @@ impl Events {
 
     /// Records the tokens that events state.
     fn record_usage(&mut self, bytes: &[u8]) {
-        let Some(trace) = self.trace.as_ref().filter(|_| StatedUsage::is_stated_in(bytes)) else { return };
+        let Some(recorder) = self.recorder.as_ref().filter(|_| StatedUsage::is_stated_in(bytes)) else { return };
         for event in events(bytes).filter(|event| StatedUsage::is_stated_in(event)) {
             if let Some(usage) = self.stated.read(&read_event(event).1) {
-                trace.set_usage(usage);
+                recorder.set_usage(usage);
             }
         }
     }

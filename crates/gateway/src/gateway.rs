@@ -48,7 +48,7 @@ use crate::routes::{self, Route, RouteInfo};
 use crate::settings::GatewaySettings;
 use crate::spans::OpenSpan;
 use crate::tools::{CheckedTools, ToolSelection, select};
-use crate::traffic::{Trace, Traffic};
+use crate::traffic::{RequestRecorder, Traffic};
 
 /// The maximum number of cached agents, one per model and selection of tools. Above it, the cache is emptied.
 const MAX_AGENTS: usize = 256;
@@ -285,20 +285,20 @@ impl Inner {
         let body = body::read(&parts.headers, body, limits, &mut room).await?;
         *has_unread_body = false;
         let admitted = self.admission.enter(&principal)?;
-        let is_traced =
+        let is_recorded =
             matches!(route, Route::Complete(_) | Route::PassThrough(_) | Route::PassFormThrough(_));
-        let trace = is_traced.then(|| self.traffic.begin(request_id, parts.uri.path(), &principal));
+        let recorder = is_recorded.then(|| self.traffic.begin(request_id, parts.uri.path(), &principal));
         let family = routes::family_of(parts.uri.path(), &parts.headers);
-        let guard = trace.as_ref().map(Trace::guard);
+        let guard = recorder.as_ref().map(RequestRecorder::guard);
         let keys = &self.settings.keys;
         let estimate = || estimate(&route, &body);
         let meter = self.meters.begin(keys, &principal, request_id, limits.run_timeout, estimate).await;
         let meter = match meter {
             Ok(meter) => meter,
             Err(failure) => {
-                if let Some(trace) = &trace {
+                if let Some(recorder) = &recorder {
                     let status = failure.status(family);
-                    trace.respond(&Err(failure.clone()), status);
+                    recorder.respond(&Err(failure.clone()), status);
                 }
                 return Err(failure);
             }
@@ -308,7 +308,7 @@ impl Inner {
             principal,
             request_id: request_id.to_owned(),
             meter: meter.clone(),
-            trace: trace.clone(),
+            recorder: recorder.clone(),
             span: parts.extensions.get::<OpenSpan>().cloned(),
             deadline: Instant::now() + limits.run_timeout,
             client_deadline: client_timeout(&parts.headers).and_then(|timeout| start.checked_add(timeout)),
@@ -333,13 +333,13 @@ impl Inner {
                 () = invalidation => Err(unauthenticated(&AuthenticationError::Unauthenticated)),
             },
         };
-        if let Some(trace) = &trace {
+        if let Some(recorder) = &recorder {
             let status =
                 response.as_ref().map_or_else(|failure| failure.status(family), HttpResponse::status);
-            trace.respond(&response, status);
+            recorder.respond(&response, status);
         }
         let response = match guard {
-            Some(guard) => response.map(|response| response.map(|body| body.traced(guard))),
+            Some(guard) => response.map(|response| response.map(|body| body.recorded(guard))),
             None => response,
         };
         let response = match meter {
@@ -361,10 +361,10 @@ impl Inner {
         headers: HeaderMap,
         body: RequestBody,
     ) -> Result<HttpResponse, Failure> {
-        if let Some(trace) = &caller.trace {
+        if let Some(recorder) = &caller.recorder {
             let model = body.model();
             let label = model.as_deref().map_or_else(|| OTHER.to_owned(), |name| self.model_label(name));
-            trace.set_model(model, label);
+            recorder.set_model(model, label);
         }
         match route {
             Route::Complete(family) => self.complete(family, caller, &headers, body).await,
@@ -473,7 +473,7 @@ pub(crate) struct Caller {
     /// Counts the request, if its key has limits.
     pub(crate) meter: Option<Meter>,
     /// The record of the request, if it is for a model.
-    pub(crate) trace: Option<Trace>,
+    pub(crate) recorder: Option<RequestRecorder>,
     /// The part of a distributed trace that the request is.
     pub(crate) span: Option<OpenSpan>,
 }

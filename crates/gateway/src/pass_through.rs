@@ -58,8 +58,8 @@ impl Inner {
             return Err(shared_state_error(field));
         }
         let name = form.model().to_owned();
-        if let Some(trace) = &caller.trace {
-            trace.set_model(Some(name.clone()), self.model_label(&name));
+        if let Some(recorder) = &caller.recorder {
+            recorder.set_model(Some(name.clone()), self.model_label(&name));
         }
         let upstream = self.openai_upstream(&caller.principal, path, &name)?;
         let mut request = ForwardedRequest {
@@ -97,7 +97,7 @@ fn forward(caller: &Caller, path: &'static str, model: String) -> Forward {
     let span = caller.span.as_ref().map(|span| ForwardedSpan::new(span, operation_of(path), &model));
     Forward {
         span,
-        trace: caller.trace.clone(),
+        recorder: caller.recorder.clone(),
         choices: 1,
         family: Family::OpenAiChat,
         model,

@@ -17,7 +17,7 @@ use toolwire_contract::model::ModelError;
 use toolwire_dialect::Family;
 use toolwire_dialect::client::{ClientError, ErrorKind};
 
-use crate::traffic::TraceGuard;
+use crate::traffic::RecordGuard;
 
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
@@ -115,7 +115,7 @@ impl ResponseBody {
 
     /// Ends the record of a request at the end of a stream. If the stream is dropped before, the client has
     /// disconnected.
-    pub(crate) fn traced(self, guard: TraceGuard) -> ResponseBody {
+    pub(crate) fn recorded(self, guard: RecordGuard) -> ResponseBody {
         match self {
             ResponseBody::Stream(mut stream) => {
                 let mut has_begun = false;

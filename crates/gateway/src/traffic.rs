@@ -77,7 +77,7 @@ impl Drop for Record {
 
 /// Records one request. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Trace {
+pub(crate) struct RequestRecorder {
     traffic: Arc<Traffic>,
     record: Arc<Record>,
     start: Instant,
@@ -88,7 +88,7 @@ pub(crate) struct Trace {
 }
 
 /// Ends the record of a request when it is dropped.
-pub(crate) struct TraceGuard(Trace);
+pub(crate) struct RecordGuard(RequestRecorder);
 
 impl Traffic {
     pub(crate) fn new(metrics: Metrics) -> Traffic {
@@ -96,7 +96,7 @@ impl Traffic {
     }
 
     /// Begins the record of a request.
-    pub(crate) fn begin(self: &Arc<Traffic>, id: &str, path: &str, owner: &Principal) -> Trace {
+    pub(crate) fn begin(self: &Arc<Traffic>, id: &str, path: &str, owner: &Principal) -> RequestRecorder {
         let mut request = Request::default();
         id.clone_into(&mut request.id);
         path.clone_into(&mut request.path);
@@ -120,7 +120,7 @@ impl Traffic {
         drop(removed);
         self.version.fetch_add(1, Ordering::Relaxed);
         let (operation, label) = (operation_of(path), Arc::default());
-        Trace { traffic: self.clone(), record, start: Instant::now(), operation, label }
+        RequestRecorder { traffic: self.clone(), record, start: Instant::now(), operation, label }
     }
 
     /// Returns the requests of a caller, or of all callers, the newest first.
@@ -148,10 +148,10 @@ impl Traffic {
     }
 }
 
-impl Trace {
+impl RequestRecorder {
     /// Returns the guard that ends the record. It must be kept until the end of the response.
-    pub(crate) fn guard(&self) -> TraceGuard {
-        TraceGuard(self.clone())
+    pub(crate) fn guard(&self) -> RecordGuard {
+        RecordGuard(self.clone())
     }
 
     /// Records the model that the request names, and its name in metrics.
@@ -217,24 +217,24 @@ impl Trace {
 }
 
 /// Records the events of a run.
-pub(crate) struct RunTrace {
-    trace: Trace,
+pub(crate) struct RunRecorder {
+    recorder: RequestRecorder,
     /// The tools of the configured servers. The names of other tools are not used in metrics.
     tools: Arc<dyn Toolbox>,
     /// Whether the current step has an output, so that most events need no lock.
     has_output: bool,
 }
 
-impl RunTrace {
-    pub(crate) fn new(trace: Trace, tools: Arc<dyn Toolbox>) -> RunTrace {
-        RunTrace { trace, tools, has_output: false }
+impl RunRecorder {
+    pub(crate) fn new(recorder: RequestRecorder, tools: Arc<dyn Toolbox>) -> RunRecorder {
+        RunRecorder { recorder, tools, has_output: false }
     }
 
     /// Ends the record of a run that is not the response to a request.
     pub(crate) fn end(&self, outcome: RequestOutcome, error: Option<&str>) {
-        let mut request = lock(&self.trace.record.request);
+        let mut request = lock(&self.recorder.record.request);
         request.error = error.map(shortened);
-        self.trace.end(&mut request, outcome);
+        self.recorder.end(&mut request, outcome);
     }
 
     pub(crate) fn observe(&mut self, event: &AgentEvent) {
@@ -252,9 +252,9 @@ impl RunTrace {
         if let AgentEvent::CallFinished { name, result, elapsed, .. } = event {
             self.measure_call(name, result.is_error(), *elapsed);
         }
-        let now = self.trace.start.elapsed();
-        let has_room = || self.trace.record.takes_span();
-        let mut request = lock(&self.trace.record.request);
+        let now = self.recorder.start.elapsed();
+        let has_room = || self.recorder.record.takes_span();
+        let mut request = lock(&self.recorder.record.request);
         match event {
             _ if is_output => {
                 self.has_output = true;
@@ -315,18 +315,18 @@ impl RunTrace {
             _ => return,
         }
         drop(request);
-        self.trace.traffic.version.fetch_add(1, Ordering::Relaxed);
+        self.recorder.traffic.version.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-impl RunTrace {
+impl RunRecorder {
     fn measure_call(&self, name: &str, is_error: bool, elapsed: Option<Duration>) {
         let outcome = match (elapsed, is_error) {
             (None, _) => ToolOutcome::NotMade,
             (Some(_), true) => ToolOutcome::Failed,
             (Some(_), false) => ToolOutcome::Ok,
         };
-        let metrics = &self.trace.traffic.metrics;
+        let metrics = &self.recorder.traffic.metrics;
         match self.tools.server_of(name) {
             Some(server) => {
                 let original = self.tools.original_name(name);
@@ -353,7 +353,7 @@ fn new_call(id: &str, name: &str, start: Duration) -> CallSpan {
     CallSpan { id, tool, start, end: None, outcome: None, error: None }
 }
 
-impl TraceGuard {
+impl RecordGuard {
     /// Records that a part of a stream is sent. The first output of a run is one of its events, because a
     /// stream may begin with something else.
     pub(crate) fn record_part(&self) {
@@ -369,7 +369,7 @@ impl TraceGuard {
     }
 }
 
-impl Drop for TraceGuard {
+impl Drop for RecordGuard {
     fn drop(&mut self) {
         let mut request = lock(&self.0.record.request);
         self.0.end(&mut request, RequestOutcome::Stopped);
@@ -393,10 +393,10 @@ mod tests {
     use super::*;
     use crate::principal::tests::principals;
 
-    fn begin() -> (Arc<Traffic>, Trace) {
+    fn begin() -> (Arc<Traffic>, RequestRecorder) {
         let traffic: Arc<Traffic> = Arc::default();
-        let trace = traffic.begin("req_1", "/v1/messages", &principals()[0]);
-        (traffic, trace)
+        let recorder = traffic.begin("req_1", "/v1/messages", &principals()[0]);
+        (traffic, recorder)
     }
 
     fn only(traffic: &Traffic) -> Arc<Request> {
@@ -411,8 +411,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn steps_and_calls_have_times() {
-        let (traffic, trace) = begin();
-        let mut run = RunTrace::new(trace.clone(), Arc::new(toolwire_agent::Functions::new()));
+        let (traffic, recorder) = begin();
+        let mut run = RunRecorder::new(recorder.clone(), Arc::new(toolwire_agent::Functions::new()));
         let second = || tokio::time::advance(Duration::from_secs(1));
         run.observe(&AgentEvent::StepStarted { step: 1 });
         second().await;
@@ -434,7 +434,7 @@ mod tests {
         run.observe(&denied("2"));
         run.observe(&AgentEvent::StepStarted { step: 2 });
         let response = Ok(http::Response::new(ResponseBody::Whole(Bytes::from("x"))));
-        trace.respond(&response, StatusCode::OK);
+        recorder.respond(&response, StatusCode::OK);
         let request = only(&traffic);
         let seconds = |duration: Option<Duration>| duration.map(|duration| duration.as_secs());
         assert_eq!((request.outcome, seconds(request.elapsed)), (Some(RequestOutcome::Ok), Some(3)));
@@ -452,11 +452,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_ends_with_its_last_part() {
-        let (traffic, trace) = begin();
+        let (traffic, recorder) = begin();
         let response = streamed();
-        trace.respond(&response, StatusCode::OK);
-        let guard = trace.guard();
-        let body = response.expect("a response").into_body().traced(guard);
+        recorder.respond(&response, StatusCode::OK);
+        let guard = recorder.guard();
+        let body = response.expect("a response").into_body().recorded(guard);
         assert_eq!(only(&traffic).outcome, None);
         let ResponseBody::Stream(mut stream) = body else { panic!("a stream") };
         while stream.next().await.is_some() {}
@@ -465,14 +465,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_disconnects_has_stopped_the_request() {
-        let (traffic, trace) = begin();
+        let (traffic, recorder) = begin();
         let response = streamed();
-        trace.respond(&response, StatusCode::OK);
-        drop(response.expect("a response").into_body().traced(trace.guard()));
+        recorder.respond(&response, StatusCode::OK);
+        drop(response.expect("a response").into_body().recorded(recorder.guard()));
         assert_eq!(only(&traffic).outcome, Some(RequestOutcome::Stopped));
         // The request ended before it had a response.
-        let trace = traffic.begin("req_2", "/v1/messages", &principals()[1]);
-        drop(trace.guard());
+        let recorder = traffic.begin("req_2", "/v1/messages", &principals()[1]);
+        drop(recorder.guard());
         assert_eq!(traffic.requests(Some(&principals()[1]))[0].outcome, Some(RequestOutcome::Stopped));
     }
 
@@ -490,12 +490,12 @@ mod tests {
     fn the_memory_of_long_runs_is_bounded() {
         let traffic: Arc<Traffic> = Arc::default();
         for number in 0..200 {
-            let trace = traffic.begin(&number.to_string(), "/", &principals()[0]);
-            let mut run = RunTrace::new(trace.clone(), Arc::new(toolwire_agent::Functions::new()));
+            let recorder = traffic.begin(&number.to_string(), "/", &principals()[0]);
+            let mut run = RunRecorder::new(recorder.clone(), Arc::new(toolwire_agent::Functions::new()));
             for step in 1..=1_500 {
                 run.observe(&AgentEvent::StepStarted { step });
             }
-            assert_eq!(lock(&trace.record.request).steps.len(), MAX_SPANS);
+            assert_eq!(lock(&recorder.record.request).steps.len(), MAX_SPANS);
         }
         let recorded: usize = traffic.requests(None).iter().map(|request| request.steps.len()).sum();
         assert_eq!(traffic.spans.load(Ordering::Relaxed), recorded);
@@ -505,14 +505,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_removed_request_is_still_counted_until_it_ends() {
-        let (traffic, trace) = begin();
-        RunTrace::new(trace.clone(), Arc::new(toolwire_agent::Functions::new()))
+        let (traffic, recorder) = begin();
+        RunRecorder::new(recorder.clone(), Arc::new(toolwire_agent::Functions::new()))
             .observe(&AgentEvent::StepStarted { step: 1 });
         for number in 0..MAX_REQUESTS {
             traffic.begin(&number.to_string(), "/", &principals()[0]);
         }
         assert_eq!(traffic.spans.load(Ordering::Relaxed), 1);
-        drop(trace);
+        drop(recorder);
         assert_eq!(traffic.spans.load(Ordering::Relaxed), 0);
     }
 }

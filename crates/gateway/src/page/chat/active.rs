@@ -23,7 +23,7 @@ use super::view;
 use crate::ids::random_id;
 use crate::meter::{Estimate, RunMeter};
 use crate::permitted_tools::add_rules;
-use crate::traffic::RunTrace;
+use crate::traffic::RunRecorder;
 
 /// The number of decisions that wait for a run. Each call accepts one.
 const MAX_DECISIONS: usize = 256;
@@ -277,11 +277,11 @@ impl Chats {
     pub(super) fn spawn(&self, context: &Context<'_>, started: Started, is_waiting: bool) {
         let Started { agent, active, run, meter, id, .. } = started;
         let request = random_id("chat_").unwrap_or_default();
-        let trace = context.page.traffic.begin(&request, &format!("/chat/{id}"), &context.principal);
+        let recorder = context.page.traffic.begin(&request, &format!("/chat/{id}"), &context.principal);
         let model = agent.model().name();
-        trace.set_model(Some(model.to_owned()), context.inner.model_label(model));
+        recorder.set_model(Some(model.to_owned()), context.inner.model_label(model));
         // Ends the record also if the gateway ends before the run.
-        let guard = trace.guard();
+        let guard = recorder.guard();
         let (sender, decisions) = mpsc::channel(MAX_DECISIONS);
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
         *active.control() = Control { stop: stop.clone(), ended: ended.clone(), decisions: Some(sender) };
@@ -294,7 +294,7 @@ impl Chats {
             stop,
             closing: self.closing.clone(),
             early: Vec::new(),
-            trace: RunTrace::new(trace, context.tools.clone()),
+            recorder: RunRecorder::new(recorder, context.tools.clone()),
             meter,
         };
         self.tasks.spawn(async move {

@@ -18,7 +18,7 @@ use super::active::Active;
 use super::live::End;
 use super::saved::SavedRuns;
 use crate::meter::RunMeter;
-use crate::traffic::RunTrace;
+use crate::traffic::RunRecorder;
 
 /// Changes of this time are published together: a screen shows no more.
 const FRAME: Duration = Duration::from_millis(16);
@@ -43,7 +43,7 @@ pub(super) struct Engine {
     /// Decisions that the run has not used yet.
     pub(super) early: Vec<Decided>,
     /// The record of the run in the traffic.
-    pub(super) trace: RunTrace,
+    pub(super) recorder: RunRecorder,
     /// Counts the run, if the key of the visitor has limits.
     pub(super) meter: Option<RunMeter>,
 }
@@ -91,7 +91,7 @@ impl Engine {
                 Some(End::Failed { message, .. }) => (RequestOutcome::UpstreamError, Some(message.as_str())),
                 Some(End::Limited(_)) | None => (RequestOutcome::Ok, None),
             };
-            self.trace.end(outcome, error);
+            self.recorder.end(outcome, error);
             self.active.lock().end(end);
             return;
         }
@@ -153,7 +153,7 @@ impl Engine {
                         return *finished;
                     }
                     Some(event) => {
-                        self.trace.observe(&event);
+                        self.recorder.observe(&event);
                         if let Some(meter) = &self.meter {
                             meter.observe(&event);
                         }
