@@ -70,7 +70,7 @@ impl AuditLog {
             request: request.to_owned(),
             key: principal.key_id().map(str::to_owned),
             client: principal.name().map(str::to_owned),
-            owner: principal.id(),
+            owner: principal.owner_id(),
             server,
             tool,
             arguments: self.describe(arguments),

@@ -22,21 +22,21 @@ pub(crate) struct AuditedTools {
 }
 
 /// A call that has begun. If it is dropped without a result, it was cancelled.
-struct Running<'a> {
+struct RunningCall<'a> {
     log: &'a AuditLog,
     call: AuditedCall,
     start: Instant,
     is_finished: bool,
 }
 
-impl Running<'_> {
+impl RunningCall<'_> {
     fn finish(&mut self, outcome: &str) {
         self.is_finished = true;
         self.log.finished(&self.call, outcome, self.start.elapsed());
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
         if !self.is_finished {
             self.finish("cancelled");
@@ -81,7 +81,7 @@ impl Toolbox for AuditedTools {
             let call = self.log.call(&self.principal, &self.request, server, original, arguments);
             // Logged before the call: a process that is killed in between leaves a trace.
             self.log.started(&call);
-            let mut running = Running { log: &self.log, call, start: Instant::now(), is_finished: false };
+            let mut running = RunningCall { log: &self.log, call, start: Instant::now(), is_finished: false };
             let outcome = self.tools.call(tool, arguments, options).await;
             running.finish(match &outcome {
                 Ok(result) if result.is_error() => "tool_error",

@@ -141,7 +141,9 @@ impl Events {
 
     /// Records the tokens that events state.
     fn record_usage(&mut self, bytes: &[u8]) {
-        let Some(recorder) = self.recorder.as_ref().filter(|_| StatedUsage::is_stated_in(bytes)) else { return };
+        let Some(recorder) = self.recorder.as_ref().filter(|_| StatedUsage::is_stated_in(bytes)) else {
+            return;
+        };
         for event in events(bytes).filter(|event| StatedUsage::is_stated_in(event)) {
             if let Some(usage) = self.stated.read(&read_event(event).1) {
                 recorder.set_usage(usage);

@@ -117,7 +117,7 @@ impl Gateway {
         request_servers: Arc<dyn RequestServers>,
         settings: GatewaySettings,
     ) -> Gateway {
-        let (limits, has_several_keys) = (&settings.limits, settings.keys.is_shared());
+        let (limits, has_several_keys) = (&settings.limits, settings.keys.may_be_several());
         Gateway(Arc::new(Inner {
             model_names: models.names().into_iter().collect(),
             models,

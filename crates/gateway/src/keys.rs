@@ -165,7 +165,7 @@ impl Keys {
     }
 
     /// Whether several clients may have different keys. [`Keys::is_needed`] reads the key table first.
-    pub(crate) fn is_shared(&self) -> bool {
+    pub(crate) fn may_be_several(&self) -> bool {
         self.configured.len() > 1
             || self.accepts_tokens()
             || self.stored.as_ref().is_some_and(StoredKeys::may_have_keys)

@@ -84,13 +84,13 @@ pub(crate) struct Lifecycle {
 }
 
 const SERVING: u8 = 0;
-const LEAVING: u8 = 1;
+const DRAINING: u8 = 1;
 const REFUSING: u8 = 2;
 
 impl Lifecycle {
     /// Tells load balancers to send no more requests.
-    pub(crate) fn leave(&self) {
-        self.phase.fetch_max(LEAVING, Ordering::SeqCst);
+    pub(crate) fn drain(&self) {
+        self.phase.fetch_max(DRAINING, Ordering::SeqCst);
     }
 
     /// Refuses new requests.

@@ -24,7 +24,7 @@ pub(crate) use estimate::Estimate;
 use reported::Reported;
 
 /// The time that a reservation outlives the longest request.
-const MARGIN: Duration = Duration::from_secs(60);
+const RESERVATION_MARGIN: Duration = Duration::from_secs(60);
 
 /// Counts the requests of all keys.
 #[derive(Default)]
@@ -83,7 +83,7 @@ impl Meters {
             tokens: estimate.total(),
             limit,
             month: now().month(),
-            lifetime: run_timeout + MARGIN,
+            lifetime: run_timeout + RESERVATION_MARGIN,
         };
         let minute = match usage.reserve(&reservation).await {
             Ok(Ok(minute)) => minute,

@@ -146,7 +146,7 @@ impl OriginPolicy {
 /// Whether a request comes from this machine, and not through a proxy on it: a proxy keeps the name that its
 /// client used, or says that it passed the request on.
 pub(crate) fn is_from_this_machine(headers: &HeaderMap, local: SocketAddr, client: IpAddr) -> bool {
-    const OF_PROXIES: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
+    const PROXY_HEADERS: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
     let is_loopback = |name: &str| {
         let literal = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
         let address = literal.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback());
@@ -155,7 +155,7 @@ pub(crate) fn is_from_this_machine(headers: &HeaderMap, local: SocketAddr, clien
     let host = headers.get(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
     [client, local.ip()].iter().all(|address| address.to_canonical().is_loopback())
         && host.is_some_and(|host| is_loopback(host.host()))
-        && !OF_PROXIES.iter().any(|name| headers.contains_key(*name))
+        && !PROXY_HEADERS.iter().any(|name| headers.contains_key(*name))
 }
 
 /// Whether a text is a host name or an address, with or without a port.

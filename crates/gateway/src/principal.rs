@@ -123,7 +123,7 @@ impl Principal {
     }
 
     /// Identifies the owner of stored data, also after a restart.
-    pub(crate) fn id(&self) -> Option<String> {
+    pub(crate) fn owner_id(&self) -> Option<String> {
         self.identity.as_ref().map(|identity| identity.owner.clone())
     }
 
@@ -212,7 +212,7 @@ pub(crate) mod tests {
         assert_ne!(first.key_id(), second.key_id());
         assert_ne!(first, configured("a", 0, Some("acme2")));
         // A tenant cannot have the name of a key.
-        let id = configured("a", 0, None).id().expect("a key");
+        let id = configured("a", 0, None).owner_id().expect("a key");
         assert_ne!(configured("b", 0, Some(&id)), configured("a", 0, None));
     }
 
@@ -220,7 +220,7 @@ pub(crate) mod tests {
     fn ids_are_plain_whatever_the_name_is() {
         for name in ["{a}", "a b\n", "é", ""] {
             for principal in [configured(name, 0, None), configured("x", 0, Some(name))] {
-                let id = principal.id().expect("a key");
+                let id = principal.owner_id().expect("a key");
                 assert!(id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'), "{id}");
             }
         }

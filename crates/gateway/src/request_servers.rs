@@ -113,7 +113,7 @@ impl RequestServer {
                 return Err(invalid(hosted, &format!("must not set the header `{parsed}`")));
             }
         }
-        let (client, label) = (principal.id(), hosted.label.clone());
+        let (client, label) = (principal.owner_id(), hosted.label.clone());
         Ok(RequestServer { client, label, url: url.to_owned(), headers })
     }
 }

@@ -33,7 +33,7 @@ const READ_FACTOR: usize = 2;
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 
 /// The time for the responses to clients that connected while the gateway stopped.
-const LATE_TIME: Duration = Duration::from_secs(1);
+const LATE_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The reason why a gateway cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +86,7 @@ impl Gateway {
         server.accept_until(stop.cancelled(), &tasks, &closing).await;
         let limits = server.latest().0.settings.limits.clone();
         let lifecycle = &gateway.0.lifecycle;
-        lifecycle.leave();
+        lifecycle.drain();
         if !limits.drain_delay.is_zero() {
             server.accept_until(tokio::time::sleep(limits.drain_delay), &tasks, &closing).await;
         }
@@ -110,7 +110,7 @@ impl Gateway {
         end.cancel();
         late.close();
         // Connections that are still open after this are closed when the process ends.
-        let _ = tokio::time::timeout(LATE_TIME, late.wait()).await;
+        let _ = tokio::time::timeout(LATE_RESPONSE_TIMEOUT, late.wait()).await;
         Ok(())
     }
 

@@ -53,7 +53,7 @@ pub struct GatewaySettings {
 impl GatewaySettings {
     pub(crate) fn allows_provider_state(&self, principal: &Principal) -> bool {
         let of_key = principal.rights().and_then(|rights| rights.provider_state);
-        of_key.or(self.provider_state).unwrap_or(!self.keys.is_shared())
+        of_key.or(self.provider_state).unwrap_or(!self.keys.may_be_several())
     }
 }
 

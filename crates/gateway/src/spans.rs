@@ -75,10 +75,10 @@ impl Spans {
             headers.get_all("tracestate").iter().filter_map(|value| value.to_str().ok()).collect();
         let parent = parent.and_then(|parent| TraceContext::parse(parent, Some(&states.join(","))));
         match parent {
-            Some(parent) => Some(OpenSpan::below(&parent, self)),
+            Some(parent) => Some(OpenSpan::child_of(&parent, self)),
             None if self.0.is_some() => {
                 let context = TraceContext::new(random(), random(), true)?;
-                Some(OpenSpan { parent: None, ..OpenSpan::below(&context, self) })
+                Some(OpenSpan { parent: None, ..OpenSpan::child_of(&context, self) })
             }
             None => None,
         }
@@ -136,14 +136,14 @@ pub(crate) struct OpenSpan {
 
 impl OpenSpan {
     /// Begins a span below another one.
-    fn below(parent: &TraceContext, spans: &Spans) -> OpenSpan {
+    fn child_of(parent: &TraceContext, spans: &Spans) -> OpenSpan {
         let context = parent.child(random());
         let parent = Some(parent.span_id());
         OpenSpan { spans: spans.clone(), context, parent, start: SystemTime::now() }
     }
 
     pub(crate) fn child(&self) -> OpenSpan {
-        OpenSpan::below(&self.context, &self.spans)
+        OpenSpan::child_of(&self.context, &self.spans)
     }
 
     /// Returns the headers that pass the context on.

@@ -59,7 +59,7 @@ struct Record {
 
 impl Record {
     /// Whether there is room for another step, call or wait. If so, it is counted.
-    fn takes_span(&self) -> bool {
+    fn try_count_span(&self) -> bool {
         let has_room = self.spans.load(Ordering::Relaxed) < MAX_SPANS;
         if has_room {
             self.spans.fetch_add(1, Ordering::Relaxed);
@@ -253,7 +253,7 @@ impl RunRecorder {
             self.measure_call(name, result.is_error(), *elapsed);
         }
         let now = self.recorder.start.elapsed();
-        let has_room = || self.recorder.record.takes_span();
+        let has_room = || self.recorder.record.try_count_span();
         let mut request = lock(&self.recorder.record.request);
         match event {
             _ if is_output => {

@@ -28,7 +28,7 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A longer response is not read to its end.
-const MAX_RESPONSE: u64 = 1024 * 1024;
+const MAX_RESPONSE_BYTES: u64 = 1024 * 1024;
 
 /// The problems of the gateway, as lines.
 #[derive(Default)]
@@ -202,7 +202,7 @@ async fn readiness(mut stream: TcpStream, address: SocketAddr) -> Option<Value> 
     let request = format!("GET /readyz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.ok()?;
     let mut response = String::new();
-    stream.take(MAX_RESPONSE).read_to_string(&mut response).await.ok()?;
+    stream.take(MAX_RESPONSE_BYTES).read_to_string(&mut response).await.ok()?;
     let (_, body) = response.split_once("\r\n\r\n")?;
     let state: Value = serde_json::from_str(body).ok()?;
     state.get("unavailableServers").is_some().then_some(state)

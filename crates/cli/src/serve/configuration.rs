@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use toolwire_gateway::{GatewaySettings, Metrics, Tls};
 use toolwire_hub::{AllowedHosts, PatternError};
 
-use super::counting::Counting;
+use super::metrics_observer::MetricsObserver;
 use super::models::ConfiguredModels;
 use super::{DEFAULT_ADDRESS, ServeArgs, add_issuers, address, keys, server_urls};
 use crate::assembly;
@@ -53,10 +53,10 @@ impl Configuration {
             CommandError::usage(format!("`toolwire.gateway.{key}`: {error}"))
                 .with_hint("`docs/guide/gateway.md` describes the keys")
         })?;
-        let counting = Arc::new(Counting { metrics: metrics.clone(), models: OnceLock::new() });
-        let models = assembly::models(&settings)?.with_observer(counting.clone());
+        let observer = Arc::new(MetricsObserver { metrics: metrics.clone(), models: OnceLock::new() });
+        let models = assembly::models(&settings)?.with_observer(observer.clone());
         let models = ConfiguredModels::new(&settings, models)?;
-        let _ = counting.models.set(models.listed().to_vec());
+        let _ = observer.models.set(models.listed().to_vec());
         let gateway = gateway_settings(&loaded, &settings, metrics)?;
         Ok(Configuration { loaded, settings, address, models, gateway, hosts })
     }

@@ -2,8 +2,8 @@
 
 mod audit_file;
 pub(crate) mod configuration;
-mod counting;
 mod memory_protection;
+mod metrics_observer;
 mod models;
 #[cfg(feature = "oidc")]
 mod oidc;
@@ -49,7 +49,7 @@ use crate::storage::{self, KeyStore};
 use crate::tools::print_problems;
 use audit_file::AuditFile;
 use configuration::Configuration;
-use counting::{Counting, StoreCheck};
+use metrics_observer::{MetricsObserver, StoreCheck};
 use page_servers::{HubServers, PageLogins};
 use process_metrics::ProcessMetrics;
 use reload::{PoolRules, Reloader};
@@ -91,9 +91,9 @@ pub(crate) struct ServeArgs {
 }
 
 /// Lets servers ask questions: the calls of the page's chats ask their users. For all other calls, they are declined.
-struct CallsAsk;
+struct GatewayHost;
 
-impl Host for CallsAsk {
+impl Host for GatewayHost {
     fn can_elicit(&self) -> bool {
         true
     }
@@ -148,7 +148,7 @@ async fn serve(
     };
 
     let logins = PageLogins::new(io::stderr().is_terminal());
-    let options = loaded.options().with_browser(logins.clone()).with_host(Arc::new(CallsAsk));
+    let options = loaded.options().with_browser(logins.clone()).with_host(Arc::new(GatewayHost));
     let hub = Arc::new(assembly::hub_with(loaded, options.clone()));
     let page_servers = Arc::new(HubServers::new(hub.clone(), options, logins, loaded, config));
     metrics.add_source(Arc::new(ServerMetrics(hub.clone())));
@@ -157,8 +157,8 @@ async fn serve(
     let limits = &gateway_settings.limits;
     let pool = Arc::new(ServerPool::new(hosts, limits.request_server_timeout, limits.run_timeout));
     let (store, store_error) = storage::open_or_in_memory(&settings.store).await;
-    let counting = Counting { metrics: metrics.clone(), models: Default::default() };
-    let store: Arc<dyn Conversations> = Arc::new(Observed::new(store, Arc::new(counting)));
+    let observer = MetricsObserver { metrics: metrics.clone(), models: Default::default() };
+    let store: Arc<dyn Conversations> = Arc::new(Observed::new(store, Arc::new(observer)));
     let readiness = ReadinessChecks::new(vec![Arc::new(StoreCheck(store.clone()))]);
     gateway_settings.readiness = readiness.clone();
     let gateway =

@@ -70,17 +70,17 @@ impl Exporter {
         let resource = convert::resource(&variables.resource);
         let mut tasks = Vec::new();
         if let Some(target) = &variables.traces {
-            let sending = Sending { client: client.clone(), target: target.clone(), sink: sink.clone() };
-            tasks.push(tokio::spawn(send_spans(receiver, sending, resource.clone(), stop.clone())));
+            let sender = BatchSender { client: client.clone(), target: target.clone(), sink: sink.clone() };
+            tasks.push(tokio::spawn(send_spans(receiver, sender, resource.clone(), stop.clone())));
         }
         if let Some(target) = &variables.metrics {
-            let sending = Sending { client, target: target.clone(), sink: sink.clone() };
+            let sender = BatchSender { client, target: target.clone(), sink: sink.clone() };
             let exported = ExportedMetrics {
                 metrics: metrics.clone(),
                 interval: variables.metric_interval,
                 start: SystemTime::now(),
             };
-            tasks.push(tokio::spawn(send_metrics(exported, sending, resource, stop.clone())));
+            tasks.push(tokio::spawn(send_metrics(exported, sender, resource, stop.clone())));
         }
         let places = [&variables.traces, &variables.metrics].into_iter().flatten().map(|target| &target.url);
         let places: Vec<String> = places.map(ToString::to_string).collect();
@@ -138,7 +138,7 @@ impl MetricSource for Sink {
 /// Sends batches of spans until the gateway stops and all are sent.
 async fn send_spans(
     mut spans: mpsc::Receiver<Span>,
-    sending: Sending,
+    sender: BatchSender,
     resource: convert::Resource,
     stop: CancellationToken,
 ) {
@@ -163,7 +163,7 @@ async fn send_spans(
         }
         if !batch.is_empty() {
             let request = convert::trace_request(&resource, batch);
-            sending.send(request.encode_to_vec(), &stop).await;
+            sender.send(request.encode_to_vec(), &stop).await;
         }
         if stop.is_cancelled() && spans.is_closed() && spans.is_empty() {
             return;
@@ -181,7 +181,7 @@ struct ExportedMetrics {
 /// Sends all metrics in an interval, and once more at the end.
 async fn send_metrics(
     exported: ExportedMetrics,
-    sending: Sending,
+    sender: BatchSender,
     resource: convert::Resource,
     stop: CancellationToken,
 ) {
@@ -192,7 +192,7 @@ async fn send_metrics(
         }
         let measured = exported.metrics.measure();
         let request = convert::metrics_request(&resource, measured, exported.start, SystemTime::now());
-        sending.send(request.encode_to_vec(), &stop).await;
+        sender.send(request.encode_to_vec(), &stop).await;
         if stop.is_cancelled() {
             return;
         }
@@ -200,13 +200,13 @@ async fn send_metrics(
 }
 
 /// What a batch needs to be sent.
-struct Sending {
+struct BatchSender {
     client: reqwest::Client,
     target: Target,
     sink: Arc<Sink>,
 }
 
-impl Sending {
+impl BatchSender {
     /// Sends a batch. It is sent again if the collector is away or busy; when the gateway stops, once and
     /// without a pause.
     async fn send(&self, body: Vec<u8>, stop: &CancellationToken) {

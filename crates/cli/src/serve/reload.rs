@@ -61,7 +61,7 @@ impl Reloader<'_> {
             systemd::notify_reloading();
             match self.reload().await {
                 Ok(()) => print_stderr("reloaded the configuration\n"),
-                Err(error) => self.keep(error),
+                Err(error) => self.report_failure(error),
             }
             systemd::notify("READY=1");
         }
@@ -77,7 +77,7 @@ impl Reloader<'_> {
         let pool = self.pool(hosts, &settings.gateway);
         let gateway = current.reconfigured(Arc::new(models), pool, gateway_settings);
         gateway.check(self.local).map_err(|error| start_error(&error, self.local))?;
-        for key in self.unchangeable(&settings) {
+        for key in self.keys_for_restart(&settings) {
             print_stderr(&format!(
                 "{NOTE}note:{NOTE:#} `toolwire.{key}` has changed; restart the gateway to use it\n"
             ));
@@ -104,7 +104,7 @@ impl Reloader<'_> {
     }
 
     /// Returns the keys whose changes need a restart.
-    fn unchangeable(&self, new: &Settings) -> Vec<&'static str> {
+    fn keys_for_restart(&self, new: &Settings) -> Vec<&'static str> {
         let old = &self.settings;
         let (old_limits, new_limits) = (&old.gateway.limits, &new.gateway.limits);
         let changes = [
@@ -123,7 +123,7 @@ impl Reloader<'_> {
     }
 
     /// Reports that the previous configuration stays in use.
-    fn keep(&self, error: CommandError) {
+    fn report_failure(&self, error: CommandError) {
         self.metrics.record_reload(false);
         let (problem, hint) = error.into_parts();
         self.gateways.borrow().set_invalid_configuration(Some(problem.clone()));

@@ -30,9 +30,9 @@ impl Gateway {
         // The store stays the same, and so does the audit log.
         settings.keys = settings.keys.sharing_table_of(&inner.settings.keys);
         settings.audit = inner.settings.audit.clone();
-        let has_several_keys = settings.keys.is_shared();
-        let has_same_limits =
-            settings.limits == inner.settings.limits && has_several_keys == inner.settings.keys.is_shared();
+        let has_several_keys = settings.keys.may_be_several();
+        let has_same_limits = settings.limits == inner.settings.limits
+            && has_several_keys == inner.settings.keys.may_be_several();
         let admission = match has_same_limits {
             true => inner.admission.clone(),
             // Requests that are running now no longer count.

@@ -59,7 +59,7 @@ impl Inner {
             return Err(Failure::new(ErrorKind::Forbidden, message));
         }
         let principal = self.authenticate(headers, client).await?;
-        if !keys.is_shared() || principal.is_admin() {
+        if !keys.may_be_several() || principal.is_admin() {
             return Ok(());
         }
         let message = "this path needs the key of an administrator: set `admin` of the key";

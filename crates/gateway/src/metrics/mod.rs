@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) use requests::{EndedRequest, ToolOutcome};
 pub use series::Distribution;
 pub(crate) use series::OTHER;
-use series::{Family, Histogram};
+use series::{Histogram, Metric};
 pub(crate) use text::MEDIA_TYPE;
 
 /// The upper limits of durations, in seconds.
@@ -32,18 +32,18 @@ static TOKENS: [f64; 12] =
 pub struct Metrics(Arc<Inner>);
 
 struct Inner {
-    http_requests: Family<Histogram>,
-    requests: Family<Histogram>,
-    first_tokens: Family<Histogram>,
-    model_requests: Family<Histogram>,
-    tokens: Family<Histogram>,
-    tool_durations: Family<Histogram>,
-    tool_calls: Family<u64>,
-    attempts: Family<u64>,
-    failovers: Family<u64>,
-    store_operations: Family<Histogram>,
-    store_errors: Family<u64>,
-    reloads: Family<u64>,
+    http_requests: Metric<Histogram>,
+    requests: Metric<Histogram>,
+    first_tokens: Metric<Histogram>,
+    model_requests: Metric<Histogram>,
+    tokens: Metric<Histogram>,
+    tool_durations: Metric<Histogram>,
+    tool_calls: Metric<u64>,
+    attempts: Metric<u64>,
+    failovers: Metric<u64>,
+    store_operations: Metric<Histogram>,
+    store_errors: Metric<u64>,
+    reloads: Metric<u64>,
     active_requests: AtomicU64,
     open_streams: AtomicU64,
     last_reload_succeeded: AtomicBool,
@@ -165,9 +165,9 @@ impl Metrics {
             [&inner.tool_calls, &inner.attempts, &inner.failovers, &inner.store_errors, &inner.reloads];
         let sources = inner.sources.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut measured: Vec<Measurement> =
-            durations.into_iter().map(|family| family.measure(&SECONDS)).collect();
+            durations.into_iter().map(|metric| metric.measure(&SECONDS)).collect();
         measured.push(inner.tokens.measure(&TOKENS));
-        measured.extend(counters.into_iter().map(|family| family.measure()));
+        measured.extend(counters.into_iter().map(|metric| metric.measure()));
         measured.extend(self.own_measurements());
         measured.extend(sources.iter().flat_map(|source| source.measure()));
         measured
@@ -223,73 +223,73 @@ impl Metrics {
 impl Default for Inner {
     fn default() -> Inner {
         Inner {
-            http_requests: Family::new(
+            http_requests: Metric::new(
                 ("http.server.request.duration", "s"),
                 "The time from the head of a request to the end of its response.",
                 &["http.request.method", "http.route", "http.response.status_code"],
                 &[],
             ),
-            requests: Family::new(
+            requests: Metric::new(
                 ("gen_ai.server.request.duration", "s"),
                 "The duration of requests to models, with all steps and calls.",
                 &["gen_ai.operation.name", "gen_ai.request.model", "error.type"],
                 &[1],
             ),
-            first_tokens: Family::new(
+            first_tokens: Metric::new(
                 ("gen_ai.server.time_to_first_token", "s"),
                 "The time until the first part of the response, for streams and runs.",
                 &["gen_ai.operation.name", "gen_ai.request.model"],
                 &[1],
             ),
-            model_requests: Family::new(
+            model_requests: Metric::new(
                 ("gen_ai.client.operation.duration", "s"),
                 "The duration of each request to a provider: of the steps of runs, and of forwarded requests.",
                 &["gen_ai.operation.name", "gen_ai.request.model"],
                 &[1],
             ),
-            tokens: Family::new(
+            tokens: Metric::new(
                 ("gen_ai.client.token.usage", "{token}"),
                 "The tokens of requests, as far as the provider reports them.",
                 &["gen_ai.operation.name", "gen_ai.request.model", "gen_ai.token.type"],
                 &[1],
             ),
-            tool_durations: Family::new(
+            tool_durations: Metric::new(
                 ("mcp.client.operation.duration", "s"),
                 "The duration of requests to MCP servers.",
                 &["mcp.method.name", "toolwire.server", "gen_ai.tool.name", "error.type"],
                 &[1, 2],
             ),
-            tool_calls: Family::new(
+            tool_calls: Metric::new(
                 ("toolwire.tool.calls", "1"),
                 "Calls of tools that models or clients requested, by outcome: ok, failed, not_made.",
                 &["toolwire.server", "gen_ai.tool.name", "outcome"],
                 &[0, 1],
             ),
-            attempts: Family::new(
+            attempts: Metric::new(
                 ("toolwire.upstream.attempts", "1"),
                 "Attempts to send a request to an endpoint of a provider.",
                 &["gen_ai.request.model", "error.type"],
                 &[0],
             ),
-            failovers: Family::new(
+            failovers: Metric::new(
                 ("toolwire.upstream.failovers", "1"),
                 "Requests that were sent to another endpoint because one failed or was busy.",
                 &["gen_ai.request.model"],
                 &[0],
             ),
-            store_operations: Family::new(
+            store_operations: Metric::new(
                 ("toolwire.store.operation.duration", "s"),
                 "The duration of operations of the store.",
                 &["operation"],
                 &[],
             ),
-            store_errors: Family::new(
+            store_errors: Metric::new(
                 ("toolwire.store.errors", "1"),
                 "Operations of the store that failed.",
                 &["operation", "error.type"],
                 &[],
             ),
-            reloads: Family::new(
+            reloads: Metric::new(
                 ("toolwire.config.reloads", "1"),
                 "How often the configuration was read again, by outcome: ok, failed.",
                 &["outcome"],

@@ -16,7 +16,7 @@ const SEPARATOR: char = '\u{1f}';
 
 /// A metric with its labels. `open` are the positions of the labels whose values come from configurations and
 /// servers; the values of the others are fixed in the code.
-pub(super) struct Family<V> {
+pub(super) struct Metric<V> {
     name: &'static str,
     unit: &'static str,
     help: &'static str,
@@ -32,15 +32,15 @@ pub(super) struct Histogram {
     sum: f64,
 }
 
-impl<V> Family<V> {
+impl<V> Metric<V> {
     /// The name, the unit and the labels are those of OpenTelemetry.
     pub(super) fn new(
         (name, unit): (&'static str, &'static str),
         help: &'static str,
         labels: &'static [&'static str],
         open: &'static [usize],
-    ) -> Family<V> {
-        Family { name, unit, help, labels, open, series: Mutex::default() }
+    ) -> Metric<V> {
+        Metric { name, unit, help, labels, open, series: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, V>> {
@@ -82,7 +82,7 @@ impl<V> Family<V> {
     }
 }
 
-impl Family<u64> {
+impl Metric<u64> {
     pub(super) fn add(&self, labels: &[&str], amount: u64) {
         self.change(labels, || 0, |value| *value += amount);
     }
@@ -92,7 +92,7 @@ impl Family<u64> {
     }
 }
 
-impl Family<Histogram> {
+impl Metric<Histogram> {
     /// Adds a value. `buckets` are the upper limits, which must always be the same.
     pub(super) fn record(&self, labels: &[&str], buckets: &[f64], value: f64) {
         let bucket = buckets.iter().position(|limit| value <= *limit).unwrap_or(buckets.len());
@@ -137,12 +137,12 @@ mod tests {
 
     #[test]
     fn the_number_of_label_combinations_is_bounded() {
-        let family: Family<u64> = Family::new(("x", "1"), "X", &["fixed", "open"], &[1]);
+        let metric: Metric<u64> = Metric::new(("x", "1"), "X", &["fixed", "open"], &[1]);
         for number in 0..10 * MAX_SERIES {
-            family.add(&["a", &number.to_string()], 1);
+            metric.add(&["a", &number.to_string()], 1);
         }
-        family.add(&["b", ""], 1);
-        let Data::Numbers(series) = family.measure().data else { panic!("a counter") };
+        metric.add(&["b", ""], 1);
+        let Data::Numbers(series) = metric.measure().data else { panic!("a counter") };
         assert!(series.len() <= MAX_SERIES + 2, "{}", series.len());
         let of = |fixed: &str, open: &str| {
             let labels = vec![("fixed", fixed.to_owned()), ("open", open.to_owned())];
@@ -154,11 +154,11 @@ mod tests {
 
     #[test]
     fn a_histogram_counts_what_is_in_each_range() {
-        let family: Family<Histogram> = Family::new(("t", "s"), "T", &["l"], &[]);
+        let metric: Metric<Histogram> = Metric::new(("t", "s"), "T", &["l"], &[]);
         for value in [0.1, 0.5, 3.0] {
-            family.record(&["a"], &[0.1, 1.0], value);
+            metric.record(&["a"], &[0.1, 1.0], value);
         }
-        let Data::Distributions(series) = family.measure(&[0.1, 1.0]).data else { panic!("a histogram") };
+        let Data::Distributions(series) = metric.measure(&[0.1, 1.0]).data else { panic!("a histogram") };
         assert_eq!(series[0].0, [("l", "a".to_owned())]);
         assert_eq!((&*series[0].1.counts, series[0].1.sum), (&[1, 1, 1][..], 3.6));
     }

@@ -270,7 +270,7 @@ impl Context<'_> {
 
     /// Whether the visitor may see the requests of all keys.
     fn sees_all_requests(&self) -> bool {
-        !self.inner.settings.keys.is_shared() || self.visitor.role == Role::Admin
+        !self.inner.settings.keys.may_be_several() || self.visitor.role == Role::Admin
     }
 
     /// Returns the tools that the visitor may use. Their calls are logged, if there is an audit log.
@@ -298,7 +298,7 @@ impl Context<'_> {
     /// Returns an error if the visitor may not see the stored conversations. They have no owner, so with
     /// several keys only an administrator sees them.
     fn require_conversations(&self) -> Result<(), PageFailure> {
-        if !self.inner.settings.keys.is_shared() || self.visitor.role == Role::Admin {
+        if !self.inner.settings.keys.may_be_several() || self.visitor.role == Role::Admin {
             return Ok(());
         }
         Err(PageFailure::forbidden(

@@ -9,10 +9,10 @@ use super::TokenIssuer;
 use crate::principal::Identity;
 
 /// The difference of clocks that is tolerated.
-const LEEWAY: u64 = 30_000;
+const CLOCK_TOLERANCE_MILLISECONDS: u64 = 30_000;
 
 /// The maximum time from the issue of a token to its expiry.
-const MAX_LIFETIME: u64 = 24 * 60 * 60 * 1_000;
+const MAX_LIFETIME_MILLISECONDS: u64 = 24 * 60 * 60 * 1_000;
 
 const MAX_TEXT_BYTES: usize = 1_024;
 
@@ -30,17 +30,17 @@ impl<'a> Claims<'a> {
         now: Timestamp,
     ) -> Result<Claims<'a>, TokenError> {
         let expires = time(all, "exp")?.ok_or(Refused("it has no expiry"))?;
-        if now.0 >= expires.saturating_add(LEEWAY) {
+        if now.0 >= expires.saturating_add(CLOCK_TOLERANCE_MILLISECONDS) {
             return Err(Refused("it has expired"));
         }
-        if time(all, "nbf")?.is_some_and(|start| start > now.0.saturating_add(LEEWAY)) {
+        if time(all, "nbf")?.is_some_and(|start| start > now.0.saturating_add(CLOCK_TOLERANCE_MILLISECONDS)) {
             return Err(Refused("it is not valid yet"));
         }
         match time(all, "iat")? {
-            Some(issued) if issued > now.0.saturating_add(LEEWAY) => {
+            Some(issued) if issued > now.0.saturating_add(CLOCK_TOLERANCE_MILLISECONDS) => {
                 return Err(Refused("it was issued in the future"));
             }
-            issued if expires > issued.unwrap_or(now.0).saturating_add(MAX_LIFETIME) => {
+            issued if expires > issued.unwrap_or(now.0).saturating_add(MAX_LIFETIME_MILLISECONDS) => {
                 return Err(Refused("it is valid for more than a day"));
             }
             _ => {}

@@ -43,7 +43,7 @@ impl Uploads {
 
     fn add(&self, principal: &Principal, content: Content, bytes: usize) -> Option<String> {
         let id = random_id("").ok()?;
-        let owner = principal.id();
+        let owner = principal.owner_id();
         let mut uploads = self.lock();
         uploads.retain(|upload| upload.at.elapsed() < LIFETIME);
         uploads.push_back(Upload { id: id.clone(), owner, content, bytes, at: Instant::now() });
@@ -58,7 +58,7 @@ impl Uploads {
     /// sent again.
     pub(super) fn find(&self, principal: &Principal, id: &str) -> Option<Content> {
         let uploads = self.lock();
-        let owner = principal.id();
+        let owner = principal.owner_id();
         let mut owned = uploads.iter().filter(|upload| upload.owner == owner);
         owned.find(|upload| upload.id == id).map(|upload| upload.content.clone())
     }

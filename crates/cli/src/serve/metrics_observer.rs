@@ -10,13 +10,13 @@ use toolwire_llm::AttemptObserver;
 use toolwire_store::StoreObserver;
 
 /// Counts the operations of the store and the attempts of models.
-pub(super) struct Counting {
+pub(super) struct MetricsObserver {
     pub(super) metrics: Metrics,
     /// The names of models that metrics may contain, once they are known.
     pub(super) models: OnceLock<Vec<String>>,
 }
 
-impl StoreObserver for Counting {
+impl StoreObserver for MetricsObserver {
     fn observe(&self, operation: &'static str, elapsed: Duration, error: Option<&StoreError>) {
         // A caller that asks for something unknown, or that was too slow, is not a failure of the store.
         let failure = error.filter(|error| is_failure(error)).map(StoreError::code);
@@ -35,7 +35,7 @@ fn is_failure(error: &StoreError) -> bool {
     )
 }
 
-impl AttemptObserver for Counting {
+impl AttemptObserver for MetricsObserver {
     fn attempted(&self, model: &str, failure: Option<&str>) {
         self.metrics.record_attempt(self.label(model), failure);
     }
@@ -45,7 +45,7 @@ impl AttemptObserver for Counting {
     }
 }
 
-impl Counting {
+impl MetricsObserver {
     fn label<'m>(&self, model: &'m str) -> &'m str {
         let is_known = self.models.get().is_some_and(|known| known.iter().any(|known| known == model));
         if is_known { model } else { "other" }
