@@ -1,4 +1,4 @@
-//! What a caller may use: models and tools.
+//! The models and tools that a caller may use.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Inner {
         let problem = match found {
             Ok(served) if principal.permits_model(&[name, served.model.name()]) => return Ok(served),
             Err(error) if principal.permits_model(&[name]) => error.to_string(),
-            // The same for both, so that clients cannot find out which models exist.
+            // The same message for both cases, so that clients cannot find out which models exist.
             _ => format!("the model `{name}` does not exist, or this key may not use it"),
         };
         let mut error = ClientError::new(ErrorKind::ModelNotFound, problem);

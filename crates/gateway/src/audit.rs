@@ -11,7 +11,7 @@ use crate::principal::{Principal, now};
 /// Arguments whose JSON is longer than this are not written.
 const MAX_ARGUMENTS_BYTES: usize = 64 * 1024;
 
-/// What the log contains of the arguments of a call.
+/// The part of the arguments of a call that the log contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuditArguments {
@@ -25,7 +25,8 @@ pub enum AuditArguments {
 
 /// Stores the lines of an audit log.
 pub trait AuditSink: Send + Sync {
-    /// Appends a line, which ends with a line break. It must not wait for a disk: a call waits for it.
+    /// Appends a line, which ends with a line break. It must not wait for a disk, because the call waits until
+    /// it returns.
     fn append(&self, line: String);
 
     /// Returns the number of lines that were lost since the last call.
@@ -36,7 +37,7 @@ pub trait AuditSink: Send + Sync {
 pub struct AuditLog {
     arguments: AuditArguments,
     sink: Arc<dyn AuditSink>,
-    /// The number of lines so far. Each line has its own, so that gaps can be seen.
+    /// The number of lines so far. Each line contains its number, so that missing lines can be noticed.
     sequence: AtomicU64,
 }
 

@@ -79,7 +79,7 @@ impl Toolbox for AuditedTools {
             let server = self.tools.server_of(tool).map(|server| server.name);
             let original = self.tools.original_name(tool).unwrap_or_else(|| tool.to_owned());
             let call = self.log.call(&self.principal, &self.request, server, original, arguments);
-            // Logged before the call: a process that is killed in between leaves a trace.
+            // Logged before the call, so that a call whose process is killed has an entry too.
             self.log.started(&call);
             let mut running = RunningCall { log: &self.log, call, start: Instant::now(), is_finished: false };
             let outcome = self.tools.call(tool, arguments, options).await;

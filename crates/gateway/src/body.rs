@@ -43,7 +43,7 @@ pub(crate) fn check_headers(uri: &Uri, headers: &HeaderMap) -> Result<(), Failur
 
 /// Checks that the body has the only content type of its path, and no compression. Browsers send content
 /// types other than JSON without a CORS preflight, so a path accepts forms only if it has no other requests;
-/// the headers `Origin` and `Sec-Fetch-Site` then keep other web pages out.
+/// the checks of `Origin` and `Sec-Fetch-Site` then reject other web pages.
 pub(crate) fn check_type(headers: &HeaderMap, expected: &str) -> Result<(), Failure> {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let content_type = types.next().map_or(&b""[..], |value| value.as_bytes());

@@ -137,7 +137,7 @@ impl Inner {
             None => self.agent(&context.principal, &served, options.selection)?,
         };
         let rights = context.principal.tool_rights().cloned().unwrap_or_default();
-        // The client, or the rules of its key, have decided about the tools that the servers have now.
+        // The client, or the rules of its key, decide about the tools that are listed now, so later ones are not used.
         let agent = match filters.is_empty() && rights.ask.is_empty() {
             true => agent,
             false => agent.with_tools(Arc::new(FixedTools::new(agent.tools().clone()))),

@@ -42,7 +42,7 @@ pub(crate) struct ExchangeContext {
     pub(crate) meter: Option<Meter>,
     /// The record of the request, if there is one.
     pub(crate) recorder: Option<RunRecorder>,
-    /// The part of a distributed trace that the request is.
+    /// The span of the request in a distributed trace.
     pub(crate) span: Option<OpenSpan>,
 }
 

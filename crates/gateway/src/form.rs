@@ -59,7 +59,7 @@ pub(crate) enum InvalidForm {
     #[error("the form has more than {MAX_PARTS} parts")]
     TooManyParts,
     #[error(
-        "a part of the form has no end of its headers, or more than {MAX_PART_HEADER_BYTES} bytes of them"
+        "the headers of a part of the form are invalid, or exceed {MAX_PART_HEADER_BYTES} bytes or {MAX_PART_HEADERS} lines"
     )]
     PartHeaders,
     #[error("a part of the form has an invalid or ambiguous header `{0}`")]
@@ -162,8 +162,8 @@ impl Form {
         self.stored_reference.as_deref()
     }
 
-    /// Returns the form with another name of the model. All other bytes stay as they are, and usually where
-    /// they are in memory, because files are large.
+    /// Returns the form with another name of the model. All other bytes are unchanged. They are usually not
+    /// copied to another buffer, because files are large.
     pub(crate) fn with_model(self, name: &str) -> Bytes {
         let Form { bytes, model, .. } = self;
         if bytes[model.clone()] == *name.as_bytes() {
@@ -195,7 +195,7 @@ pub(crate) fn parts<'f>(bytes: &'f [u8], boundary: &Boundary) -> Result<Vec<Form
     let mut parts = Vec::new();
     let mut open: Option<(Disposition<'f>, usize)> = None;
     for position in memmem::find_iter(bytes, &delimiter) {
-        // In the middle of a line, the text means nothing to any parser.
+        // Parsers ignore the boundary in the middle of a line.
         if position > 0 && !matches!(bytes[position - 1], b'\r' | b'\n') {
             continue;
         }
@@ -233,7 +233,7 @@ pub(crate) fn parts<'f>(bytes: &'f [u8], boundary: &Boundary) -> Result<Vec<Form
     Err(InvalidForm::Truncated)
 }
 
-/// Reads the headers of a part, of which only the names have a meaning here.
+/// Checks the headers of a part, and returns its names.
 fn part_headers(headers: &[u8]) -> Result<Disposition<'_>, InvalidForm> {
     const ENCODING: &str = "content-transfer-encoding";
     if headers.iter().any(|byte| matches!(byte, 0..=8 | 11 | 12 | 14..=31 | 127)) {

@@ -33,7 +33,7 @@ use crate::traffic::RequestRecorder;
 /// Headers of Anthropic's clients that the provider gets.
 const SENT_HEADERS: [&str; 2] = ["anthropic-version", BETA];
 
-/// The header with the names of Anthropic's features in development that a request uses. It can be there
+/// The header with the names of Anthropic's features in development that a request uses. A request can have it
 /// several times.
 pub(crate) const BETA: &str = "anthropic-beta";
 
@@ -204,7 +204,7 @@ impl Inner {
         // The scan of the top level compares bytes. This one parses the whole body, so it finds escaped and
         // nested keys too.
         let facts = body.facts()?;
-        // Clients that share the account could read reasoning of each other; the tool loop does not send it.
+        // Clients that share the account could read each other's reasoning; the tool loop does not send it.
         let has_foreign_reasoning =
             facts.has_stored_reasoning && !self.settings.allows_provider_state(principal);
         let has_gateway_blocks = family == Family::Anthropic && facts.has_gateway_blocks;
@@ -305,7 +305,7 @@ pub(crate) struct Forward {
     pub(crate) model: String,
     pub(crate) request_id: String,
     pub(crate) deadline: tokio::time::Instant,
-    /// The part of a distributed trace that the request is.
+    /// The span of the request in a distributed trace.
     pub(crate) span: Option<ForwardedSpan>,
     /// The record of the request.
     pub(crate) recorder: Option<RequestRecorder>,
@@ -402,7 +402,11 @@ impl Forward {
                 body: Value::Null,
             })
         };
-        if status.is_redirection() || matches!(status.as_u16(), 401 | 403) {
+        if matches!(status.as_u16(), 401 | 403) {
+            // The error describes the gateway's key, without the provider's message.
+            return Err(refusal(String::new()).into());
+        }
+        if status.is_redirection() {
             return Err(refusal("the provider redirects the request".to_owned()).into());
         }
         let body: Value = serde_json::from_slice(text).unwrap_or(Value::Null);

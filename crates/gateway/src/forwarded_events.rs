@@ -151,7 +151,7 @@ impl Events {
         }
     }
 
-    /// Records what an event ends.
+    /// Records the end that an event reports.
     fn read_end(&mut self, event: &[u8]) {
         match end_of(self.family, event) {
             ResponseEnd::None => {}
@@ -263,7 +263,7 @@ fn may_end_response(family: Family, events: &[u8]) -> bool {
     }
 }
 
-/// What an event ends.
+/// The part of a response that an event ends.
 enum ResponseEnd {
     None,
     /// The alternatives with these indexes.
@@ -271,7 +271,7 @@ enum ResponseEnd {
     Response,
 }
 
-/// Returns what an event ends. Some servers end Chat Completions without `[DONE]`.
+/// Returns the part of a response that an event ends. Some servers end Chat Completions without `[DONE]`.
 fn end_of(family: Family, event: &[u8]) -> ResponseEnd {
     let (name, data) = read_event(event);
     if data.trim_ascii() == b"[DONE]" {

@@ -12,7 +12,7 @@ const KEY: &[u8] = b"\"usage\"";
 pub(crate) struct StatedUsage(Usage);
 
 impl StatedUsage {
-    /// Whether an event, or several, may state tokens. Most events do not, and need not be read.
+    /// Whether one of these events may state tokens. Most events do not, and need not be parsed.
     pub(crate) fn is_stated_in(events: &[u8]) -> bool {
         memmem::find_iter(events, KEY).any(|position| {
             let value = events[position + KEY.len()..].trim_ascii_start();
@@ -42,7 +42,7 @@ pub(crate) fn read(usage: &Value) -> Usage {
     let cached = ["prompt_tokens_details", "input_tokens_details"]
         .into_iter()
         .find_map(|details| number(usage.get(details)?, "cached_tokens"));
-    // Anthropic's API states the tokens of its cache apart from the others.
+    // Anthropic's API does not include the tokens of its cache in the others.
     let [read, written] =
         ["cache_read_input_tokens", "cache_creation_input_tokens"].map(|key| number(usage, key).unwrap_or(0));
     let output = number(usage, "output_tokens").or_else(|| number(usage, "completion_tokens")).unwrap_or(0);

@@ -54,8 +54,8 @@ use crate::traffic::{RequestRecorder, Traffic};
 const MAX_AGENTS: usize = 256;
 const MAX_AGENT_BYTES: usize = 64 * 1024 * 1024;
 
-/// The value of `retry-after` in the responses of a gateway that stops: the time in which another one is
-/// found.
+/// The value of `retry-after` in the responses of a gateway that stops. After this time, a load balancer
+/// should have selected another gateway.
 const DRAIN_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Headers that SDKs in browsers send.
@@ -326,7 +326,7 @@ impl Inner {
         };
         let response = match &mut invalidation {
             None => respond.await,
-            // A revoked key also ends what it has started.
+            // If the key is revoked, its running requests end.
             Some(invalidation) => tokio::select! {
                 biased;
                 response = respond => response,
@@ -449,7 +449,7 @@ impl Inner {
     }
 }
 
-/// What determines an agent: the model, the API through which it is used, the selected tools, and the rights of
+/// The properties that determine an agent: the model, the API through which it is used, the selected tools, and the rights of
 /// the key.
 type AgentKey = (String, Option<Dialect>, ToolSelection, Option<Arc<KeyRights>>);
 
@@ -474,7 +474,7 @@ pub(crate) struct Caller {
     pub(crate) meter: Option<Meter>,
     /// The record of the request, if it is for a model.
     pub(crate) recorder: Option<RequestRecorder>,
-    /// The part of a distributed trace that the request is.
+    /// The span of the request in a distributed trace.
     pub(crate) span: Option<OpenSpan>,
 }
 

@@ -188,7 +188,7 @@ impl Inner {
                     name.to_owned()
                 }
                 ServerSource::Url(_) if !may_name_urls(principal) => {
-                    let reason = "its key may use only servers and tools of a list";
+                    let reason = "the key of the client may use only listed servers or tools";
                     return Err(refused(&hosted.label, reason));
                 }
                 ServerSource::Url(url) => {

@@ -18,7 +18,7 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// Longer values are not compared. Tokens are longer than keys.
 const MAX_KEY_BYTES: usize = 8 * 1_024;
 
-/// The interval in which the key of a running request is checked again.
+/// The interval at which the key of a running request is checked again.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// The keys that clients may use. Without any key, every client that can connect may use the gateway.
@@ -77,7 +77,7 @@ impl Keys {
         self
     }
 
-    /// Makes the key that was added last one of an administrator, who may change the servers on the page.
+    /// Gives the key that was added last the rights of an administrator, who may change the servers on the page.
     #[must_use]
     pub fn with_admin(self) -> Keys {
         self.changing_last(|key| key.rights.admin = true)
@@ -105,7 +105,7 @@ impl Keys {
     }
 
     /// Adds the keys of a key table, and the counters for the limits of all keys. As long as the table is empty
-    /// and there is no other key, the gateway needs none.
+    /// and there is no other key, clients need no key.
     #[must_use]
     pub fn with_table(self, table: Arc<dyn KeyTable>, usage: Arc<dyn UsageLimits>) -> Keys {
         Keys { stored: Some(StoredKeys::new(table, usage)), ..self }
@@ -152,7 +152,7 @@ impl Keys {
         self.configured.is_empty()
     }
 
-    /// Whether clients need a key, as far as it is known. [`Keys::is_needed`] reads the key table first.
+    /// Whether clients need a key, by the state of the key table when it was last read.
     pub(crate) fn may_be_needed(&self) -> bool {
         !self.is_empty()
             || self.accepts_tokens()
@@ -164,7 +164,7 @@ impl Keys {
         self.stored.as_ref().map(StoredKeys::usage)
     }
 
-    /// Whether several clients may have different keys. [`Keys::is_needed`] reads the key table first.
+    /// Whether there may be several keys, by the state of the key table when it was last read.
     pub(crate) fn may_be_several(&self) -> bool {
         self.configured.len() > 1
             || self.accepts_tokens()

@@ -1,4 +1,4 @@
-//! Whether the gateway is starting, ready, or stopping, and what is wrong with it.
+//! Whether the gateway is starting, ready, or stopping, and the reasons why it is not ready.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolwire_contract::toolbox::Toolbox;
 
-/// How long the result of the checks is used. Anyone may ask for it, and the checks cost something.
+/// The time for which the result of the checks is reused. Any client may request it, so not every request must
+/// cause new checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -25,7 +26,7 @@ pub trait ReadinessCheck: Send + Sync {
     fn check(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// What the gateway needs to be ready. Cheap to clone.
+/// The checks that must succeed before the gateway is ready. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct ReadinessChecks(Arc<Checks>);
 
@@ -75,11 +76,11 @@ impl fmt::Debug for ReadinessChecks {
     }
 }
 
-/// The phase of a gateway. It is shared by all configurations that the gateway has in its life.
+/// The phase of a gateway. All configurations of the gateway share it.
 #[derive(Default)]
 pub(crate) struct Lifecycle {
     phase: AtomicU8,
-    /// The reason why the last configuration was not used.
+    /// The reason why the latest configuration is not used.
     invalid_configuration: Mutex<Option<String>>,
 }
 
@@ -88,7 +89,7 @@ const DRAINING: u8 = 1;
 const REFUSING: u8 = 2;
 
 impl Lifecycle {
-    /// Tells load balancers to send no more requests.
+    /// Reports in `/readyz` that the gateway is stopping, so that load balancers send no more requests.
     pub(crate) fn drain(&self) {
         self.phase.fetch_max(DRAINING, Ordering::SeqCst);
     }
@@ -106,7 +107,8 @@ impl Lifecycle {
         *self.invalid_configuration.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 
-    /// Returns the status and the body of `/readyz`. Names and reasons are only for those who may see them.
+    /// Returns the status and the body of `/readyz`. Names and reasons are included only if
+    /// `may_see_reasons` is set.
     pub(crate) async fn readiness(
         &self,
         tools: &dyn Toolbox,

@@ -1,7 +1,7 @@
 //! Counts the requests and tokens of keys that have limits.
 //!
-//! Tokens are reserved before a request, by an estimate, and replaced at its end by those that the provider has
-//! counted. If a response does not contain its usage, the estimate counts.
+//! Before a request, its tokens are estimated and reserved. At its end, the provider's count replaces the
+//! estimate. If a response does not contain its usage, the estimate counts.
 
 mod estimate;
 mod reported;
@@ -23,7 +23,7 @@ use crate::response::{Failure, HttpResponse, ResponseBody};
 pub(crate) use estimate::Estimate;
 use reported::Reported;
 
-/// The time that a reservation outlives the longest request.
+/// The time for which a reservation is kept after the maximum duration of its request.
 const RESERVATION_MARGIN: Duration = Duration::from_secs(60);
 
 /// Counts the requests of all keys.
@@ -74,7 +74,7 @@ impl Meters {
             return Ok(None);
         }
         let usage = keys.usage().ok_or_else(|| {
-            Failure::new(ErrorKind::Internal, "this gateway cannot count the limits of keys")
+            Failure::new(ErrorKind::Internal, "this gateway cannot count the usage of keys")
         })?;
         let estimate = if limit.counts_tokens() { estimate() } else { Estimate::default() };
         let reservation = Reservation {
@@ -89,8 +89,8 @@ impl Meters {
             Ok(Ok(minute)) => minute,
             Ok(Err(reached)) => return Err(refused(reached, &reservation)),
             Err(error) => {
-                tracing::warn!(%error, "the limits of a key cannot be counted");
-                let message = "the limits of this key cannot be counted at the moment; try again later";
+                tracing::warn!(%error, "the usage of a key cannot be counted");
+                let message = "the usage of this key cannot be counted at the moment; try again later";
                 return Err(Failure::new(ErrorKind::Overloaded, message));
             }
         };
@@ -126,8 +126,8 @@ fn refused(reached: LimitReached, reservation: &Reservation) -> Failure {
         }
         LimitReached::TooLarge => {
             let message = format!(
-                "the request needs about {} tokens, and this key may use {} per minute: send less text, or a smaller \
-                 output limit",
+                "the request needs about {} tokens, and this key may use {} per minute: send less text, or set a \
+                 smaller output limit",
                 reservation.tokens,
                 number(limit.tokens_per_minute)
             );

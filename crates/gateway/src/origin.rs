@@ -144,7 +144,7 @@ impl OriginPolicy {
 }
 
 /// Whether a request comes from this machine, and not through a proxy on it: a proxy keeps the name that its
-/// client used, or says that it passed the request on.
+/// client used, or adds a header such as `x-forwarded-for`.
 pub(crate) fn is_from_this_machine(headers: &HeaderMap, local: SocketAddr, client: IpAddr) -> bool {
     const PROXY_HEADERS: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
     let is_loopback = |name: &str| {

@@ -30,7 +30,7 @@ pub(crate) struct Identity {
     pub(crate) source: Source,
 }
 
-/// What has identified the caller.
+/// The source of an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A key of the configuration, and a part of its hash: another key may get the same name.

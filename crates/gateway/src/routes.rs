@@ -21,7 +21,7 @@ pub(crate) enum Route {
     /// A path of OpenAI's API below `/v1` that the gateway does not implement. The request is sent to the
     /// provider.
     PassThrough(&'static str),
-    /// Such a path whose requests are forms with files.
+    /// Like [`Route::PassThrough`], for a path whose requests are forms with files.
     PassFormThrough(&'static str),
     Health,
     Ready,
@@ -120,7 +120,7 @@ pub(crate) fn is_traced(pattern: &str) -> bool {
     pattern.starts_with("/v1/") || pattern == "/mcp"
 }
 
-/// Whether a path tells the state of the gateway. It works while the gateway stops.
+/// Whether a path reports the state of the gateway. Such a path also works while the gateway stops.
 pub(crate) fn is_status(path: &str) -> bool {
     ["/healthz", "/readyz", "/metrics"].contains(&path)
 }

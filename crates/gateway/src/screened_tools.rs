@@ -8,7 +8,7 @@ use serde_json::Value;
 use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
 use toolwire_contract::{Tool, ToolResult};
 
-/// Replaces a character that is not passed on.
+/// The character that replaces deceptive characters.
 const REPLACEMENT: char = '\u{fffd}';
 
 pub(crate) struct ScreenedTools(pub(crate) Arc<dyn Toolbox>);
@@ -27,7 +27,7 @@ fn screen(value: &mut Value) -> bool {
             *text = text.replace(is_replaced, &REPLACEMENT.to_string());
             true
         }
-        // Each value is visited, so no `any`.
+        // `any` would stop at the first changed value.
         Value::Array(values) => values.iter_mut().fold(false, |changed, value| screen(value) | changed),
         Value::Object(fields) => fields.values_mut().fold(false, |changed, value| screen(value) | changed),
         _ => false,

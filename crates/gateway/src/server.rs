@@ -32,7 +32,7 @@ const READ_FACTOR: usize = 2;
 /// The delay after a connection could not be accepted, for example because too many files are open.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 
-/// The time for the responses to clients that connected while the gateway stopped.
+/// The time to respond to clients that connected while the gateway stopped.
 const LATE_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The reason why a gateway cannot start.
@@ -64,8 +64,8 @@ impl Gateway {
         Gateway::serve_latest(gateways, listener, stop).await
     }
 
-    /// Like [`Gateway::serve`], with the latest of several gateways for each request. Each must be the
-    /// [reconfigured](Gateway::reconfigured) one before it, and its settings must be [valid](Gateway::check).
+    /// Like [`Gateway::serve`], with the latest of several gateways for each request. Each of them must be
+    /// created from the previous one by [`Gateway::reconfigured`], and must pass [`Gateway::check`].
     pub async fn serve_latest(
         gateways: watch::Receiver<Gateway>,
         listener: TcpListener,
@@ -103,7 +103,7 @@ impl Gateway {
             gateway.0.meters.close().await;
         };
         let drained = tokio::time::timeout(limits.drain, running);
-        // Clients that still connect learn that the gateway stops.
+        // Clients that still connect get the error of a gateway that stops.
         let (late, end) = (TaskTracker::new(), CancellationToken::new());
         server.accept_until(drained.map(drop), &late, &end).await;
         drop(server);
@@ -220,7 +220,7 @@ async fn serve_stream<S>(
     });
     let connection = http1::Builder::new()
         .timer(timer)
-        // The timer has the limits.
+        // `HeadTimer` replaces this limit by its own ones.
         .header_read_timeout(idle)
         .max_header_size(READ_FACTOR * MAX_HEADER_BYTES)
         .max_headers(READ_FACTOR * MAX_HEADERS)
@@ -262,7 +262,7 @@ async fn accept(
     }
 }
 
-/// A connection that fails if its client does not read for `limit`. It tells the timer when bytes arrive.
+/// A connection that fails if its client does not read for `limit`. It records in the timer when bytes arrive.
 struct LimitedStream {
     stream: TcpStream,
     limit: Duration,

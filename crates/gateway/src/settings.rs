@@ -35,18 +35,17 @@ pub struct GatewaySettings {
     /// Whether requests may refer to data that the provider has stored, such as files. All clients use the
     /// same account at the provider, so by default they may not if there are several keys.
     pub provider_state: Option<bool>,
-    /// Whether characters in results of tools that can deceive people and models are replaced, such as control
-    /// characters.
+    /// Whether deceptive characters in results of tools are replaced, such as control characters.
     pub screen_results: bool,
     /// Logs the calls of tools.
     pub audit: Option<Arc<AuditLog>>,
     /// The certificate for TLS. Without it, the connections are not encrypted.
     pub tls: Option<Tls>,
-    /// Where the spans of distributed traces go.
+    /// The destination of the spans of distributed traces.
     pub spans: Spans,
-    /// What `/metrics` returns.
+    /// The metrics that `/metrics` returns.
     pub metrics: Metrics,
-    /// What the gateway needs to be ready, besides its servers.
+    /// The checks that must succeed before the gateway is ready, in addition to the start of its servers.
     pub readiness: ReadinessChecks,
 }
 
@@ -128,7 +127,7 @@ pub struct GatewayLimits {
     /// The time that running requests have to finish when the gateway stops.
     #[serde(deserialize_with = "duration")]
     pub drain: Duration,
-    /// The time for load balancers to notice that the gateway stops, in which it still accepts requests.
+    /// The time for load balancers to notice that the gateway stops. During it, requests are still accepted.
     #[serde(deserialize_with = "duration_or_zero")]
     pub drain_delay: Duration,
 }

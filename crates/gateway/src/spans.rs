@@ -28,7 +28,7 @@ pub struct Span {
     pub start: SystemTime,
     pub end: SystemTime,
     pub attributes: Vec<(&'static str, SpanValue)>,
-    /// Why it failed, as one of few possible texts.
+    /// The reason of the failure, from a small set of texts; `None` if it succeeded.
     pub error: Option<String>,
 }
 
@@ -56,8 +56,8 @@ pub trait SpanSink: Send + Sync {
     fn record(&self, span: Span);
 }
 
-/// Where the spans of a gateway go. Without a sink, contexts of clients are passed on, and nothing is
-/// recorded.
+/// The destination of the spans of a gateway. Without a sink, contexts of clients are passed on, and nothing
+/// is recorded.
 #[derive(Clone, Default)]
 pub struct Spans(Option<Arc<dyn SpanSink>>);
 
@@ -69,7 +69,7 @@ impl Spans {
     /// Begins the span of a request with these headers. Returns `None` if it belongs to no trace.
     pub(crate) fn begin(&self, headers: &HeaderMap) -> Option<OpenSpan> {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        // Several headers `traceparent` are none, and several `tracestate` are one list.
+        // Several headers `traceparent` are invalid, and several `tracestate` form one list.
         let parent = header("traceparent").filter(|_| headers.get_all("traceparent").iter().count() == 1);
         let states: Vec<&str> =
             headers.get_all("tracestate").iter().filter_map(|value| value.to_str().ok()).collect();
@@ -135,7 +135,7 @@ pub(crate) struct OpenSpan {
 }
 
 impl OpenSpan {
-    /// Begins a span below another one.
+    /// Begins a child of a span.
     fn child_of(parent: &TraceContext, spans: &Spans) -> OpenSpan {
         let context = parent.child(random());
         let parent = Some(parent.span_id());
@@ -202,7 +202,7 @@ fn shortened(value: &str) -> String {
     toolwire_page::text::shortened(value, MAX_TEXT)
 }
 
-/// Returns random bytes; zeros, which are no valid id, if the system has none.
+/// Returns random bytes; if the system has none, zeros, which are not a valid id.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let _ = getrandom::fill(&mut bytes);

@@ -68,7 +68,7 @@ impl Tls {
         Ok(Tls { config: Arc::new(config), expires })
     }
 
-    /// Returns when the first certificate of the chain expires, if it states that in a known form.
+    /// Returns the earliest expiry in the chain of certificates, if it can be read.
     pub fn expires(&self) -> Option<SystemTime> {
         self.expires
     }

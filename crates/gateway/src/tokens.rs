@@ -22,10 +22,10 @@ use jwt::Jwt;
 /// The keys of an issuer are fetched again after this time.
 const REFRESH_AFTER: Duration = Duration::from_secs(10 * 60);
 
-/// The minimum time between two fetches, also if tokens name unknown keys.
+/// The minimum time between two fetches, even if tokens name unknown keys.
 const MIN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The time for which keys are used although fetching them fails.
+/// The maximum age of the keys that are used if fetching them fails.
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// An issuer whose tokens clients may use.
@@ -40,13 +40,13 @@ pub struct TokenIssuer {
     pub types: Vec<String>,
     /// The accepted algorithms.
     pub algorithms: Vec<TokenAlgorithm>,
-    /// The claim that names the tenant. By default, each subject is one.
+    /// The claim that names the tenant. By default, subjects do not share stored data.
     pub tenant_claim: Option<String>,
     /// The claim that names the client in logs; `sub` by default.
     pub name_claim: Option<String>,
-    /// The rights of tokens that no rule selects; `None` refuses them.
+    /// The rights of tokens that match no rule; `None` refuses them.
     pub rights: Option<KeyRights>,
-    /// Rights by claims. The first rule that selects a token decides.
+    /// Rights by claims. The first rule that matches a token decides.
     pub rules: Vec<ClaimRule>,
 }
 
@@ -117,7 +117,7 @@ pub struct KeySetError {
     pub problem: String,
 }
 
-/// The reason why a token is not accepted. Clients are not told, but the log has it.
+/// The reason why a token is not accepted. It is logged, and clients do not get it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenError {
     #[error("{0}")]
@@ -163,7 +163,7 @@ impl Issuers {
     /// Checks a token, and returns its owner.
     pub(crate) async fn verify(&self, token: &[u8]) -> Result<Arc<Identity>, TokenError> {
         let jwt = Jwt::parse(token)?;
-        // The issuer only selects the keys and the rules; the signature decides.
+        // At this point, the issuer only selects the keys and the rules; it is not yet verified.
         let issuer = jwt.issuer().and_then(|name| self.0.get(name));
         let issuer = issuer.ok_or(TokenError::Refused("its issuer is not configured"))?;
         let algorithm = jwt.check_header(&issuer.settings)?;

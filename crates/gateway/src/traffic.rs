@@ -58,7 +58,7 @@ struct Record {
 }
 
 impl Record {
-    /// Whether there is room for another step, call or wait. If so, it is counted.
+    /// Counts another step, call or wait. Returns `false` if there is no room for it.
     fn try_count_span(&self) -> bool {
         let has_room = self.spans.load(Ordering::Relaxed) < MAX_SPANS;
         if has_room {
@@ -87,7 +87,8 @@ pub(crate) struct RequestRecorder {
     label: Arc<OnceLock<String>>,
 }
 
-/// Ends the record of a request when it is dropped.
+/// Ends the record of a request when it is dropped: if the response is not complete then, the client has
+/// disconnected.
 pub(crate) struct RecordGuard(RequestRecorder);
 
 impl Traffic {
@@ -110,7 +111,7 @@ impl Traffic {
         let entry = RecordedRequest { owner: owner.clone(), record: record.clone() };
         let has_too_many_spans = self.spans.load(Ordering::Relaxed) > MAX_ALL_SPANS;
         let mut requests = self.lock();
-        // They are dropped after the lock.
+        // They are dropped after the lock is released.
         let excess =
             if has_too_many_spans { MAX_REMOVED } else { (requests.len() + 1).saturating_sub(MAX_REQUESTS) };
         let end = excess.min(requests.len());
@@ -186,7 +187,7 @@ impl RequestRecorder {
         self.end(&mut request, outcome);
     }
 
-    /// Records the complete end of a stream.
+    /// Records that a stream is complete.
     fn complete(&self) {
         let mut request = lock(&self.record.request);
         let outcome =
@@ -337,7 +338,7 @@ impl RunRecorder {
     }
 }
 
-/// Returns the name of what a path does, in the conventions of OpenTelemetry.
+/// Returns the name of a path's operation in the conventions of OpenTelemetry.
 pub(crate) fn operation_of(path: &str) -> &'static str {
     match path.strip_prefix("/v1/").unwrap_or(path) {
         "embeddings" => "embeddings",

@@ -22,7 +22,7 @@ impl Disposition<'_> {
             } else if key.eq_ignore_ascii_case(b"filename*") {
                 &mut file_names[1]
             } else {
-                // Among them `name*`, which replaces the name for some parsers.
+                // This includes `name*`, which replaces the name for some parsers.
                 return None;
             };
             if known.replace(value).is_some() {

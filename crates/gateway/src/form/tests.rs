@@ -71,7 +71,7 @@ fn clients_write_forms_in_different_ways() {
     }
 }
 
-/// The text of the boundary means nothing in the middle of a line. Elsewhere, parsers do not agree.
+/// Parsers ignore the boundary in the middle of a line. In other places, they do not agree.
 #[test]
 fn the_boundary_in_a_file() {
     for content in ["x--b", "x--b--", "x--b\r\n", "-\r\n-b", "\r\n -- b"] {

@@ -13,7 +13,7 @@ use crate::settings::GatewaySettings;
 
 impl Gateway {
     /// Returns the same gateway with other models and settings. Running requests keep those with which they
-    /// began. What the clients have stored, their sessions and the counts of the metrics stay.
+    /// began. Stored data, sessions and the values of the metrics are kept.
     ///
     /// The limits `connections`, `state_bytes` and `state_bytes_per_key`, the metrics, the spans, the key table
     /// and the audit log stay as they are.
@@ -62,7 +62,7 @@ impl Gateway {
         }))
     }
 
-    /// Reports in `/readyz` that a configuration cannot be used; `None` if the last one is in use.
+    /// Sets the reason, for `/readyz`, why the latest configuration cannot be used; `None` if it is in use.
     pub fn set_invalid_configuration(&self, reason: Option<String>) {
         self.0.lifecycle.set_invalid_configuration(reason);
     }

@@ -1,4 +1,4 @@
-//! The paths that tell the state of the gateway.
+//! The paths that report the state of the gateway.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,7 +15,7 @@ use crate::response::{Failure, HttpResponse, ResponseBody, json};
 use crate::routes::Route;
 
 impl Inner {
-    /// Responds to a path that tells the state of the gateway.
+    /// Responds to a path that reports the state of the gateway.
     pub(super) async fn status(
         &self,
         route: &Route,
@@ -42,7 +42,7 @@ impl Inner {
     }
 
     /// Checks that a client may see the metrics and the state of the servers: it is on this machine, or has the
-    /// key of an administrator. If there is only one key, it is one.
+    /// key of an administrator. If there is only one key, that key is sufficient.
     async fn check_operator(
         &self,
         headers: &HeaderMap,

@@ -9,7 +9,7 @@ use toolwire_dialect::Family;
 
 use super::ShownId;
 
-/// Whether the client does not get all that these messages of a response contain: calls of servers' tools, or
+/// Whether these messages of a response have parts that the client does not get: calls of servers' tools, or
 /// thinking that the provider must get back.
 pub(crate) fn has_hidden_parts(messages: &[Arc<Message>]) -> bool {
     let is_thinking =
@@ -24,13 +24,13 @@ pub(crate) fn shown_parts(messages: &[Arc<Message>], family: Family) -> impl Ite
     parts.filter_map(|part| Some((part.get("id")?.as_str()?.to_owned(), None)))
 }
 
-/// Returns the part of an API in a block, unless it is thinking.
+/// Returns the part of a response in the format of an API that a block contains, unless it is thinking.
 pub(crate) fn provider_data(block: &Block, family: Family) -> Option<&Value> {
     let Block::Content(content @ Content::Other(value)) = block else { return None };
     value.get("_meta")?.get(family.meta_key()).filter(|_| content.type_name() != Some("thinking"))
 }
 
-/// Returns the id of a part of any API.
+/// Returns the id of the part in a block, in the format of any API.
 pub(super) fn part_id(block: &Block) -> Option<&str> {
     let part = [Family::Anthropic, Family::OpenAiResponses]
         .into_iter()

@@ -46,7 +46,7 @@ pub(super) fn has_only_shown_results(message: &Message) -> bool {
     message.content.iter().all(|block| matches!(block, Block::Result { id, .. } if is_shown_id(id)))
 }
 
-/// Whether a call is one of a server's tool that the client was shown.
+/// Whether an id belongs to a call of a server's tool that was shown to the client.
 pub(super) fn is_shown_id(id: &str) -> bool {
     id.starts_with("mcp_") || id.starts_with("mcptoolu_")
 }

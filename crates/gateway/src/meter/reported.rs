@@ -83,7 +83,7 @@ fn counts(value: &Value) -> Counts {
         return Counts::default();
     };
     let number = |key: &str| usage.get(key).and_then(Value::as_u64);
-    // Anthropic's API reports the input from its cache apart.
+    // Anthropic's API does not include the tokens of its cache in the input.
     let cached =
         ["cache_read_input_tokens", "cache_creation_input_tokens"].map(|key| number(key).unwrap_or(0));
     let input = number("input_tokens").map(|input| input.saturating_add(cached.iter().sum()));

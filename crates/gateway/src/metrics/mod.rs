@@ -1,4 +1,4 @@
-//! What the gateway counts and measures, for `/metrics`.
+//! Counts and measures the work of the gateway, for `/metrics`.
 //!
 //! Names and labels follow the conventions of OpenTelemetry for HTTP, generative AI and MCP, in the spelling
 //! of Prometheus. Labels are names of the configuration, of listed tools, or fixed texts; anything else
@@ -19,15 +19,15 @@ pub(crate) use series::OTHER;
 use series::{Histogram, Metric};
 pub(crate) use text::MEDIA_TYPE;
 
-/// The upper limits of durations, in seconds.
+/// The upper limits of the ranges of durations, in seconds.
 static SECONDS: [f64; 15] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
-/// The upper limits of numbers of tokens.
+/// The upper limits of the ranges of numbers of tokens.
 static TOKENS: [f64; 12] =
     [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262_144.0, 1_048_576.0, 4_194_304.0];
 
-/// What gateways of one process count and measure. Cheap to clone; clones share the values.
+/// The metrics of the gateways of one process. Cheap to clone; clones share the values.
 #[derive(Clone, Default)]
 pub struct Metrics(Arc<Inner>);
 
@@ -79,7 +79,7 @@ pub enum Data {
     Distributions(Vec<(Labels, Distribution)>),
 }
 
-/// What a value is.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -120,7 +120,7 @@ impl Measurement {
 }
 
 impl Metrics {
-    /// Adds what else is measured when the metrics are read.
+    /// Adds a source that is measured when the metrics are read.
     pub fn add_source(&self, source: Arc<dyn MetricSource>) {
         self.0.sources.write().unwrap_or_else(PoisonError::into_inner).push(source);
     }

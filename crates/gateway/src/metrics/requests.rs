@@ -20,7 +20,7 @@ pub(crate) struct MeasuredRequest {
     is_stream: bool,
     start: Instant,
     request_id: String,
-    /// The part of a distributed trace that the request is.
+    /// The span of the request in a distributed trace.
     span: Option<OpenSpan>,
 }
 

@@ -8,7 +8,7 @@ use super::{Data, Kind, Labels, Measurement};
 /// The maximum number of label combinations of one metric. Beyond it, new combinations count as `other`.
 const MAX_SERIES: usize = 512;
 
-/// The label for everything that has no label of its own.
+/// The value of a label for everything that has no value of its own.
 pub(crate) const OTHER: &str = "other";
 
 /// Separates the values of a key. Label values contain no control characters.

@@ -1,4 +1,4 @@
-//! Reads when a certificate expires. The TLS library does not tell it about certificates of its own side.
+//! Reads when a certificate expires. The TLS library does not report this for the server's own certificate.
 
 use std::time::{Duration, SystemTime};
 
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_certificates_have_no_end() {
+    fn damaged_certificates_have_no_expiry() {
         for bytes in [&[][..], &[0x30], &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff], &[0x30, 0x02, 0x30, 0x00]] {
             assert_eq!(not_after(bytes), None, "{bytes:?}");
         }

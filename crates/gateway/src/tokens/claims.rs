@@ -8,7 +8,7 @@ use super::TokenError::{self, Refused};
 use super::TokenIssuer;
 use crate::principal::Identity;
 
-/// The difference of clocks that is tolerated.
+/// The tolerated difference between the clocks of the issuer and of the gateway.
 const CLOCK_TOLERANCE_MILLISECONDS: u64 = 30_000;
 
 /// The maximum time from the issue of a token to its expiry.
@@ -46,7 +46,7 @@ impl<'a> Claims<'a> {
             _ => {}
         }
         if all.get("iss").and_then(Value::as_str) != Some(&issuer.issuer) {
-            return Err(Refused("its issuer is another one"));
+            return Err(Refused("its issuer is not the configured one"));
         }
         let is_accepted = |audience: &Value| {
             audience.as_str().is_some_and(|name| issuer.audiences.iter().any(|own| own == name))
@@ -68,7 +68,7 @@ impl<'a> Claims<'a> {
         let rule = issuer.rules.iter().find(|rule| self.has(&rule.claim, &rule.value));
         let rights: &KeyRights = match rule {
             Some(rule) => &rule.rights,
-            None => issuer.rights.as_ref().ok_or(Refused("no rule selects it"))?,
+            None => issuer.rights.as_ref().ok_or(Refused("it matches no rule"))?,
         };
         let tenant = match &issuer.tenant_claim {
             Some(claim) => Some(text(self.all, claim).ok_or(Refused("it does not name a tenant"))?),

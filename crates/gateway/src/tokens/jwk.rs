@@ -35,7 +35,7 @@ impl KeySet {
         KeySet(keys.filter_map(read).take(MAX_KEYS).collect())
     }
 
-    /// Finds the key with a name. A token without a name needs the only key of its algorithm.
+    /// Finds the key with an id. A token without an id matches only if its algorithm has exactly one key.
     pub(super) fn find(&self, id: Option<&str>, algorithm: TokenAlgorithm) -> Option<&PublicKey> {
         let mut keys = self.0.iter().filter(|(_, key)| key.algorithm() == algorithm);
         match id {

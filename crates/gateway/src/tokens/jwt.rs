@@ -11,7 +11,7 @@ use TokenError::Refused;
 /// The maximum size of a token.
 const MAX_BYTES: usize = 8 * 1024;
 
-/// The maximum size of the name of a key.
+/// The maximum size of the id of a key.
 const MAX_KEY_ID_BYTES: usize = 256;
 
 /// A token whose signature may be wrong.
@@ -51,7 +51,7 @@ impl Jwt {
         &self.claims
     }
 
-    /// Returns the name of the key that has signed the token.
+    /// Returns the id of the key that has signed the token.
     pub(super) fn key_id(&self) -> Option<&str> {
         self.header.get("kid")?.as_str()
     }
@@ -74,7 +74,7 @@ impl Jwt {
         match self.header.get("kid") {
             None => {}
             Some(Value::String(id)) if !id.is_empty() && id.len() <= MAX_KEY_ID_BYTES => {}
-            Some(_) => return Err(Refused("the name of its key is not valid")),
+            Some(_) => return Err(Refused("the id of its key is not valid")),
         }
         Ok(algorithm)
     }
