@@ -34,7 +34,7 @@ pub(crate) struct PinsArgs {
 
 #[derive(Subcommand)]
 enum PinsCommand {
-    /// List the tools whose definition changed, with the accepted and the current words
+    /// List the tools whose definition changed, with the accepted and the current text
     List {
         /// Only the tools of this server
         #[arg(long, value_name = "S")]
@@ -118,7 +118,7 @@ fn write_change(text: &mut String, change: &DefinitionChange) {
     }
 }
 
-/// Writes the lines of an untrusted text behind a sign, wrapped at the width of the terminal.
+/// Writes the lines of an untrusted text, each after a sign, wrapped at the width of the terminal.
 fn write_indented(text: &mut String, sign: &str, value: &str) {
     let width = terminal_columns() - sign.len();
     for line in value.lines().flat_map(|line| wrapped(&sanitize(line), width)) {

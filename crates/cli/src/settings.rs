@@ -44,7 +44,7 @@ pub(crate) struct GatewayConfig {
     pub(crate) allowed_hosts: Vec<String>,
     /// Addresses that these hosts may have although they are not public.
     pub(crate) allowed_addresses: Vec<String>,
-    /// Whether characters in results that can deceive are replaced.
+    /// Whether deceptive characters in results of tools are replaced.
     pub(crate) screen_results: bool,
     /// The log of the calls of tools.
     pub(crate) audit: Option<AuditConfig>,
@@ -113,7 +113,7 @@ pub(crate) struct AuditSettings {
     pub(crate) arguments: LoggedArguments,
 }
 
-/// What the audit log contains of the arguments of a call.
+/// The part of the arguments of a call that the audit log contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum LoggedArguments {
@@ -141,7 +141,7 @@ pub(crate) struct OidcConfig {
     pub(crate) tenant_claim: Option<String>,
     #[serde(default)]
     pub(crate) name_claim: Option<String>,
-    /// The rights of tokens that no rule selects.
+    /// The rights of tokens that match no rule.
     #[serde(default)]
     pub(crate) rights: Option<KeyRights>,
     #[serde(default)]

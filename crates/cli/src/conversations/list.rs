@@ -11,7 +11,7 @@ use crate::terminal_text::{counted, padded, sanitize, truncate, width};
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
 const TITLE_COLUMNS: usize = 40;
 
-/// What a list displays before the titles.
+/// The text that a list displays before each title.
 pub(crate) enum Label {
     Id,
     /// The position in the list.

@@ -30,14 +30,14 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A longer response is not read to its end.
 const MAX_RESPONSE_BYTES: u64 = 1024 * 1024;
 
-/// The problems of the gateway, as lines.
+/// The lines about the gateway, and the number of problems.
 #[derive(Default)]
-struct Report {
+struct Findings {
     text: String,
     problems: usize,
 }
 
-impl Report {
+impl Findings {
     fn good(&mut self, part: &str, facts: &str) {
         let _ = writeln!(self.text, "{SUCCESS}✓{SUCCESS:#} {part}  {QUIET}{}{QUIET:#}", sanitize(facts));
     }
@@ -69,39 +69,39 @@ impl Report {
 /// Reports the gateway if it is configured, and returns the number of problems.
 pub(super) async fn report_gateway(text: &mut String, loaded: &LoadedConfig, settings: &Settings) -> usize {
     let configured = |key: &str| loaded.config.toolwire.as_ref().is_some_and(|keys| keys.get(key).is_some());
-    let mut report = Report::default();
+    let mut findings = Findings::default();
     if configured("store") {
-        report_store(&mut report, settings).await;
+        report_store(&mut findings, settings).await;
     }
     if configured("gateway") || std::env::var_os(KEY_VARIABLE).is_some() {
         let listen = settings.gateway.listen.as_deref().unwrap_or(DEFAULT_ADDRESS);
         match address(listen) {
             Ok(address) => {
-                report_keys(&mut report, settings, address).await;
-                report_tls(&mut report, settings);
-                report_running(&mut report, settings, address).await;
+                report_keys(&mut findings, settings, address).await;
+                report_tls(&mut findings, settings);
+                report_running(&mut findings, settings, address).await;
             }
-            Err(error) => report.failed("gateway", error),
+            Err(error) => findings.failed("gateway", error),
         }
     }
-    text.push_str(&report.text);
-    report.problems
+    text.push_str(&findings.text);
+    findings.problems
 }
 
-async fn report_store(report: &mut Report, settings: &Settings) {
+async fn report_store(findings: &mut Findings, settings: &Settings) {
     match storage::open(&settings.store).await {
         Ok(store) => match store.list(1, None).await {
-            Ok(_) => report.good("store", "conversations can be read"),
-            Err(error) => report.failed("store", storage::command_error(error)),
+            Ok(_) => findings.good("store", "conversations can be read"),
+            Err(error) => findings.failed("store", storage::command_error(error)),
         },
-        Err(error) => report.failed("store", error),
+        Err(error) => findings.failed("store", error),
     }
 }
 
-async fn report_keys(report: &mut Report, settings: &Settings, address: SocketAddr) {
+async fn report_keys(findings: &mut Findings, settings: &Settings, address: SocketAddr) {
     let keys = match keys(settings) {
         Ok(keys) => keys,
-        Err(error) => return report.failed("gateway", error),
+        Err(error) => return findings.failed("gateway", error),
     };
     let is_local = address.ip().to_canonical().is_loopback();
     // `report_store` reports a store that cannot be read.
@@ -113,41 +113,41 @@ async fn report_keys(report: &mut Report, settings: &Settings, address: SocketAd
     if !is_local && count == 0 && settings.gateway.oidc.is_empty() {
         let problem = format!("{address} is reachable from other machines, and no key is configured");
         let hint = format!("use `toolwire keys create NAME`, {KEY_VARIABLE}, or `toolwire.gateway.keys`");
-        return report.bad("gateway", &problem, Some(&hint));
+        return findings.bad("gateway", &problem, Some(&hint));
     }
     if let Some(name) = keys.weak_key().filter(|_| !is_local) {
         let problem = format!("the key `{name}` is shorter than {} characters", Keys::MIN_LENGTH);
-        return report.bad("gateway", &problem, Some("use the output of `openssl rand -hex 32`"));
+        return findings.bad("gateway", &problem, Some("use the output of `openssl rand -hex 32`"));
     }
     let count = if count == 0 { "no keys".to_owned() } else { counted(count, "key") };
-    report.good("gateway", &format!("{address}, {count}"));
+    findings.good("gateway", &format!("{address}, {count}"));
     if !is_local && settings.gateway.tls.is_none() {
-        let hint = "set `toolwire.gateway.tls`, or let a proxy on this machine do it";
-        report.warn("gateway", "clients on other machines send their keys without TLS", hint);
+        let hint = "set `toolwire.gateway.tls`, or use a proxy on this machine that has TLS";
+        findings.warn("gateway", "clients on other machines send their keys without TLS", hint);
     }
 }
 
-fn report_tls(report: &mut Report, settings: &Settings) {
+fn report_tls(findings: &mut Findings, settings: &Settings) {
     let Some(files) = &settings.gateway.tls else { return };
     let tls = match read_tls(files) {
         Ok(tls) => tls,
-        Err(error) => return report.failed("TLS", error),
+        Err(error) => return findings.failed("TLS", error),
     };
     let renew = "renew it, then reload the gateway with SIGHUP";
     match tls.expires().map(|end| end.duration_since(SystemTime::now())) {
-        None => report.good("TLS", "the certificate and the key belong together"),
-        Some(Err(_)) => report.bad("TLS", "the certificate has expired", Some(renew)),
+        None => findings.good("TLS", "the certificate and the key belong together"),
+        Some(Err(_)) => findings.bad("TLS", "the certificate has expired", Some(renew)),
         Some(Ok(rest)) => {
             let days = counted(usize::try_from(rest.as_secs() / DAY_SECONDS).unwrap_or(usize::MAX), "day");
             match rest < SOON {
-                true => report.warn("TLS", &format!("the certificate expires in {days}"), renew),
-                false => report.good("TLS", &format!("the certificate is valid for {days}")),
+                true => findings.warn("TLS", &format!("the certificate expires in {days}"), renew),
+                false => findings.good("TLS", &format!("the certificate is valid for {days}")),
             }
         }
     }
     if is_readable_by_others(&files.key) {
         let problem = format!("other users can read `{}`", files.key.display());
-        report.warn("TLS", &problem, "remove their permissions: `chmod 600`");
+        findings.warn("TLS", &problem, "remove their permissions: `chmod 600`");
     }
 }
 
@@ -163,7 +163,7 @@ fn is_readable_by_others(_: &Path) -> bool {
 }
 
 /// Asks the gateway at the address, if there is one, whether it is ready.
-async fn report_running(report: &mut Report, settings: &Settings, address: SocketAddr) {
+async fn report_running(findings: &mut Findings, settings: &Settings, address: SocketAddr) {
     let address = match address {
         SocketAddr::V4(address) if address.ip().is_unspecified() => {
             SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()))
@@ -174,30 +174,31 @@ async fn report_running(report: &mut Report, settings: &Settings, address: Socke
         address => address,
     };
     let Ok(Ok(stream)) = tokio::time::timeout(RESPONSE_TIMEOUT, TcpStream::connect(address)).await else {
-        return report.good("running", "no gateway is running at this address");
+        return findings.good("running", "no gateway is running at this address");
     };
     if settings.gateway.tls.is_some() {
-        return report.good("running", "something is listening; with TLS, its state is not checked");
+        return findings
+            .good("running", "a program is listening; its state is not checked, because TLS is configured");
     }
     let state = tokio::time::timeout(RESPONSE_TIMEOUT, readiness(stream, address)).await.ok().flatten();
     let Some(state) = state else {
         let hint = "stop it, or use another address with `toolwire.gateway.listen`";
-        return report.bad("running", &format!("another program is listening on {address}"), Some(hint));
+        return findings.bad("running", &format!("another program is listening on {address}"), Some(hint));
     };
     let status = state["status"].as_str().unwrap_or_default();
     let reasons = state["reasons"].as_array().map(Vec::as_slice).unwrap_or_default();
     match status == "ready" && reasons.is_empty() {
-        true => report.good("running", "the gateway is ready"),
-        false => report.bad("running", &format!("the gateway is {status}"), None),
+        true => findings.good("running", "the gateway is ready"),
+        false => findings.bad("running", &format!("the gateway is {status}"), None),
     }
     for reason in reasons {
         let part = |key: &str| reason[key].as_str().map(sanitize).unwrap_or_default();
         let name = [part("part"), part("name")].join(" ");
-        let _ = writeln!(report.text, "    {}: {}", name.trim(), part("reason"));
+        let _ = writeln!(findings.text, "    {}: {}", name.trim(), part("reason"));
     }
 }
 
-/// Returns what `/readyz` of a gateway says; `None` if it is none.
+/// Returns the body of `/readyz`; `None` if the program at the address is not a gateway.
 async fn readiness(mut stream: TcpStream, address: SocketAddr) -> Option<Value> {
     let request = format!("GET /readyz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.ok()?;

@@ -71,7 +71,7 @@ struct CreateArgs {
     /// A name for people, such as `ci` or `alice`
     #[arg(value_name = "NAME")]
     name: String,
-    /// Keys of the same tenant share stored data, such as responses [default: the key shares with no other]
+    /// Keys of the same tenant share stored data, such as responses [default: none, and the data is not shared]
     #[arg(long, value_name = "T")]
     tenant: Option<String>,
     /// When the key expires: a duration such as 12h or 30d, or the start of a day (UTC) such as 2027-01-31
@@ -195,10 +195,11 @@ async fn revoke(key: &str, is_json: bool, store: &KeyStore) -> Result<(), Comman
     output::print(&text)
 }
 
-/// Finds a key by its id, its text or its name. With `prefers_valid`, a name means a key that is still valid.
+/// Finds a key by its id, its text or its name. With `prefers_valid`, keys of the same name that are
+/// not valid any more are ignored if there are several.
 async fn find(text: &str, prefers_valid: bool, store: &KeyStore) -> Result<KeyRecord, CommandError> {
     let text = text.trim();
-    // The key itself: its secret part is not looked at.
+    // A complete key is found by the id that it contains; its secret part is ignored.
     let id = text.strip_prefix("tw_").and_then(|rest| rest.get(..KeyId::LENGTH)).unwrap_or(text);
     if let Ok(id) = id.parse::<KeyId>()
         && let Some(key) = store.table.find(&id).await.map_err(storage::command_error)?
@@ -218,7 +219,7 @@ async fn find(text: &str, prefers_valid: bool, store: &KeyStore) -> Result<KeyRe
             let what = if text.starts_with("tw_") {
                 "no such key".to_owned()
             } else {
-                format!("no key is named `{}`, or has this id", sanitize(text))
+                format!("no key has the name or the id `{}`", sanitize(text))
             };
             Err(CommandError::usage(what).with_hint("`toolwire keys list` lists the keys"))
         }
@@ -254,7 +255,7 @@ fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, CommandError> {
     let text = text.trim();
     let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u32>().ok());
     let after = days.map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60));
-    // A number without a unit would be seconds, which is hardly meant.
+    // A number without a unit would mean seconds, which is probably a mistake.
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let after = after.or_else(|| parse_duration(text).filter(|_| !is_number));
     let at =

@@ -1,5 +1,5 @@
-//! Removes secrets from the log: other programs, such as MCP servers and providers, may repeat what they were
-//! sent.
+//! Removes secrets from the log: other programs, such as MCP servers and providers, may repeat what they
+//! received.
 
 use std::io::{self, Write};
 use std::sync::{PoisonError, RwLock};
@@ -15,7 +15,7 @@ const MIN_LENGTH: usize = 8;
 /// Endings of the names of environment variables with secrets.
 const SECRET_NAMES: [&str; 6] = ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS", "_ACCESS_KEY_ID"];
 
-/// What is removed from the log.
+/// The texts that are removed from the log.
 static SECRETS: RwLock<Vec<String>> = RwLock::new(Vec::new());
 
 /// Removes these texts from the log from now on.
@@ -31,7 +31,7 @@ pub(crate) fn hide(secrets: impl IntoIterator<Item = String>) {
     hidden.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
 }
 
-/// Removes the values of environment variables that have secrets, by their names.
+/// Removes the values of environment variables whose names indicate secrets.
 pub(super) fn hide_environment() {
     let is_secret = |name: &str| SECRET_NAMES.iter().any(|end| name.ends_with(end));
     hide(std::env::vars().filter(|(name, _)| is_secret(name)).map(|(_, value)| value));
@@ -47,7 +47,7 @@ fn redacted(text: &str) -> String {
     without_tokens(&text)
 }
 
-/// Removes what follows `Bearer`, and keys of gateways, which begin with `tw_`.
+/// Removes the tokens after `Bearer`, and keys of gateways, which begin with `tw_`.
 fn without_tokens(text: &str) -> String {
     let is_token = |character: char| character.is_ascii_alphanumeric() || "-._~+/=".contains(character);
     let mut result = String::with_capacity(text.len());

@@ -1,6 +1,6 @@
 //! The file of the audit log.
 //!
-//! Lines are written by a thread of its own. If the file is renamed or removed, a new one is created, so programs
+//! A separate thread writes the lines. If the file is renamed or removed, a new one is created, so programs
 //! that rotate logs need no signal.
 
 use std::fs::{File, OpenOptions};
@@ -89,7 +89,9 @@ impl LogFile {
         match written {
             Ok(()) if self.has_failed => {
                 self.has_failed = false;
-                print_stderr(&format!("{NOTE}note:{NOTE:#} the audit log {place} is written again\n"));
+                print_stderr(&format!(
+                    "{NOTE}note:{NOTE:#} lines are written to the audit log {place} again\n"
+                ));
             }
             Ok(()) => {}
             Err(error) => {
@@ -105,7 +107,7 @@ impl LogFile {
         }
     }
 
-    /// Opens the file again if another one, or none, has its name.
+    /// Opens the file again if it was renamed, replaced or removed.
     fn follow_rotation(&mut self) -> io::Result<()> {
         #[cfg(unix)]
         {

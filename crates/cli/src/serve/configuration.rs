@@ -1,4 +1,4 @@
-//! What the gateway takes from the configuration. It is read at the start, and again at each reload.
+//! The configuration of the gateway. It is read at the start, and again at each reload.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Counts what the store and the models do, and checks the store for `/readyz`.
+//! Counts the operations of the store and the attempts of models, and checks the store for `/readyz`.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) struct MetricsObserver {
 
 impl StoreObserver for MetricsObserver {
     fn observe(&self, operation: &'static str, elapsed: Duration, error: Option<&StoreError>) {
-        // A caller that asks for something unknown, or that was too slow, is not a failure of the store.
+        // An unknown id and a conflict are errors of the caller, not failures of the store.
         let failure = error.filter(|error| is_failure(error)).map(StoreError::code);
         self.metrics.record_store_operation(operation, elapsed, failure);
     }

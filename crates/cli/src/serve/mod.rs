@@ -90,7 +90,8 @@ pub(crate) struct ServeArgs {
     audit: Option<String>,
 }
 
-/// Lets servers ask questions: the calls of the page's chats ask their users. For all other calls, they are declined.
+/// The host of the gateway's hub. Servers may ask questions: during a call of a chat on the page, its user replies. In
+/// other calls, they are declined.
 struct GatewayHost;
 
 impl Host for GatewayHost {
@@ -213,7 +214,7 @@ async fn serve(
     servers::close(&hub).await;
     #[cfg(feature = "otlp")]
     if let Some(exporter) = exporter {
-        // A collector that is away must not delay the end.
+        // A collector that does not respond must not delay the end.
         let _ = tokio::time::timeout(TELEMETRY_TIMEOUT, exporter.close()).await;
     }
     served.map_err(|error| start_error(&error, local.ip()))?;
@@ -281,7 +282,7 @@ fn add_issuers(keys: Keys, settings: &Settings) -> Result<Keys, CommandError> {
     }
 }
 
-/// Opens the key table. Without a place for data, there is none.
+/// Opens the key table. If there is no folder for data, the table is empty.
 async fn key_store(settings: &Settings) -> Result<KeyStore, CommandError> {
     match storage::open_keys(&settings.store).await {
         // Other gateways use the same keys, so this one must not start without them.

@@ -51,7 +51,7 @@ fn read(config: &OidcConfig) -> Result<(TokenIssuer, JwksUrl), String> {
     issuer.name_claim.clone_from(&config.name_claim);
     let rules = config.rules.iter().cloned();
     issuer.rules = rules.map(|rule| ClaimRule::new(rule.claim, rule.value, rule.rights)).collect();
-    // With rules, tokens that none selects are refused.
+    // If there are rules, tokens that match none of them are refused.
     let is_open = config.rules.is_empty();
     issuer.rights = config.rights.clone().or_else(|| is_open.then(Default::default));
     for rights in issuer.rules.iter().map(|rule| &rule.rights).chain(&issuer.rights) {
@@ -68,7 +68,7 @@ fn read(config: &OidcConfig) -> Result<(TokenIssuer, JwksUrl), String> {
     Ok((issuer, source))
 }
 
-/// Parses a URL. Keys that arrive without encryption could be anybody's.
+/// Parses a URL. Without encryption, an attacker on the network could replace the keys.
 fn secure(text: &str) -> Result<Url, String> {
     let url: Url = text.parse().map_err(|_| format!("`{}` is not a URL", sanitize(text)))?;
     let is_local = matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));
@@ -119,7 +119,7 @@ async fn fetch(url: Url) -> Result<Value, String> {
     let response = client.get(url.clone()).send().await.map_err(problem)?;
     let status = response.status();
     if !status.is_success() {
-        return Err(format!("`{url}` has status {status}"));
+        return Err(format!("`{url}` returned status {status}"));
     }
     let mut body = Vec::new();
     let mut parts = response.bytes_stream();
@@ -153,7 +153,7 @@ mod tests {
             "rules": [{"claim": "groups", "value": "ml", "rights": {"models": ["x"]}}],
         }))
         .expect("an issuer");
-        assert_eq!(issuer.rights, None, "tokens that no rule selects are refused");
+        assert_eq!(issuer.rights, None, "tokens that match no rule are refused");
         assert_eq!((issuer.audiences.len(), issuer.algorithms), (2, vec![TokenAlgorithm::Es256]));
     }
 

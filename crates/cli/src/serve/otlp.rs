@@ -30,12 +30,12 @@ const MAX_BATCH: usize = 512;
 /// A batch is sent after this time, even if it is small.
 const BATCH_DELAY: Duration = Duration::from_secs(1);
 
-/// How often a batch is sent, and the pauses between the attempts, which double.
+/// The number of attempts to send a batch, and the pauses between them, which double.
 const MAX_ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// Sends what a gateway records.
+/// Sends the spans and the metrics of a gateway.
 pub(super) struct Exporter {
     sink: Arc<Sink>,
     stop: CancellationToken,
@@ -88,7 +88,7 @@ impl Exporter {
         Ok(Some(Exporter { sink, stop, tasks }))
     }
 
-    /// Returns where the spans of the gateway go.
+    /// Returns the destination of the gateway's spans.
     pub(super) fn spans(&self, variables: &Variables) -> Spans {
         match variables.traces {
             Some(_) => Spans::new(self.sink.clone()),
@@ -96,7 +96,7 @@ impl Exporter {
         }
     }
 
-    /// Sends what is left, and ends.
+    /// Sends the rest, and ends the tasks.
     pub(super) async fn close(self) {
         self.stop.cancel();
         for task in self.tasks {
@@ -178,7 +178,7 @@ struct ExportedMetrics {
     start: SystemTime,
 }
 
-/// Sends all metrics in an interval, and once more at the end.
+/// Sends all metrics at an interval, and once more at the end.
 async fn send_metrics(
     exported: ExportedMetrics,
     sender: BatchSender,
@@ -199,7 +199,7 @@ async fn send_metrics(
     }
 }
 
-/// What a batch needs to be sent.
+/// Sends batches of one kind of data.
 struct BatchSender {
     client: reqwest::Client,
     target: Target,
@@ -207,8 +207,8 @@ struct BatchSender {
 }
 
 impl BatchSender {
-    /// Sends a batch. It is sent again if the collector is away or busy; when the gateway stops, once and
-    /// without a pause.
+    /// Sends a batch. If the collector cannot be reached or is busy, it is sent again; when the gateway stops, only
+    /// once, and without a pause.
     async fn send(&self, body: Vec<u8>, stop: &CancellationToken) {
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=MAX_ATTEMPTS {
@@ -245,7 +245,7 @@ impl BatchSender {
     }
 }
 
-/// Whether the specification of OTLP/HTTP allows to send the same again.
+/// Whether the specification of OTLP/HTTP allows sending the same request again.
 fn is_temporary(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }

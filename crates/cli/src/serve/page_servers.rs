@@ -83,7 +83,7 @@ impl HubServers {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the changed tool of a server, if its current definition has this fingerprint.
+    /// Checks that the definition of a tool changed, and that the current one has this fingerprint.
     fn check_changed(&self, server: &str, tool: &str, fingerprint: &str) -> Result<(), ServerChangeError> {
         let status = self.hub.status();
         let is_changed = |drift: &&Drift| drift.tool == tool && needs_review(&drift.kind);
@@ -414,7 +414,7 @@ fn notes(status: &ServerStatus) -> Vec<String> {
     if status.ignored_output.unreadable > 0 {
         let last = status.ignored_output.last_unreadable.as_deref().unwrap_or_default();
         notes.push(format!(
-            "it wrote lines that are not messages to stdout ({}, the last: `{last}`); logs belong on stderr",
+            "lines on stdout that are not MCP messages: {}, the last: `{last}`; logs belong on stderr",
             status.ignored_output.unreadable
         ));
     }

@@ -1,4 +1,4 @@
-//! What the operating system reports about this process.
+//! Metrics that the operating system reports about this process.
 
 use std::time::SystemTime;
 

@@ -17,7 +17,7 @@ use super::{ServeArgs, start_error, systemd};
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::settings::{GatewayConfig, Settings};
 
-/// Reads the configuration again when it is asked to.
+/// Reads the configuration again at each SIGHUP.
 pub(super) struct Reloader<'a> {
     pub(super) args: &'a ServeArgs,
     pub(super) config: Option<&'a Path>,
@@ -31,7 +31,7 @@ pub(super) struct Reloader<'a> {
     pub(super) pools: Mutex<Vec<(PoolRules, Arc<ServerPool>)>>,
 }
 
-/// What determines a pool of servers that requests name by URL.
+/// The settings that determine a pool of servers that requests name by URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct PoolRules {
     hosts: Vec<String>,
@@ -67,7 +67,7 @@ impl Reloader<'_> {
         }
     }
 
-    /// Everything is read and checked before anything changes.
+    /// Uses the new configuration. Everything is read and checked before anything changes.
     async fn reload(&self) -> Result<(), CommandError> {
         let configuration = Configuration::read(self.args, self.config, &self.metrics)?;
         let Configuration { loaded, settings, models, gateway: mut gateway_settings, hosts, .. } =
@@ -89,8 +89,8 @@ impl Reloader<'_> {
         Ok(())
     }
 
-    /// Returns the servers that requests may name by URL, with the new rules. Running requests still use the
-    /// others.
+    /// Returns the servers that requests may name by URL, with the new rules. Running requests still use
+    /// the earlier ones.
     fn pool(&self, hosts: AllowedHosts, config: &GatewayConfig) -> Arc<dyn RequestServers> {
         let rules = PoolRules::of(config);
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,7 +122,7 @@ impl Reloader<'_> {
         changes.into_iter().filter(|(_, has_changed)| *has_changed).map(|(key, _)| key).collect()
     }
 
-    /// Reports that the previous configuration stays in use.
+    /// Reports that the configuration was not reloaded.
     fn report_failure(&self, error: CommandError) {
         self.metrics.record_reload(false);
         let (problem, hint) = error.into_parts();

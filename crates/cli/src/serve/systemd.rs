@@ -11,18 +11,18 @@ pub(super) fn passed_listener() -> io::Result<Option<TcpListener>> {
     let listener = passed.take_tcp_listener(0)?;
     #[cfg(unix)]
     if let Some(listener) = &listener {
-        // MCP servers, which are processes of others, must not inherit it.
+        // MCP servers run other people's programs, which must not inherit the socket.
         rustix::io::fcntl_setfd(listener, rustix::io::FdFlags::CLOEXEC)?;
     }
     Ok(listener)
 }
 
-/// Tells systemd a state, such as `READY=1`. Without systemd, this does nothing.
+/// Sends a state to systemd, such as `READY=1`. Without systemd, this does nothing.
 #[cfg(unix)]
 pub(super) fn notify(state: &str) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = send(&path, state) {
-        tracing::warn!(%error, "systemd was not told `{state}`");
+        tracing::warn!(%error, "cannot send `{state}` to systemd");
     }
 }
 
@@ -47,9 +47,9 @@ fn send(path: &std::ffi::OsStr, state: &str) -> io::Result<()> {
 #[cfg(not(unix))]
 pub(super) fn notify(_: &str) {}
 
-/// Tells systemd that the configuration is read again.
+/// Reports to systemd that the configuration is read again.
 pub(super) fn notify_reloading() {
-    // systemd compares the time with its own, to tell this message from an older one.
+    // With the time, systemd distinguishes this message from an older one.
     #[cfg(target_os = "linux")]
     {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

@@ -17,7 +17,7 @@ impl WaitingRuns {
         WaitingRuns { folder }
     }
 
-    /// Does something with the file of a run, on a thread that may wait for the disk.
+    /// Runs an action with the file of a run, on a thread that may wait for the disk.
     fn with_file<T: Send + 'static>(
         &self,
         name: &str,

@@ -129,7 +129,7 @@ fn mistakes_are_explained() {
             "`hint:readonly` names no annotation; expected `hint:readOnly`",
         ),
         (&["create", "a", "--requests-per-minute", "0"], "invalid value '0'"),
-        (&["show", "missing"], "no key is named `missing`, or has this id"),
+        (&["show", "missing"], "no key has the name or the id `missing`"),
         (&["revoke", "tw_000000000000_secret"], "no such key"),
     ] {
         let outcome = keys(&folder, arguments);

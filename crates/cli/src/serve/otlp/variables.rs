@@ -10,7 +10,7 @@ use crate::command_error::CommandError;
 const TIMEOUT: Duration = Duration::from_secs(10);
 const METRIC_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What the environment configures.
+/// The export that the environment configures.
 pub(crate) struct Variables {
     pub(super) traces: Option<Target>,
     pub(super) metrics: Option<Target>,
@@ -20,7 +20,7 @@ pub(crate) struct Variables {
     pub(super) metric_interval: Duration,
 }
 
-/// Where one kind of data goes.
+/// The destination of one kind of data.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) url: Url,
@@ -68,7 +68,7 @@ impl Variables {
     }
 }
 
-/// Returns where one kind of data goes, if it has an endpoint.
+/// Returns the destination of one kind of data, if it has an endpoint.
 fn target(
     get: &impl Fn(&str) -> Option<String>,
     kind: &str,

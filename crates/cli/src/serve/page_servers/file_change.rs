@@ -1,4 +1,4 @@
-//! The difference of two texts of a configuration file, without what may be secret.
+//! The difference between two texts of a configuration file, without values that may be secret.
 
 use std::path::Path;
 
