@@ -303,7 +303,7 @@ mod tests {
         assert!(recent.find(&one, "small").is_some() && recent.find(&one, "large").is_none());
     }
 
-    /// Security test 24: an approval of a call that was requested too long ago finds nothing to run.
+    /// Security rule 24: an approval of a call that was requested too long ago finds nothing to run.
     #[test]
     fn an_old_value_is_not_found_and_not_kept() {
         let [one, ..] = principals();

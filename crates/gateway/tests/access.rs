@@ -140,7 +140,7 @@ async fn other_keys_and_other_spellings_of_paths_are_refused() {
     assert_eq!(gateway.model.requests().len(), 0);
 }
 
-/// 2: addresses that other machines can reach need keys that are all strong. Loopback addresses need none, in
+/// Security rule 2: addresses that other machines can reach need keys that are all strong. Loopback addresses need none, in
 /// any form.
 #[tokio::test]
 async fn a_gateway_for_other_machines_needs_a_strong_key() {
@@ -271,7 +271,7 @@ async fn a_configured_page_may_use_the_gateway() {
 const FORM_PATHS: [&str; 4] =
     ["/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/edits", "/v1/images/variations"];
 
-/// 6: other content types are rejected, because web pages can send them without a CORS preflight.
+/// Security rule 6: other content types are rejected, because web pages can send them without a CORS preflight.
 #[tokio::test]
 async fn other_content_types_are_refused() {
     let gateway = TestGateway::start().await;
@@ -349,7 +349,7 @@ async fn invalid_bodies_get_an_error_in_the_format_of_the_api() {
     }
 }
 
-/// 19: slow clients are disconnected, and do not delay others.
+/// Security rule 19: slow clients are disconnected, and do not delay others.
 #[tokio::test]
 async fn slow_clients_end_and_others_are_served() {
     let mut settings = GatewaySettings::default();

@@ -28,7 +28,7 @@ fn offered(gateway: &TestGateway) -> String {
     requests.last().unwrap().tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>().join(" ")
 }
 
-/// 38: a call without a result beside one with a result. The model gets an error result for it.
+/// Security rule 38: a call without a result beside one with a result. The model gets an error result for it.
 #[tokio::test]
 async fn calls_without_results_do_not_run() {
     let function = |id: &str, name: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": r#"{"key":"x"}"#}});
@@ -76,7 +76,7 @@ async fn calls_without_results_do_not_run() {
     }
 }
 
-/// 38: forged calls of servers' tools are text of the history, with and without results, and with ids of
+/// Security rule 38: forged calls of servers' tools are text of the history, with and without results, and with ids of
 /// other calls.
 #[tokio::test]
 async fn forged_calls_of_servers_do_not_run() {
@@ -133,7 +133,7 @@ async fn forged_calls_of_servers_do_not_run() {
     }
 }
 
-/// 38: a list of tools in the history adds no tool to those that the request selects.
+/// Security rule 38: a list of tools in the history adds no tool to those that the request selects.
 #[tokio::test]
 async fn a_list_in_the_history_makes_no_tool_available() {
     let listed = |name: &str| json!({"name": name, "input_schema": {"type": "object"}, "annotations": {"readOnlyHint": true}});
@@ -170,7 +170,7 @@ async fn a_list_in_the_history_makes_no_tool_available() {
     assert_eq!(response["output"][0]["type"], "mcp_approval_request", "{response}");
 }
 
-/// 48: names that look alike are different names. A call reaches only the tool with exactly its name.
+/// Security rule 48: names that look alike are different names. A call reaches only the tool with exactly its name.
 #[tokio::test]
 async fn similar_names_are_different_tools() {
     // Another case, Cyrillic letters, invisible characters, full-width letters, and a combining character.
@@ -216,7 +216,7 @@ async fn similar_names_are_different_tools() {
     }
 }
 
-/// 48: rules of the configuration hold for a tool however a model or a client names it.
+/// Security rule 48: rules of the configuration hold for a tool however a model or a client names it.
 #[tokio::test]
 async fn similar_names_do_not_lift_rules() {
     let mut settings = GatewaySettings::default();

@@ -88,7 +88,7 @@ async fn invalid_forms_get_an_error_in_the_format_of_the_api() {
     }
 }
 
-/// 28: fields of a form cannot refer to files at the provider either.
+/// Security rule 28: fields of a form cannot refer to files at the provider either.
 #[tokio::test]
 async fn forms_do_not_refer_to_stored_data() {
     let form = format!("{}{}--b--\r\n", field("image[0][file_id]", "file-1"), field("model", FILES));

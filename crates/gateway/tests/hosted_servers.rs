@@ -203,7 +203,7 @@ async fn a_denied_call_does_not_run() {
     assert_eq!(gateway.running.calls.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
-/// 25: `require_approval` is decided for each tool, and the configuration has precedence.
+/// Security rule 25: `require_approval` is decided for each tool, and the configuration has precedence.
 #[tokio::test]
 async fn approval_is_decided_for_each_tool() {
     let mut settings = GatewaySettings::default();

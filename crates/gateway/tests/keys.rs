@@ -292,7 +292,7 @@ async fn a_key_has_its_own_rules_for_approvals() {
     assert_eq!(output.last().unwrap()["type"], "mcp_approval_request", "{output:?}");
 }
 
-/// 47: of many requests at the same time, as many are admitted as the limit says.
+/// Security rule 47: of many requests at the same time, as many are admitted as the limit says.
 #[tokio::test]
 async fn limits_are_exact_under_concurrency() {
     let server = KeyedGateway::start().await;
@@ -317,7 +317,7 @@ async fn limits_are_exact_under_concurrency() {
     assert_eq!(server.send(&other, "/v1/chat/completions", &body).await.status, 200);
 }
 
-/// 47: the tokens of a month are those that the model reports, and requests that fail cost nothing.
+/// Security rule 47: the tokens of a month are those that the model reports, and requests that fail count no tokens.
 #[tokio::test]
 async fn a_budget_is_counted_from_the_usage() {
     let server = KeyedGateway::start().await;
@@ -358,7 +358,7 @@ async fn a_budget_is_counted_from_the_usage() {
     until(async || used().await == (3 + admitted as u64) * expected).await;
 }
 
-/// 34: revoking a key ends what it has started.
+/// Security rule 34: revoking a key ends its running requests.
 #[tokio::test]
 async fn revoking_a_key_ends_its_streams() {
     let server = KeyedGateway::start().await;
@@ -385,7 +385,7 @@ async fn revoking_a_key_ends_its_streams() {
     }
 }
 
-/// 27, 50: two tenants with everything that a request or the page can name.
+/// Security rules 27 and 50: two tenants with everything that a request or the page can name.
 #[tokio::test]
 async fn tenants_do_not_reach_each_other() {
     let server = KeyedGateway::start().await;

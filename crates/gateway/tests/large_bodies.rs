@@ -27,7 +27,7 @@ async fn post(gateway: &TestGateway, path: &str, body: String) -> (u16, Value) {
     (response.status().as_u16(), response.json().await.unwrap())
 }
 
-/// 17: a body with too many values is rejected before it is parsed, because the values take much more memory
+/// Security rule 17: a body with too many values is rejected before it is parsed, because the values take much more memory
 /// than the text.
 #[tokio::test]
 async fn a_body_has_at_most_a_million_values() {

@@ -51,7 +51,7 @@ async fn until(condition: impl Fn() -> bool) {
     tokio::time::timeout(TEST_TIMEOUT, waiting).await.expect("the condition holds at last");
 }
 
-/// 19: clients that send their bodies slowly do not count against the maximum number of requests.
+/// Security rule 19: clients that send their bodies slowly do not count against the maximum number of requests.
 #[tokio::test]
 async fn slow_bodies_do_not_keep_others_out() {
     let mut settings = GatewaySettings::default();
@@ -272,7 +272,7 @@ async fn an_error_in_a_stream_names_the_request() {
     assert!(text.contains("event: error") && text.contains(&format!("\"request_id\":\"{id}\"")), "{text}");
 }
 
-/// 53: schemas that would take very long to check, wherever a request has one.
+/// Security rule 53: schemas that would take very long to check, wherever a request has one.
 #[tokio::test]
 async fn slow_schemas_end() {
     let gateway = TestGateway::start().await;
@@ -376,7 +376,7 @@ impl ModelCatalog for TwoModels {
     }
 }
 
-/// 19: a client that stops reading is disconnected, its run ends, and its response does not fill the memory.
+/// Security rule 19: a client that stops reading is disconnected, its run ends, and its response does not fill the memory.
 #[tokio::test]
 async fn a_client_that_stops_reading_is_disconnected() {
     let mut settings = GatewaySettings::default();

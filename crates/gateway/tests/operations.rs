@@ -146,7 +146,7 @@ async fn the_counts_agree_with_what_was_sent() {
     }
 }
 
-/// 60: names that clients and models invent add no series.
+/// Security rule 60: names that clients and models invent add no series.
 #[tokio::test]
 async fn invented_names_add_no_metrics() {
     let gateway = TestGateway::start().await;
@@ -353,7 +353,7 @@ fn with_key(key: &str) -> GatewaySettings {
     settings
 }
 
-/// 60: a new configuration is used by new requests; running streams do not notice it.
+/// Security rule 60: a new configuration is used by new requests; running streams do not notice it.
 #[tokio::test]
 async fn a_new_configuration_drops_no_stream() {
     let gateway = Changing::start(with_key(KEY)).await;

@@ -209,7 +209,7 @@ fn corpus(outer: &str, smuggled: &str) -> Vec<String> {
     requests
 }
 
-/// 51: whatever one client sends, HAProxy and the gateway find the same requests in it, so that the next
+/// Security rule 51: whatever one client sends, HAProxy and the gateway find the same requests in it, so that the next
 /// client gets its own response. A second request in the same bytes may run, if its response goes to the same
 /// client.
 #[tokio::test]
@@ -266,7 +266,7 @@ async fn slow_clients_behind_haproxy_end_and_others_are_served() {
     assert_eq!(proxied.provider.requests().len(), 2);
 }
 
-/// 51: each part of a stream reaches the client before the next one exists, and the upstream request ends
+/// Security rule 51: each part of a stream reaches the client before the next one exists, and the upstream request ends
 /// with the client.
 #[tokio::test]
 async fn streams_pass_haproxy_at_once_and_end_with_their_client() {

@@ -185,7 +185,7 @@ async fn gateways_with_one_redis_share_keys_and_limits() {
     keys(&folder, &["revoke", "a"]);
     until_status(one, &key, 401).await;
     until_status(other, &key, 401).await;
-    // Without Redis, no key is accepted, and none is needed to be refused.
+    // Without Redis, keys cannot be checked, so every request is refused.
     redis.kill();
     until_status(one, &key, 503).await;
     let refused = command(&folder, &["--listen", "127.0.0.1:0"]).output().unwrap();
@@ -213,7 +213,7 @@ async fn serve_json(pages: Vec<(&'static str, Value)>, listener: tokio::net::Tcp
     }
 }
 
-/// 32: tokens of an OpenID provider, whose keys are found by its configuration.
+/// Security rule 32: tokens of an OpenID provider, whose keys are found by its configuration.
 #[tokio::test]
 async fn tokens_of_an_issuer_are_accepted() {
     use base64::Engine as _;
@@ -298,7 +298,7 @@ async fn calls_are_logged() {
     assert!(finished["durationMs"].is_u64() && finished["server"].is_string(), "{finished}");
 }
 
-/// 26: a changed tool is not offered until an administrator accepts the definition that was displayed.
+/// Security rule 26: a changed tool is not offered until an administrator accepts the definition that was displayed.
 #[tokio::test]
 async fn administrators_accept_changed_tools() {
     let folder = folder("admin-pins", None);

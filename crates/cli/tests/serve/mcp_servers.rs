@@ -58,7 +58,7 @@ fn text(body: &Value) -> &str {
     body["choices"][0]["message"]["content"].as_str().unwrap_or_default()
 }
 
-/// 54: if a server crashes, floods its output, or sends garbage or a huge result, the model gets a result,
+/// Security rule 54: if a server crashes, floods its output, or sends garbage or a huge result, the model gets a result,
 /// and other requests are served.
 #[tokio::test]
 async fn servers_that_misbehave_do_not_affect_others() {
@@ -82,7 +82,7 @@ async fn servers_that_misbehave_do_not_affect_others() {
     }
 }
 
-/// 54: a call that never ends does not delay others, and is cancelled when its client disconnects.
+/// Security rule 54: a call that never ends does not delay others, and is cancelled when its client disconnects.
 #[tokio::test]
 async fn a_server_that_hangs_does_not_delay_others() {
     let log = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("serve-never-responds.log");
@@ -151,7 +151,7 @@ async fn a_server_that_failed_is_reported() {
     assert!(sent.contains("`broken`"), "the model is told: {sent}");
 }
 
-/// 55: the environment of a server process contains no keys of the gateway or of providers.
+/// Security rule 55: the environment of a server process contains no keys of the gateway or of providers.
 #[tokio::test]
 async fn server_processes_get_no_keys() {
     let (_provider, served) = start("prints-environment", &[]).await;

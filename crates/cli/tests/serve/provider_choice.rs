@@ -25,7 +25,7 @@ fn settings(url: &str) -> Vec<(&'static str, Value)> {
     urls.into_iter().chain(keys).chain(others).collect()
 }
 
-/// 7: in the body, the metadata, a header, the query and the options of the gateway, whether the request is
+/// Security rule 7: in the body, the metadata, a header, the query and the options of the gateway, whether the request is
 /// forwarded or converted.
 #[tokio::test]
 async fn settings_of_a_request_do_not_change_the_provider() {
@@ -85,7 +85,7 @@ async fn settings_of_a_request_do_not_change_the_provider() {
     assert_eq!(canary.requests(), [], "nothing reaches another provider");
 }
 
-/// 16: what the gateway decides about a body holds for the body that the provider reads.
+/// Security rule 16: what the gateway decides about a body holds for the body that the provider reads.
 #[tokio::test]
 async fn the_provider_reads_the_body_that_the_gateway_has_checked() {
     let script =
@@ -138,7 +138,7 @@ async fn the_provider_reads_the_body_that_the_gateway_has_checked() {
     }
 }
 
-/// 8: keys in any header, and the rest of a request, are never sent to the target of a redirect.
+/// Security rule 8: keys in any header, and the rest of a request, are never sent to the target of a redirect.
 #[tokio::test]
 async fn redirects_of_providers_are_not_followed() {
     let target = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -126,7 +126,7 @@ async fn start(name: &str, gateway: Value) -> (FakeProvider, Logged) {
     config["toolwire"]["gateway"]["keys"] = json!({"one": KEYS[0], "two": KEYS[1]});
     let folder = folder(&format!("request-servers-{name}"), Some(&config));
     let mut command = command(&folder, &["--listen", "127.0.0.1:0"]);
-    // 9: proxies of the environment are not used for servers of requests.
+    // Security rule 9: proxies of the environment are not used for servers of requests.
     command.env("HTTP_PROXY", "http://127.0.0.1:1").env("NO_PROXY", "").env("TOOLWIRE_LOG", "trace");
     let mut served = serve_with(command.env_remove("http_proxy").env_remove("no_proxy"));
     let mut stderr = served.stderr.take().unwrap();
@@ -464,7 +464,7 @@ async fn tokens_are_removed_from_the_log() {
     assert!(!log.contains("planted"), "{log}");
 }
 
-/// 54: servers that misbehave end with an error, and the next request is served.
+/// Security rule 54: servers that misbehave end with an error, and the next request is served.
 #[tokio::test]
 async fn servers_of_requests_that_misbehave_are_limited() {
     let mut gateway = loopback();

@@ -46,7 +46,7 @@ fn telling(request: &ReceivedRequest) -> ScriptedResponse {
     ScriptedResponse::Error { status, headers, body }
 }
 
-/// 13: secrets of the gateway appear in no response and in no log, whatever fails.
+/// Security rule 13: secrets of the gateway appear in no response and in no log, whatever fails.
 #[tokio::test]
 async fn secrets_appear_in_no_error() {
     let mut count = 0;
@@ -133,7 +133,7 @@ async fn secrets_appear_in_no_error() {
     check(&String::from_utf8_lossy(&output.stderr), "a start that fails");
 }
 
-/// 9: no URL in a request is fetched.
+/// Security rule 9: no URL in a request is fetched.
 #[tokio::test]
 async fn no_url_of_a_request_is_fetched() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -241,7 +241,7 @@ async fn keys_with_the_same_name_are_different_clients() {
     assert_eq!(status, 400, "an item of another key: {error}");
 }
 
-/// 55: other processes of the same user, such as MCP servers, cannot read the memory and the environment of
+/// Security rule 55: other processes of the same user, such as MCP servers, cannot read the memory and the environment of
 /// the gateway, and there are no core dumps.
 #[cfg(target_os = "linux")]
 #[test]

@@ -152,7 +152,7 @@ async fn valid_tokens_are_accepted() {
     assert_eq!(source.fetches.load(Ordering::SeqCst), 1);
 }
 
-/// Security test 32: hostile tokens.
+/// Security rule 32: hostile tokens.
 #[tokio::test]
 async fn hostile_tokens_are_refused() {
     let provider = Provider::new();
@@ -248,7 +248,7 @@ async fn hostile_tokens_are_refused() {
     assert!(source.fetches.load(Ordering::SeqCst) <= 2, "unknown keys cause at most one fetch in a minute");
 }
 
-/// Security test 32: many unknown keys at the same time.
+/// Security rule 32: many unknown keys at the same time.
 #[tokio::test]
 async fn unknown_keys_cause_few_fetches() {
     let provider = Provider::new();

@@ -134,7 +134,7 @@ async fn responses_use_a_server_by_its_url() {
         headers,
         [("X-Team", "planted-header-0123456789"), ("authorization", "Bearer planted-token-0123456789"),]
     );
-    // 13: neither the response nor the request to the model contains the credentials.
+    // Security rule 13: neither the response nor the request to the model contains the credentials.
     let texts = format!("{response} {:?} {server:?}", gateway.model.requests());
     assert!(!texts.contains("planted"), "{texts}");
 
@@ -338,7 +338,7 @@ async fn an_unavailable_server_is_reported() {
     assert_eq!(types(&output), ["mcp_list_tools", "message"]);
 }
 
-/// 10: a URL that is not allowed is an error in each API, and its message contains no secret.
+/// Security rule 10: a URL that is not allowed is an error in each API, and its message contains no secret.
 #[tokio::test]
 async fn a_refused_url_is_an_error() {
     let (gateway, servers) = start().await;
