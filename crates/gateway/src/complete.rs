@@ -111,7 +111,7 @@ impl Inner {
         body: &Body,
     ) -> Result<Plan, Failure> {
         self.check_provider_state(&caller.principal, body)?;
-        Ok(match self.straight_through(family, caller, headers, body)? {
+        Ok(match self.forward_unchanged(family, caller, headers, body)? {
             Some(forward) => Plan::Forward(forward),
             None => Plan::Run(Box::new(self.prepare(family, &caller.principal, headers, body)?)),
         })

@@ -158,7 +158,7 @@ fn invalid_body(error: InvalidBody) -> Failure {
 
 impl Inner {
     /// Returns the response of the provider, if the request needs nothing from the gateway.
-    pub(crate) fn straight_through(
+    pub(crate) fn forward_unchanged(
         &self,
         family: Family,
         caller: &Caller,

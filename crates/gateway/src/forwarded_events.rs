@@ -14,7 +14,7 @@ use toolwire_dialect::Family;
 use toolwire_dialect::client::{ClientError, ErrorKind};
 
 use crate::catalog::Upstream;
-use crate::forwarded_usage::StatedUsage;
+use crate::forwarded_usage::ReportedUsage;
 use crate::response::{Interrupted, model_error};
 use crate::traffic::RequestRecorder;
 
@@ -85,8 +85,8 @@ pub(crate) struct Events {
     partial: PartialEvent,
     /// The last event with data. Of a very long event, only its beginning.
     last: Bytes,
-    stated: StatedUsage,
-    /// Where the stated tokens are recorded.
+    reported: ReportedUsage,
+    /// The record of the reported tokens.
     pub(crate) recorder: Option<RequestRecorder>,
 }
 
@@ -109,7 +109,7 @@ impl Events {
             has_end: false,
             partial,
             last,
-            stated: StatedUsage::default(),
+            reported: ReportedUsage::default(),
             recorder: None,
         }
     }
@@ -139,13 +139,13 @@ impl Events {
         self.redacted(bytes)
     }
 
-    /// Records the tokens that events state.
+    /// Records the tokens that events report.
     fn record_usage(&mut self, bytes: &[u8]) {
-        let Some(recorder) = self.recorder.as_ref().filter(|_| StatedUsage::is_stated_in(bytes)) else {
+        let Some(recorder) = self.recorder.as_ref().filter(|_| ReportedUsage::is_reported_in(bytes)) else {
             return;
         };
-        for event in events(bytes).filter(|event| StatedUsage::is_stated_in(event)) {
-            if let Some(usage) = self.stated.read(&read_event(event).1) {
+        for event in events(bytes).filter(|event| ReportedUsage::is_reported_in(event)) {
+            if let Some(usage) = self.reported.read(&read_event(event).1) {
                 recorder.set_usage(usage);
             }
         }

@@ -1,4 +1,4 @@
-//! The tokens that the response to a forwarded request states.
+//! The tokens that the response to a forwarded request reports.
 
 use memchr::memmem;
 use serde_json::Value;
@@ -6,14 +6,14 @@ use toolwire_contract::model::Usage;
 
 const KEY: &[u8] = b"\"usage\"";
 
-/// The tokens that events have stated so far. Anthropic's API states the input at the start and the output at
-/// the end, others state both at the end.
+/// The tokens that events have reported so far. Anthropic's API reports the input at the start and the output at
+/// the end, others report both at the end.
 #[derive(Default)]
-pub(crate) struct StatedUsage(Usage);
+pub(crate) struct ReportedUsage(Usage);
 
-impl StatedUsage {
-    /// Whether one of these events may state tokens. Most events do not, and need not be parsed.
-    pub(crate) fn is_stated_in(events: &[u8]) -> bool {
+impl ReportedUsage {
+    /// Whether one of these events may report tokens. Most events do not, and need not be parsed.
+    pub(crate) fn is_reported_in(events: &[u8]) -> bool {
         memmem::find_iter(events, KEY).any(|position| {
             let value = events[position + KEY.len()..].trim_ascii_start();
             let value = value.strip_prefix(b":").unwrap_or(value).trim_ascii_start();
@@ -21,7 +21,7 @@ impl StatedUsage {
         })
     }
 
-    /// Reads the data of an event. Returns the tokens so far, if it states any.
+    /// Reads the data of an event. Returns the tokens so far, if it reports any.
     pub(crate) fn read(&mut self, data: &[u8]) -> Option<Usage> {
         let event: Value = serde_json::from_slice(data).ok()?;
         let places = ["/usage", "/response/usage", "/message/usage"];
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn each_api_states_its_usage() {
+    fn each_api_reports_its_usage() {
         for (usage, expected) in [
             (
                 json!({"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 2}}),
@@ -92,13 +92,13 @@ mod tests {
     }
 
     #[test]
-    fn the_events_of_a_stream_state_the_usage_together() {
-        let mut stated = StatedUsage::default();
+    fn the_events_of_a_stream_report_the_usage_together() {
+        let mut reported = ReportedUsage::default();
         let start = br#"{"type":"message_start","message":{"usage":{"input_tokens":5,"output_tokens":1}}}"#;
         let end = br#"{"type":"message_delta","usage":{"output_tokens":9}}"#;
-        assert_eq!(stated.read(start).map(tokens), Some((5, 1, 0)));
-        assert_eq!(stated.read(b"{\"type\":\"ping\"}"), None);
-        assert_eq!(stated.read(end).map(tokens), Some((5, 9, 0)));
+        assert_eq!(reported.read(start).map(tokens), Some((5, 1, 0)));
+        assert_eq!(reported.read(b"{\"type\":\"ping\"}"), None);
+        assert_eq!(reported.read(end).map(tokens), Some((5, 9, 0)));
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
             ("data: {\"text\":\"usage\"}\n\n", false),
             ("data: {\"usage\"", false),
         ] {
-            assert_eq!(StatedUsage::is_stated_in(events.as_bytes()), expected, "{events}");
+            assert_eq!(ReportedUsage::is_reported_in(events.as_bytes()), expected, "{events}");
         }
     }
 }

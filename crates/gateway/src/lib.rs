@@ -67,7 +67,7 @@ pub use gateway::Gateway;
 pub use issued_key::IssuedKey;
 pub use keys::Keys;
 pub use lifecycle::{ReadinessCheck, ReadinessChecks};
-pub use metrics::{Data, Distribution, Kind, Labels, Measurement, MetricSource, Metrics};
+pub use metrics::{Distribution, Measurement, MetricData, MetricKind, MetricLabels, MetricSource, Metrics};
 pub use origin::OriginError;
 pub use page::{PageParts, PageServers, RunStorage, ServerChangeError, ServerChangeErrorKind};
 pub use principal::stored_key_owner;

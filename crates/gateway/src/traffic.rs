@@ -161,7 +161,7 @@ impl RequestRecorder {
         let _ = self.label.set(label);
     }
 
-    /// Records the tokens that the response to a forwarded request states.
+    /// Records the tokens that the response to a forwarded request reports.
     pub(crate) fn set_usage(&self, usage: Usage) {
         lock(&self.record.request).usage = Some(usage);
     }

@@ -16,7 +16,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use toolwire_gateway::{Kind, Measurement, MetricSource, Metrics, Span, SpanSink, Spans};
+use toolwire_gateway::{Measurement, MetricKind, MetricSource, Metrics, Span, SpanSink, Spans};
 
 use crate::command_error::{CommandError, NOTE, print_stderr};
 use variables::Target;
@@ -121,14 +121,14 @@ impl MetricSource for Sink {
                 "toolwire.telemetry.dropped_spans",
                 "1",
                 "Spans that were dropped because the collector did not keep up.",
-                Kind::Counter,
+                MetricKind::Counter,
                 number(&self.dropped),
             ),
             Measurement::new(
                 "toolwire.telemetry.failed_exports",
                 "1",
                 "Batches of spans or metrics that the collector did not accept.",
-                Kind::Counter,
+                MetricKind::Counter,
                 number(&self.failed),
             ),
         ]

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use toolwire_gateway::{Kind, Measurement, MetricSource};
+use toolwire_gateway::{Measurement, MetricKind, MetricSource};
 
 /// The unit of the times in `/proc/self/stat`, which is the same on all Linux systems.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -26,22 +26,22 @@ impl MetricSource for ProcessMetrics {
                 "process.start_time",
                 "s",
                 "The start of the process, since the Unix epoch.",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 Some(started.as_secs() as f64),
             ),
-            ("process.cpu", "s", "The CPU time of the process.", Kind::Counter, cpu_seconds()),
+            ("process.cpu", "s", "The CPU time of the process.", MetricKind::Counter, cpu_seconds()),
             (
                 "process.resident_memory",
                 "By",
                 "The resident memory of the process.",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 resident_bytes(),
             ),
             (
                 "process.open_fds",
                 "1",
                 "The open files and connections of the process.",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 open_files(),
             ),
         ];

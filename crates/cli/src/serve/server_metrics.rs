@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use toolwire_gateway::{Kind, Measurement, MetricSource};
+use toolwire_gateway::{Measurement, MetricKind, MetricSource};
 use toolwire_hub::{Hub, Phase};
 
 /// The states of a server in metrics.
@@ -42,21 +42,21 @@ impl MetricSource for ServerMetrics {
                 "toolwire.server.state",
                 "1",
                 "1 for the state that an MCP server has, 0 for the others.",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 states.collect(),
             ),
             Measurement::new(
                 "toolwire.server.tools",
                 "1",
                 "The tools that an MCP server offers.",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 each(|server| server.tool_count as f64),
             ),
             Measurement::new(
                 "toolwire.server.restarts",
                 "1",
                 "How often an MCP server was connected again.",
-                Kind::Counter,
+                MetricKind::Counter,
                 each(|server| f64::from(server.restarts)),
             ),
         ]

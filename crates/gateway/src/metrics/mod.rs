@@ -56,7 +56,7 @@ pub trait MetricSource: Send + Sync {
 }
 
 /// The names and values of labels. An empty value is the same as no label.
-pub type Labels = Vec<(&'static str, String)>;
+pub type MetricLabels = Vec<(&'static str, String)>;
 
 /// The values of one metric by labels, at the time of the measurement.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,22 +67,22 @@ pub struct Measurement {
     /// The unit: `s`, `By`, or `1`.
     pub unit: &'static str,
     pub help: &'static str,
-    pub kind: Kind,
-    pub data: Data,
+    pub kind: MetricKind,
+    pub data: MetricData,
 }
 
 /// The values of a metric.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Data {
-    Numbers(Vec<(Labels, f64)>),
-    Distributions(Vec<(Labels, Distribution)>),
+pub enum MetricData {
+    Numbers(Vec<(MetricLabels, f64)>),
+    Distributions(Vec<(MetricLabels, Distribution)>),
 }
 
 /// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum MetricKind {
     /// A number that only grows.
     Counter,
     /// A number.
@@ -97,10 +97,10 @@ impl Measurement {
         name: &'static str,
         unit: &'static str,
         help: &'static str,
-        kind: Kind,
-        values: Vec<(Labels, f64)>,
+        kind: MetricKind,
+        values: Vec<(MetricLabels, f64)>,
     ) -> Measurement {
-        Measurement { name, unit, help, kind, data: Data::Numbers(values) }
+        Measurement { name, unit, help, kind, data: MetricData::Numbers(values) }
     }
 
     /// Returns the name as Prometheus spells it, with its unit.
@@ -112,7 +112,7 @@ impl Measurement {
             _ => "",
         };
         name.push_str(unit);
-        if self.kind == Kind::Counter {
+        if self.kind == MetricKind::Counter {
             name.push_str("_total");
         }
         name
@@ -192,28 +192,28 @@ impl Metrics {
                 "http.server.active_requests",
                 "1",
                 "Requests whose response is not complete.",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 read(&self.0.active_requests),
             ),
             Measurement::new(
                 "toolwire.open_streams",
                 "1",
                 "Streamed responses that are not complete.",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 read(&self.0.open_streams),
             ),
             Measurement::new(
                 "toolwire.config.last_reload_successful",
                 "1",
                 "Whether the configuration in use is the one that was read last.",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 plain(f64::from(u8::from(has_reloaded))),
             ),
             Measurement::new(
                 "toolwire.build_info",
                 "1",
                 "The version of the gateway.",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 vec![(version, 1.0)],
             ),
         ]

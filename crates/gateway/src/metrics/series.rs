@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Data, Kind, Labels, Measurement};
+use super::{Measurement, MetricData, MetricKind, MetricLabels};
 
 /// The maximum number of label combinations of one metric. Beyond it, new combinations count as `other`.
 const MAX_SERIES: usize = 512;
@@ -65,12 +65,12 @@ impl<V> Metric<V> {
         change(series.entry(found).or_insert_with(new));
     }
 
-    fn measurement(&self, kind: Kind, data: Data) -> Measurement {
+    fn measurement(&self, kind: MetricKind, data: MetricData) -> Measurement {
         Measurement { name: self.name, unit: self.unit, help: self.help, kind, data }
     }
 
     /// Returns the labels and what `read` returns for their value, in the order of the labels.
-    fn sorted<T>(&self, read: impl Fn(&V) -> T) -> Vec<(Labels, T)> {
+    fn sorted<T>(&self, read: impl Fn(&V) -> T) -> Vec<(MetricLabels, T)> {
         let series = self.lock();
         let mut keys: Vec<(&String, &V)> = series.iter().collect();
         keys.sort_by_key(|(key, _)| *key);
@@ -88,7 +88,7 @@ impl Metric<u64> {
     }
 
     pub(super) fn measure(&self) -> Measurement {
-        self.measurement(Kind::Counter, Data::Numbers(self.sorted(|value| *value as f64)))
+        self.measurement(MetricKind::Counter, MetricData::Numbers(self.sorted(|value| *value as f64)))
     }
 }
 
@@ -106,8 +106,8 @@ impl Metric<Histogram> {
     pub(super) fn measure(&self, limits: &'static [f64]) -> Measurement {
         let series = self.sorted(|value| (value.counts.clone(), value.sum));
         let distribution = |(labels, (counts, sum))| (labels, Distribution { limits, counts, sum });
-        let data = Data::Distributions(series.into_iter().map(distribution).collect());
-        self.measurement(Kind::Histogram, data)
+        let data = MetricData::Distributions(series.into_iter().map(distribution).collect());
+        self.measurement(MetricKind::Histogram, data)
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
             metric.add(&["a", &number.to_string()], 1);
         }
         metric.add(&["b", ""], 1);
-        let Data::Numbers(series) = metric.measure().data else { panic!("a counter") };
+        let MetricData::Numbers(series) = metric.measure().data else { panic!("a counter") };
         assert!(series.len() <= MAX_SERIES + 2, "{}", series.len());
         let of = |fixed: &str, open: &str| {
             let labels = vec![("fixed", fixed.to_owned()), ("open", open.to_owned())];
@@ -158,7 +158,9 @@ mod tests {
         for value in [0.1, 0.5, 3.0] {
             metric.record(&["a"], &[0.1, 1.0], value);
         }
-        let Data::Distributions(series) = metric.measure(&[0.1, 1.0]).data else { panic!("a histogram") };
+        let MetricData::Distributions(series) = metric.measure(&[0.1, 1.0]).data else {
+            panic!("a histogram")
+        };
         assert_eq!(series[0].0, [("l", "a".to_owned())]);
         assert_eq!((&*series[0].1.counts, series[0].1.sum), (&[1, 1, 1][..], 3.6));
     }

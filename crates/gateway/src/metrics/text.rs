@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::series::Distribution;
-use super::{Data, Kind, Measurement};
+use super::{Measurement, MetricData, MetricKind};
 
 /// The media type of the format.
 pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -12,18 +12,18 @@ pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(super) fn write(target: &mut String, measurement: &Measurement) {
     let name = measurement.prometheus_name();
     let kind = match measurement.kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram => "histogram",
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+        MetricKind::Histogram => "histogram",
     };
     let _ = writeln!(target, "# HELP {name} {}\n# TYPE {name} {kind}", measurement.help);
     match &measurement.data {
-        Data::Numbers(series) => {
+        MetricData::Numbers(series) => {
             for (labels, value) in series {
                 write_sample(target, &name, "", labels, None, *value);
             }
         }
-        Data::Distributions(series) => {
+        MetricData::Distributions(series) => {
             for (labels, distribution) in series {
                 write_distribution(target, &name, labels, distribution);
             }
@@ -90,9 +90,9 @@ mod tests {
     fn metrics_are_written_in_the_format_of_prometheus() {
         let labels = vec![("gen_ai.model", "a\"\\\n".to_owned()), ("empty", String::new())];
         let distribution = Distribution { limits: &[0.1, 1.0], counts: vec![1, 1, 1], sum: 3.6 };
-        let data = Data::Distributions(vec![(labels.clone(), distribution)]);
-        let histogram = Measurement { name: "a.t", unit: "s", help: "T", kind: Kind::Histogram, data };
-        let counter = Measurement::new("calls", "1", "C", Kind::Counter, vec![(Vec::new(), 2.0)]);
+        let data = MetricData::Distributions(vec![(labels.clone(), distribution)]);
+        let histogram = Measurement { name: "a.t", unit: "s", help: "T", kind: MetricKind::Histogram, data };
+        let counter = Measurement::new("calls", "1", "C", MetricKind::Counter, vec![(Vec::new(), 2.0)]);
         let mut text = String::new();
         write(&mut text, &histogram);
         write(&mut text, &counter);

@@ -30,7 +30,7 @@ impl TracedModel {
 }
 
 /// One request to a model. It is recorded when it is dropped.
-struct ModelSpan {
+struct TracedRequest {
     span: OpenSpan,
     model: String,
     step: u64,
@@ -69,7 +69,7 @@ impl Model for TracedModel {
         request.trace = Some(span.context.clone());
         let step = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
         let model = self.model.name().to_owned();
-        let mut recorded = ModelSpan { span, model, step, first: None, end: None };
+        let mut recorded = TracedRequest { span, model, step, first: None, end: None };
         let mut events = self.model.ask(request);
         stream::poll_fn(move |context| {
             let event = std::task::ready!(events.poll_next_unpin(context));
@@ -87,7 +87,7 @@ impl Model for TracedModel {
     }
 }
 
-impl Drop for ModelSpan {
+impl Drop for TracedRequest {
     fn drop(&mut self) {
         let error = match &self.end {
             Some(Ok(_)) => None,
@@ -98,7 +98,7 @@ impl Drop for ModelSpan {
     }
 }
 
-impl ModelSpan {
+impl TracedRequest {
     fn attributes(&self) -> Vec<(&'static str, SpanValue)> {
         let mut attributes = vec![
             ("gen_ai.operation.name", text("chat")),
@@ -139,7 +139,7 @@ impl TracedToolbox {
 }
 
 /// One call. It is recorded when it is dropped.
-struct CallSpan<'a> {
+struct TracedCall<'a> {
     tools: &'a TracedToolbox,
     tool: &'a str,
     span: OpenSpan,
@@ -184,7 +184,7 @@ impl Toolbox for TracedToolbox {
         Box::pin(async move {
             let span = self.span.child();
             options.trace = Some(span.context.clone());
-            let mut recorded = CallSpan { tools: self, tool, span, end: None };
+            let mut recorded = TracedCall { tools: self, tool, span, end: None };
             let result = self.tools.call(tool, arguments, options).await;
             recorded.end = Some(match &result {
                 Ok(result) if result.is_error() => Err("tool_error"),
@@ -196,7 +196,7 @@ impl Toolbox for TracedToolbox {
     }
 }
 
-impl Drop for CallSpan<'_> {
+impl Drop for TracedCall<'_> {
     fn drop(&mut self) {
         let error = match self.end {
             Some(Ok(())) => None,

@@ -14,7 +14,9 @@ pub(super) use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind as ProtoKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span as ProtoSpan, Status};
-use toolwire_gateway::{Data, Distribution, Kind, Labels, Measurement, Span, SpanKind, SpanValue};
+use toolwire_gateway::{
+    Distribution, Measurement, MetricData, MetricKind, MetricLabels, Span, SpanKind, SpanValue,
+};
 
 /// Returns the description of this service.
 pub(super) fn resource(attributes: &[(String, String)]) -> Resource {
@@ -110,10 +112,10 @@ pub(super) fn metrics_request(
 fn metric(measurement: Measurement, times: (u64, u64)) -> Option<Metric> {
     let cumulative = AggregationTemporality::Cumulative.into();
     let data = match measurement.data {
-        Data::Numbers(series) if !series.is_empty() => {
+        MetricData::Numbers(series) if !series.is_empty() => {
             let points = series.into_iter().map(|series| number_point(series, times)).collect();
             match measurement.kind {
-                Kind::Counter => metric::Data::Sum(Sum {
+                MetricKind::Counter => metric::Data::Sum(Sum {
                     data_points: points,
                     aggregation_temporality: cumulative,
                     is_monotonic: true,
@@ -121,7 +123,7 @@ fn metric(measurement: Measurement, times: (u64, u64)) -> Option<Metric> {
                 _ => metric::Data::Gauge(Gauge { data_points: points }),
             }
         }
-        Data::Distributions(series) if !series.is_empty() => metric::Data::Histogram(Histogram {
+        MetricData::Distributions(series) if !series.is_empty() => metric::Data::Histogram(Histogram {
             data_points: series.into_iter().map(|series| distribution_point(series, times)).collect(),
             aggregation_temporality: cumulative,
         }),
@@ -136,7 +138,7 @@ fn metric(measurement: Measurement, times: (u64, u64)) -> Option<Metric> {
     })
 }
 
-fn number_point((labels, value): (Labels, f64), (start, now): (u64, u64)) -> NumberDataPoint {
+fn number_point((labels, value): (MetricLabels, f64), (start, now): (u64, u64)) -> NumberDataPoint {
     NumberDataPoint {
         attributes: attributes(&labels),
         start_time_unix_nano: start,
@@ -147,7 +149,7 @@ fn number_point((labels, value): (Labels, f64), (start, now): (u64, u64)) -> Num
 }
 
 fn distribution_point(
-    (labels, distribution): (Labels, Distribution),
+    (labels, distribution): (MetricLabels, Distribution),
     (start, now): (u64, u64),
 ) -> HistogramDataPoint {
     HistogramDataPoint {
@@ -162,7 +164,7 @@ fn distribution_point(
     }
 }
 
-fn attributes(labels: &Labels) -> Vec<KeyValue> {
+fn attributes(labels: &MetricLabels) -> Vec<KeyValue> {
     labels.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| text(name, value)).collect()
 }
 
