@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use crate::text::Outside;
+use crate::text::UntrustedText;
 
 /// The limits of what is drawn; the rest is counted.
 const MAX_ROWS: usize = 200;
@@ -19,7 +19,7 @@ fn draw_at(value: &Value, depth: usize) -> Markup {
     match value {
         Value::Object(object) if object.is_empty() => html! { code { "{}" } },
         Value::Array(items) if items.is_empty() => html! { code { "[]" } },
-        value if depth >= MAX_DEPTH => html! { code { (Outside(&value.to_string())) } },
+        value if depth >= MAX_DEPTH => html! { code { (UntrustedText(&value.to_string())) } },
         Value::Object(object) => properties(object, depth),
         Value::Array(items) => match columns(items) {
             Some(columns) => rows(items, &columns, depth),
@@ -31,7 +31,7 @@ fn draw_at(value: &Value, depth: usize) -> Markup {
 
 fn scalar(value: &Value) -> Markup {
     match value {
-        Value::String(text) => html! { span.plain dir="auto" { (Outside(text)) } },
+        Value::String(text) => html! { span.plain dir="auto" { (UntrustedText(text)) } },
         value => html! { span.num { (value.to_string()) } },
     }
 }
@@ -41,7 +41,7 @@ fn properties(object: &Map<String, Value>, depth: usize) -> Markup {
         div.table-wrap tabindex="0" role="group" aria-label="Properties" {
             table.properties {
                 @for (key, value) in object.iter().take(MAX_ROWS) {
-                    tr { th scope="row" { bdi { (Outside(key)) } } td { (draw_at(value, depth + 1)) } }
+                    tr { th scope="row" { bdi { (UntrustedText(key)) } } td { (draw_at(value, depth + 1)) } }
                 }
             }
             (rest(object.len(), "property", "properties"))
@@ -60,7 +60,7 @@ fn rows(items: &[Value], columns: &[&String], depth: usize) -> Markup {
     html! {
         div.table-wrap tabindex="0" role="group" aria-label="Rows" {
             table {
-                thead { tr { @for column in columns { th scope="col" { bdi { (Outside(column)) } } } } }
+                thead { tr { @for column in columns { th scope="col" { bdi { (UntrustedText(column)) } } } } }
                 tbody {
                     @for item in items.iter().take(MAX_ROWS) {
                         tr { @for column in columns { td { @if let Some(value) = item.get(column) { (draw_at(value, depth + 2)) } } } }

@@ -40,7 +40,7 @@ impl Link {
 
     /// Returns a link to an address outside, if its scheme is `http`, `https` or `mailto`, and it has no
     /// characters that browsers remove or replace.
-    pub fn outside(address: &str) -> Option<Link> {
+    pub fn external(address: &str) -> Option<Link> {
         let (scheme, rest) = address.split_once(':')?;
         let is_safe = match scheme.to_ascii_lowercase().as_str() {
             "http" | "https" => rest.strip_prefix("//").is_some_and(has_host),
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn only_safe_addresses_are_links() {
         for address in ["https://example.com", "HTTP://example.com/a?b#c", "mailto:a@example.com"] {
-            assert!(Link::outside(address).is_some(), "{address}");
+            assert!(Link::external(address).is_some(), "{address}");
         }
         for address in [
             "javascript:alert(1)",
@@ -128,13 +128,13 @@ mod tests {
             "mailto:",
             "",
         ] {
-            assert!(Link::outside(address).is_none(), "{address}");
+            assert!(Link::external(address).is_none(), "{address}");
         }
     }
 
     #[test]
     fn the_host_is_without_user_and_path() {
-        let host = |address: &str| Link::outside(address).and_then(|link| link.host().map(str::to_owned));
+        let host = |address: &str| Link::external(address).and_then(|link| link.host().map(str::to_owned));
         assert_eq!(host("https://user@example.com:80/a").as_deref(), Some("example.com:80"));
         assert_eq!(host("mailto:a@example.com"), None);
     }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::text::Outside;
+use crate::text::UntrustedText;
 
 /// Returns a heading, what happened, and what to try.
 pub fn notice(title: &str, message: &str, hint: Option<&str>) -> Markup {
@@ -16,8 +16,8 @@ pub fn notice(title: &str, message: &str, hint: Option<&str>) -> Markup {
 pub fn error(message: &str, hint: Option<&str>) -> Markup {
     html! {
         div.error {
-            p dir="auto" { (Outside(message)) }
-            @if let Some(hint) = hint { p.hint dir="auto" { (Outside(hint)) } }
+            p dir="auto" { (UntrustedText(message)) }
+            @if let Some(hint) = hint { p.hint dir="auto" { (UntrustedText(hint)) } }
         }
     }
 }

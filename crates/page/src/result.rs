@@ -6,7 +6,7 @@ use toolwire_contract::{Content, ResourceBody, ResourceContents, ResourceLink, T
 
 use crate::json_view;
 use crate::link::Link;
-use crate::text::Outside;
+use crate::text::UntrustedText;
 
 /// A longer text is cut; the rest can be saved.
 const MAX_TEXT: usize = 64 * 1024;
@@ -83,7 +83,7 @@ fn pre(text: &str) -> Markup {
     let is_cut = text.len() > MAX_TEXT;
     let shown = if is_cut { &text[..end.unwrap_or(0)] } else { text };
     html! {
-        pre.plain dir="auto" tabindex="0" { (Outside(shown)) }
+        pre.plain dir="auto" tabindex="0" { (UntrustedText(shown)) }
         @if is_cut { p.muted { "cut after " (shown.len()) " of " (text.len()) " bytes" } }
     }
 }
@@ -113,7 +113,7 @@ fn audio(mime_type: &str, data: &str, media: Option<Link>) -> Markup {
 /// Returns a note in place of data that is not displayed.
 fn unseen(what: &str, mime_type: &str, data: &str) -> Markup {
     html! {
-        p.note { (what) ", " bdi { (Outside(mime_type)) } ", " (data.len() / 4 * 3) " bytes, not displayed" }
+        p.note { (what) ", " bdi { (UntrustedText(mime_type)) } ", " (data.len() / 4 * 3) " bytes, not displayed" }
     }
 }
 
@@ -121,7 +121,7 @@ fn resource(resource: &ResourceContents) -> Markup {
     let mime_type = resource.mime_type.as_deref().unwrap_or("unknown type");
     html! {
         figure.resource {
-            figcaption { (address(&resource.uri, &resource.uri)) " " span.muted { (Outside(mime_type)) } }
+            figcaption { (address(&resource.uri, &resource.uri)) " " span.muted { (UntrustedText(mime_type)) } }
             @match &resource.body {
                 ResourceBody::Text(text) => (text_block(text)),
                 ResourceBody::Blob(data) => (unseen("data", mime_type, data)),
@@ -134,8 +134,8 @@ fn resource_link(link: &ResourceLink) -> Markup {
     html! {
         p.resource-link {
             (address(&link.uri, link.title.as_deref().unwrap_or(&link.name)))
-            @if let Some(mime_type) = &link.mime_type { " " span.muted { (Outside(mime_type)) } }
-            @if let Some(description) = &link.description { br; span.muted dir="auto" { (Outside(description)) } }
+            @if let Some(mime_type) = &link.mime_type { " " span.muted { (UntrustedText(mime_type)) } }
+            @if let Some(description) = &link.description { br; span.muted dir="auto" { (UntrustedText(description)) } }
         }
     }
 }
@@ -143,12 +143,12 @@ fn resource_link(link: &ResourceLink) -> Markup {
 /// Returns a link if the address is safe to open, else its text.
 fn address(uri: &str, name: &str) -> Markup {
     html! {
-        @match Link::outside(uri) {
+        @match Link::external(uri) {
             Some(link) => {
-                a href=(link) target="_blank" rel="noopener noreferrer" { bdi { (Outside(name)) } }
-                @if let Some(host) = link.host() { " " span.muted { (Outside(host)) } }
+                a href=(link) target="_blank" rel="noopener noreferrer" { bdi { (UntrustedText(name)) } }
+                @if let Some(host) = link.host() { " " span.muted { (UntrustedText(host)) } }
             }
-            None => { bdi { (Outside(name)) } @if name != uri { " " code { (Outside(uri)) } } }
+            None => { bdi { (UntrustedText(name)) } @if name != uri { " " code { (UntrustedText(uri)) } } }
         }
     }
 }

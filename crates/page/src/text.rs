@@ -7,9 +7,9 @@ use maud::{Markup, Render, html};
 /// A text from outside, without its own formatting. Control characters and characters that change the
 /// direction of the text are displayed as their code, such as `⟨U+202E⟩`, so that they cannot hide or reorder
 /// other characters. Line breaks and tabs remain.
-pub struct Outside<'a>(pub &'a str);
+pub struct UntrustedText<'a>(pub &'a str);
 
-impl Render for Outside<'_> {
+impl Render for UntrustedText<'_> {
     fn render_to(&self, buffer: &mut String) {
         let mut rest = self.0;
         while let Some((position, character)) =
@@ -26,7 +26,7 @@ impl Render for Outside<'_> {
 
 /// Returns an inline element with a text from outside, which has its own direction.
 pub fn inline(text: &str) -> Markup {
-    html! { bdi { (Outside(text)) } }
+    html! { bdi { (UntrustedText(text)) } }
 }
 
 /// Returns the first line of a text, shortened to a number of characters.
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn rendered(text: &str) -> String {
-        Outside(text).render().into_string()
+        UntrustedText(text).render().into_string()
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::link::Link;
 use crate::notice::error;
 use crate::result;
 use crate::shell::{back, palette_button};
-use crate::text::{Outside, count, inline, shortened};
+use crate::text::{UntrustedText, count, inline, shortened};
 use crate::time::{self, Format};
 
 /// Longer texts are cut.
@@ -59,10 +59,10 @@ pub fn entries_list(entries: &[Entry<'_>], query: &str, current: Option<&str>) -
                     @let name = &entry.tool.name;
                     @let link = if is_search { address(name).with("q", query) } else { address(name) };
                     li { a.item href=(link) aria-current=[(current == Some(name.as_str())).then_some("page")] {
-                        bdi.name.grow { (Outside(name)) }
+                        bdi.name.grow { (UntrustedText(name)) }
                         span.aside {
                             @if let Some(score) = entry.score { span.num { (format!("{score:.2}")) } " " }
-                            @if let Some(server) = entry.server { bdi { (Outside(server)) } }
+                            @if let Some(server) = entry.server { bdi { (UntrustedText(server)) } }
                         }
                     } }
                 }
@@ -124,13 +124,13 @@ pub fn open(tool: &Open<'_>) -> Markup {
     html! {
         header.head {
             (back())
-            h1 { @if let Some(server) = tool.server { bdi.muted { (Outside(server)) } " / " } (inline(&definition.name)) }
+            h1 { @if let Some(server) = tool.server { bdi.muted { (UntrustedText(server)) } " / " } (inline(&definition.name)) }
             button.button.quiet.desk type="button" data-copy-text=(definition_json(definition)) { "Copy definition" }
             (palette_button())
         }
         @if let Some(title) = definition.title.as_deref().filter(|title| *title != definition.name) { p { (inline(title)) } }
         @if let Some(description) = &definition.description {
-            p.description.plain dir="auto" { (Outside(&cut(description))) }
+            p.description.plain dir="auto" { (UntrustedText(&cut(description))) }
         }
         p.row.muted {
             (hints(definition))
@@ -156,7 +156,7 @@ pub fn form(tool: &Open<'_>) -> Markup {
                 span.muted { "sent" }
                 code.grow.json dir="auto" {
                     @match tool.arguments {
-                        Some(arguments) => (Outside(&shortened(&arguments.to_string(), 2_000))),
+                        Some(arguments) => (UntrustedText(&shortened(&arguments.to_string(), 2_000))),
                         None => "nothing yet: a field has no valid value",
                     }
                 }
@@ -174,7 +174,7 @@ pub fn form(tool: &Open<'_>) -> Markup {
                     a.button.quiet href=(address(name).with("args", &arguments.to_string())) { "Link to these arguments" }
                 }
             }
-            @if let Some(reason) = tool.denied { p.muted { "calls are not allowed: " (Outside(reason)) } }
+            @if let Some(reason) = tool.denied { p.muted { "calls are not allowed: " (UntrustedText(reason)) } }
             div.error role="alert" hidden {}
         }
     }
@@ -202,7 +202,7 @@ fn one_call(tool: &str, call: &Call, is_newest: bool) -> Markup {
             summary.row {
                 span class={ "glyph " (class) } role="img" aria-label=(word) { (glyph) }
                 span.num { (time::duration(call.elapsed)) }
-                code.grow dir="auto" { (Outside(&shortened(&call.arguments.to_string(), 120))) }
+                code.grow dir="auto" { (UntrustedText(&shortened(&call.arguments.to_string(), 120))) }
                 (time::time(call.at, Format::Time))
             }
             @match &call.outcome {
@@ -211,7 +211,7 @@ fn one_call(tool: &str, call: &Call, is_newest: bool) -> Markup {
                     (result::draw(tool_result, &media))
                     details.raw {
                         summary { "raw" }
-                        pre.plain dir="auto" tabindex="0" #{ "raw-" (call.id) } { (Outside(&cut(&pretty(&Value::from(tool_result.clone()))))) }
+                        pre.plain dir="auto" tabindex="0" #{ "raw-" (call.id) } { (UntrustedText(&cut(&pretty(&Value::from(tool_result.clone()))))) }
                     }
                     div.row {
                         button.button.quiet type="button" data-copy-from=(raw(tool, call)) { "Copy result" }

@@ -26,7 +26,8 @@ use toolwire_page::link::Link;
 use toolwire_page::servers::file_change::FileChange;
 use toolwire_page::servers::form::{Checked, Draft, Target};
 use toolwire_page::servers::{
-    self as view, Calls, ChangedTool, Description, ListedTool, Problem, Server, State, WithheldTool,
+    Calls, ChangedTool, ConnectionAttempt, Description, ListedTool, Server, ServerProblem, ServerState,
+    WithheldTool,
 };
 
 use crate::connection_progress::start_message;
@@ -122,7 +123,7 @@ impl HubServers {
         let mut has_started = false;
         let page = async {
             loop {
-                if let Some(page) = self.logins.page(server).as_deref().and_then(Link::outside) {
+                if let Some(page) = self.logins.page(server).as_deref().and_then(Link::external) {
                     return Ok(Some(page));
                 }
                 let status = self.status_of(server)?;
@@ -206,33 +207,36 @@ impl HubServers {
         }
     }
 
-    fn state(&self, status: &ServerStatus) -> State {
+    fn state(&self, status: &ServerStatus) -> ServerState {
         let attempt = match status.attempt {
-            Some(Attempt::At(at)) => view::Attempt::At(at),
-            Some(Attempt::Running) => view::Attempt::Running,
-            _ => view::Attempt::OnRequest,
+            Some(Attempt::At(at)) => ConnectionAttempt::At(at),
+            Some(Attempt::Running) => ConnectionAttempt::Running,
+            _ => ConnectionAttempt::OnRequest,
         };
         let problem =
-            |reason: &str| Problem { reason: reason.to_owned(), hint: status.hint.clone(), attempt };
+            |reason: &str| ServerProblem { reason: reason.to_owned(), hint: status.hint.clone(), attempt };
         match (&status.phase, status.attempt) {
-            (Phase::Ready, _) => State::Ready,
-            (Phase::Stopped, _) => State::Stopped,
+            (Phase::Ready, _) => ServerState::Ready,
+            (Phase::Stopped, _) => ServerState::Stopped,
             (_, Some(Attempt::LoggingIn)) => {
                 let page = self.logins.page(&status.name);
-                State::SignIn { page: page.and_then(|page| Link::outside(&page)), reason: String::new() }
+                ServerState::SignIn {
+                    page: page.and_then(|page| Link::external(&page)),
+                    reason: String::new(),
+                }
             }
             (Phase::Recovering { reason } | Phase::Down { reason }, Some(Attempt::NeedsLogin)) => {
-                State::SignIn { page: None, reason: reason.clone() }
+                ServerState::SignIn { page: None, reason: reason.clone() }
             }
-            (Phase::Recovering { reason }, _) => State::Recovering { problem: problem(reason) },
-            (Phase::Down { reason }, _) => State::Down { problem: problem(reason) },
-            (Phase::Connecting, _) => State::Connecting {
+            (Phase::Recovering { reason }, _) => ServerState::Recovering { problem: problem(reason) },
+            (Phase::Down { reason }, _) => ServerState::Down { problem: problem(reason) },
+            (Phase::Connecting, _) => ServerState::Connecting {
                 detail: match status.start {
                     StartProgress::Started => String::new(),
                     start => start_message(start).to_owned(),
                 },
             },
-            (other, _) => State::Connecting { detail: other.unavailable_reason().unwrap_or_default() },
+            (other, _) => ServerState::Connecting { detail: other.unavailable_reason().unwrap_or_default() },
         }
     }
 
@@ -245,7 +249,7 @@ impl HubServers {
         ChangedTool {
             tool: drift.tool.clone(),
             fingerprint: self.fingerprint(server, &drift.tool),
-            is_withheld: drift.is_blocked,
+            is_blocked: drift.is_blocked,
             parts,
             places: places.map(|places| places.iter().map(changed_place).collect()),
             current_description: self.hub.definition(server, &drift.tool).and_then(|tool| tool.description),
@@ -382,7 +386,7 @@ fn unconnected(server: &ServerConfig) -> Server {
         name: server.name.to_string(),
         transport: server.transport.kind(),
         address: server.transport.address(),
-        state: if server.disabled { State::Disabled } else { State::Stopped },
+        state: if server.disabled { ServerState::Disabled } else { ServerState::Stopped },
         since: std::time::SystemTime::UNIX_EPOCH,
         description: None,
         tools: Vec::new(),

@@ -11,7 +11,7 @@ use super::question::{Question, form};
 use crate::icons::{Icon, icon};
 use crate::link::Link;
 use crate::result;
-use crate::text::{Outside, shortened};
+use crate::text::{UntrustedText, shortened};
 use crate::time;
 use crate::tools::command;
 
@@ -37,7 +37,7 @@ pub struct Call<'a> {
 /// The state of a call.
 pub enum CallState<'a> {
     /// The model is still writing the arguments.
-    Written,
+    Announced,
     /// It starts when others have ended.
     Queued,
     Running {
@@ -86,7 +86,7 @@ const fn look(name: &'static str, class: &'static str, glyph: &'static str, word
 impl CallState<'_> {
     fn look(&self) -> Look {
         match self {
-            CallState::Written => look("running", "running", "◐", "the model writes the arguments"),
+            CallState::Announced => look("running", "running", "◐", "the model writes the arguments"),
             CallState::Queued => look("running", "running", "◐", "starts after the other calls"),
             CallState::Running { questions, .. } if !questions.is_empty() => {
                 look("waiting", "waiting", "?", "asks you")
@@ -126,7 +126,7 @@ pub fn card(call: &Call<'_>) -> Markup {
     let id = call.id();
     let Look { name, word, .. } = call.state.look();
     html! {
-        section.call id=(id) data-state=(name) aria-label={ (Outside(call.name)) ", " (word) } {
+        section.call id=(id) data-state=(name) aria-label={ (UntrustedText(call.name)) ", " (word) } {
             (head(call))
             @match &call.state {
                 CallState::Running { progress: reported, questions, .. } => {
@@ -149,14 +149,14 @@ fn head(call: &Call<'_>) -> Markup {
     html! {
         div.call-head id={ (call.id()) "-head" } {
             span class={ "glyph " (class) } role="img" aria-label=(word) { (glyph) }
-            a.call-name href=(Link::to(&["tools", call.name])) dir="auto" { (Outside(call.name)) }
-            span.call-arguments dir="auto" { (Outside(&line)) }
-            @if let Some(server) = call.server { span.muted.call-server dir="auto" { (Outside(server)) } }
+            a.call-name href=(Link::to(&["tools", call.name])) dir="auto" { (UntrustedText(call.name)) }
+            span.call-arguments dir="auto" { (UntrustedText(&line)) }
+            @if let Some(server) = call.server { span.muted.call-server dir="auto" { (UntrustedText(server)) } }
             (elapsed(&call.state))
             @if call.state.result().is_some() {
                 button.button.quiet.icon-only type="button" data-copy-text=(command(call.name, &Value::Object(call.arguments.clone())))
-                    aria-label={ "copy as a command: " (Outside(call.name)) } { (icon(Icon::Copy)) }
-                a.button.quiet.icon-only.desk href=(again(call)) aria-label={ "call again: " (Outside(call.name)) } { (icon(Icon::Again)) }
+                    aria-label={ "copy as a command: " (UntrustedText(call.name)) } { (icon(Icon::Copy)) }
+                a.button.quiet.icon-only.desk href=(again(call)) aria-label={ "call again: " (UntrustedText(call.name)) } { (icon(Icon::Again)) }
             }
         }
     }
@@ -195,7 +195,7 @@ pub fn progress(message: u64, position: usize, reported: Option<&Progress<'_>>) 
                     }
                     None => span.num { (reported.done) },
                 }
-                @if let Some(message) = reported.message { span.cut dir="auto" { (Outside(&shortened(message, 200))) } }
+                @if let Some(message) = reported.message { span.cut dir="auto" { (UntrustedText(&shortened(message, 200))) } }
             }
         }
     }
@@ -219,8 +219,8 @@ fn body(call: &Call<'_>) -> Markup {
                 details.call-body id={ (id) "-body" } open[is_open(result)] {
                     summary { "result" @if edited.is_some() { ", ran with your arguments" } }
                     @if let Some(arguments) = edited {
-                        p.muted { "The model asked for " code dir="auto" { (Outside(&argument_line(call.arguments))) } }
-                        p.muted { "It ran with " code dir="auto" { (Outside(&argument_line(arguments))) } }
+                        p.muted { "The model asked for " code dir="auto" { (UntrustedText(&argument_line(call.arguments))) } }
+                        p.muted { "It ran with " code dir="auto" { (UntrustedText(&argument_line(arguments))) } }
                     }
                     (result::draw(result, &media))
                     (arguments(call))
@@ -245,7 +245,7 @@ fn arguments(call: &Call<'_>) -> Markup {
 
 fn pretty(arguments: &Map<String, Value>) -> Markup {
     let text = serde_json::to_string_pretty(arguments).unwrap_or_default();
-    html! { pre.json dir="auto" tabindex="0" { code { (Outside(&text)) } } }
+    html! { pre.json dir="auto" tabindex="0" { code { (UntrustedText(&text)) } } }
 }
 
 /// Whether a result is displayed without a click: media, structured data, errors and short texts are.

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::action;
 use crate::icons::{Icon, icon};
 use crate::link::Link;
-use crate::text::Outside;
+use crate::text::UntrustedText;
 
 /// The composer of a conversation, or of a new one.
 pub struct Composer<'a> {
@@ -73,10 +73,10 @@ pub fn model_select(models: &[String], chosen: &str) -> Markup {
     html! {
         select #composer-model name="model" aria-label="Model" {
             @if !models.iter().any(|model| model == chosen) {
-                option value=(chosen) selected { (Outside(chosen)) }
+                option value=(chosen) selected { (UntrustedText(chosen)) }
             }
             @for model in models {
-                option value=(model) selected[model == chosen] { (Outside(model)) }
+                option value=(model) selected[model == chosen] { (UntrustedText(model)) }
             }
         }
     }
@@ -103,10 +103,10 @@ pub fn attachment(attachment: &Attachment<'_>) -> Markup {
     html! {
         span.chip id={ "attachment-" (attachment.id) } {
             input type="hidden" name="attachment" value=(attachment.id);
-            bdi.cut { (Outside(attachment.name)) }
-            span.muted { (Outside(attachment.description)) }
-            @if let Some(problem) = attachment.problem { span.violation { (Outside(problem)) } }
-            button.button.quiet type="button" data-removes=".chip" aria-label={ "remove " (Outside(attachment.name)) } { "✗" }
+            bdi.cut { (UntrustedText(attachment.name)) }
+            span.muted { (UntrustedText(attachment.description)) }
+            @if let Some(problem) = attachment.problem { span.violation { (UntrustedText(problem)) } }
+            button.button.quiet type="button" data-removes=".chip" aria-label={ "remove " (UntrustedText(attachment.name)) } { "✗" }
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::form::{self, Filling, Problem, Shape};
 use crate::link::Link;
-use crate::text::Outside;
+use crate::text::UntrustedText;
 
 /// A question of a server.
 pub struct ServerQuestion<'a> {
@@ -39,8 +39,8 @@ pub fn server_question(question: &ServerQuestion<'_>, filling: Option<&Filling>)
             // The first button of a form is its default: Enter in a field must not send it.
             button type="submit" disabled hidden {}
             input type="hidden" name="question" value=(question.number);
-            p { "Server " bdi { b { (Outside(question.server)) } } " asks:" }
-            @if !question.message.is_empty() { p.plain dir="auto" { (Outside(question.message)) } }
+            p { "Server " bdi { b { (UntrustedText(question.server)) } } " asks:" }
+            @if !question.message.is_empty() { p.plain dir="auto" { (UntrustedText(question.message)) } }
             @match question.kind {
                 QuestionKind::Form { schema } => (fields(schema, filling, &id)),
                 QuestionKind::Page { url } => (page(url)),
@@ -76,14 +76,14 @@ fn fields(schema: &Value, filling: Option<&Filling>, id: &str) -> Markup {
 
 /// Returns a link to a page. The visitor sees its host and its complete address before opening it.
 fn page(url: &str) -> Markup {
-    let link = Link::outside(url);
+    let link = Link::external(url);
     html! {
         @if let Some((link, host)) = link.as_ref().and_then(|link| Some((link, link.host()?))) {
-            p { "It wants you to open a page of " bdi { b { (Outside(host)) } } ":" }
-            p { a.button.wraps href=(link) target="_blank" rel="noopener noreferrer" { code { (Outside(url)) } " ↗" } }
+            p { "It wants you to open a page of " bdi { b { (UntrustedText(host)) } } ":" }
+            p { a.button.wraps href=(link) target="_blank" rel="noopener noreferrer" { code { (UntrustedText(url)) } " ↗" } }
         } @else {
             p { "It wants you to open this address, which is not that of a web page:" }
-            p { code dir="auto" { (Outside(url)) } }
+            p { code dir="auto" { (UntrustedText(url)) } }
         }
     }
 }

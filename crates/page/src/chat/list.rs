@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use maud::{Markup, html};
 
 use super::address;
-use crate::text::{Outside, count};
+use crate::text::{UntrustedText, count};
 use crate::time::{self, Format};
 
 /// A conversation in the list.
@@ -103,7 +103,7 @@ pub fn glyph(id: &str, activity: Activity) -> Markup {
 pub(super) fn title(title: Option<&str>) -> Markup {
     html! {
         @match title.filter(|title| !title.trim().is_empty()) {
-            Some(title) => (Outside(title)),
+            Some(title) => (UntrustedText(title)),
             None => "untitled",
         }
     }
@@ -132,7 +132,7 @@ fn hit_link(hit: &Hit<'_>, name: Option<Option<&str>>) -> Markup {
         a.item.hit href=(address(hit.conversation).at(&format!("m{}", hit.position))) {
             span.name dir="auto" { @match name { Some(name) => (title(name)), None => { "message " (hit.position) } } }
             span.aside { (time::time(hit.time, Format::Ago)) }
-            span.snippet.muted dir="auto" { (Outside(hit.snippet)) }
+            span.snippet.muted dir="auto" { (UntrustedText(hit.snippet)) }
         }
     }
 }

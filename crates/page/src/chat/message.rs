@@ -12,7 +12,7 @@ use crate::link::Link;
 use crate::markdown_html;
 use crate::notice::error;
 use crate::result::safe_media_type;
-use crate::text::{Outside, count};
+use crate::text::{UntrustedText, count};
 use crate::time::{self, Format};
 
 /// A complete message.
@@ -75,7 +75,7 @@ pub fn message(message: &Message<'_>) -> Markup {
         Role::Assistant => message.model.unwrap_or("model"),
     };
     html! {
-        article.message.(if is_user { "you" } else { "model" }) id=(id) aria-label=(Outside(label)) {
+        article.message.(if is_user { "you" } else { "model" }) id=(id) aria-label=(UntrustedText(label)) {
             div.body {
                 @if message.is_summary { p.muted { "Summary of the messages above, for the model" } }
                 (blocks(message))
@@ -130,9 +130,9 @@ fn file(content: &Content, address: Link) -> Markup {
         let is_safe = safe_media_type(mime_type).is_some_and(|safe| safe.starts_with("image/"));
         html! {
             @if is_safe {
-                a.media href=(address) { img src=(address) alt=(Outside(name)) loading="lazy"; }
+                a.media href=(address) { img src=(address) alt=(UntrustedText(name)) loading="lazy"; }
             } @else {
-                p.note { bdi { (Outside(name)) } " " span.muted { (Outside(mime_type)) } }
+                p.note { bdi { (UntrustedText(name)) } " " span.muted { (UntrustedText(mime_type)) } }
             }
         }
     };
@@ -141,19 +141,19 @@ fn file(content: &Content, address: Link) -> Markup {
             Content::Image { mime_type, .. } => (image(mime_type, "image")),
             Content::Audio { mime_type, .. } => {
                 @if safe_media_type(mime_type).is_some() { audio controls preload="none" src=(address) {} }
-                @else { p.note { "audio " (Outside(mime_type)) } }
+                @else { p.note { "audio " (UntrustedText(mime_type)) } }
             }
             Content::Resource { resource, .. } => {
                 @let name = content.resource_name().unwrap_or_default();
                 @match &resource.body {
                     ResourceBody::Text(text) => details.attached {
-                        summary { (icon(Icon::Attach)) " " bdi { (Outside(&name)) } " " span.muted { (text.len()) " bytes" } }
-                        pre.plain dir="auto" tabindex="0" { (Outside(&start_of(text))) }
+                        summary { (icon(Icon::Attach)) " " bdi { (UntrustedText(&name)) } " " span.muted { (text.len()) " bytes" } }
+                        pre.plain dir="auto" tabindex="0" { (UntrustedText(&start_of(text))) }
                     },
                     ResourceBody::Blob(_) => (image(resource.mime_type.as_deref().unwrap_or_default(), &name)),
                 }
             }
-            Content::ResourceLink(link) => p { bdi { (Outside(&link.name)) } " " code { (Outside(&link.uri)) } },
+            Content::ResourceLink(link) => p { bdi { (UntrustedText(&link.name)) } " " code { (UntrustedText(&link.uri)) } },
             Content::Text { .. } | Content::Other(_) => {}
         }
     }
@@ -218,7 +218,7 @@ fn branch_links(branches: &Branches, position: &str) -> Markup {
 pub fn live_message(message: &LiveMessage<'_>) -> Markup {
     let position = message.position;
     html! {
-        article.message.model id={ "m" (position) } aria-label=(Outside(message.model)) aria-busy="true" {
+        article.message.model id={ "m" (position) } aria-label=(UntrustedText(message.model)) aria-busy="true" {
             div.body {
                 @for part in &message.parts { (part) }
                 (calls(position, message.calls))
@@ -231,7 +231,7 @@ pub fn live_message(message: &LiveMessage<'_>) -> Markup {
 /// Returns the line that says that a model has not written anything yet.
 pub fn waiting_note(position: u64, model: &str, since: SystemTime) -> Markup {
     html! {
-        p.waits id={ "m" (position) "-waits" } { span data-wait=(Outside(model)) data-since=(time::iso(since)) {} }
+        p.waits id={ "m" (position) "-waits" } { span data-wait=(UntrustedText(model)) data-since=(time::iso(since)) {} }
     }
 }
 
@@ -253,7 +253,7 @@ pub fn thinking_block(message: u64, number: usize, text: &str, is_live: bool) ->
         div.block id=(id) {
             details.thinking id={ (id) "-thinking" } {
                 summary { @if is_live { "thinking" } @else { "thought" } }
-                pre.plain dir="auto" { (Outside(text)) }
+                pre.plain dir="auto" { (UntrustedText(text)) }
             }
         }
     }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use crate::form::{self, Filling, Problem, Shape};
-use crate::text::Outside;
+use crate::text::UntrustedText;
 
 /// A call that waits for a decision.
 pub struct Question<'a> {
@@ -29,7 +29,7 @@ pub fn form(question: &Question<'_>, filling: Option<&Filling>) -> Markup {
             // The first button of a form is its default: Enter in a field must not run the call.
             button type="submit" disabled hidden {}
             input type="hidden" name="call" value={ (message) "-" (position) };
-            p.muted { (Outside(question.why)) }
+            p.muted { (UntrustedText(question.why)) }
             (arguments(question, filling, &id))
             div.error role="alert" hidden {}
             div.actions {
@@ -37,7 +37,7 @@ pub fn form(question: &Question<'_>, filling: Option<&Filling>) -> Markup {
                     span data-changed="Run with your changes" { "Run once" } " " kbd { "y" }
                 }
                 button.button name="decision" value="always" data-key="a" data-guard {
-                    span { "Always " bdi { (Outside(name)) } " in this chat" } " " kbd { "a" }
+                    span { "Always " bdi { (UntrustedText(name)) } " in this chat" } " " kbd { "a" }
                 }
                 button.button name="decision" value="no" data-key="n" data-guard { span { "Do not run" } " " kbd { "n" } }
                 details id={ (id) "-reason" } {

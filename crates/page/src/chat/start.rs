@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::link::Link;
-use crate::text::{Outside, count};
+use crate::text::{UntrustedText, count};
 
 /// The question of the first button. The demo model answers it with two calls of the demo server.
 const EXAMPLE: &str = "What is the weather in Paris, and what is 25 + 17?";
@@ -25,8 +25,8 @@ pub fn start(tools: &[String], is_demo: bool, matrix: Option<Markup>) -> Markup 
             }
             div.row.wrap {
                 @if let Some(tool) = example.or(tools.first()) {
-                    @if !has_example { a.button href=(Link::to(&["tools", tool])) { "Call " bdi { (Outside(tool)) } " by hand" } }
-                    a.button href=(Link::to(&["dialects", tool])) { "See " bdi { (Outside(tool)) } " in every dialect" }
+                    @if !has_example { a.button href=(Link::to(&["tools", tool])) { "Call " bdi { (UntrustedText(tool)) } " by hand" } }
+                    a.button href=(Link::to(&["dialects", tool])) { "See " bdi { (UntrustedText(tool)) } " in every dialect" }
                 }
                 a.button href="/dialects/try" { "Paste a tool" }
             }

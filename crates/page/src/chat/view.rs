@@ -6,7 +6,7 @@ use super::list::title;
 use super::{action, address};
 use crate::icons::{Icon, icon};
 use crate::shell::{back, palette_button};
-use crate::text::Outside;
+use crate::text::UntrustedText;
 
 /// The number of messages in a section of a conversation.
 pub const WINDOW: u64 = 50;
@@ -85,7 +85,7 @@ pub fn heading(id: &str, name: Option<&str>, facts: &str) -> Markup {
         header.head #chat-head {
             (back())
             h1 dir="auto" { (title(name)) }
-            span.muted.small.desk.cut dir="auto" { (Outside(facts)) }
+            span.muted.small.desk.cut dir="auto" { (UntrustedText(facts)) }
             button.button.quiet.icon-only type="button" popovertarget="chat-menu" aria-label="More" { (icon(Icon::More)) }
             div.menu #chat-menu popover {
                 form.row method="post" action=(action(id, "rename")) data-live {

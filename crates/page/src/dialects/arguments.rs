@@ -9,7 +9,7 @@ use super::align::{Line, spread};
 use super::pair::line;
 use super::sample::sample;
 use super::{glyph, symbol};
-use crate::text::Outside;
+use crate::text::UntrustedText;
 
 /// A side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,7 +257,7 @@ pub(super) fn shown(exchange: &Exchange) -> Markup {
             @for arguments in [&exchange.left, &exchange.right] {
                 div {
                     h3 { (heading(arguments)) span.muted { " (sampled)" } }
-                    @if !arguments.text.is_empty() { pre.json tabindex="0" { (Outside(&arguments.text)) } }
+                    @if !arguments.text.is_empty() { pre.json tabindex="0" { (UntrustedText(&arguments.text)) } }
                     @if let Some(outcome) = &arguments.outcome { div.notes { (outcome_of(outcome, &arguments.value)) } }
                 }
             }
@@ -277,7 +277,7 @@ fn heading(arguments: &Arguments) -> Markup {
 /// Renders the message, and the arguments with each note at its place.
 fn outcome_of(outcome: &Outcome, value: &Value) -> Markup {
     html! {
-        p { (glyph(outcome.status)) " " (Outside(&outcome.message)) }
+        p { (glyph(outcome.status)) " " (UntrustedText(&outcome.message)) }
         @if !outcome.notes.is_empty() {
             @let lines = spread(value);
             @let places: Vec<usize> = outcome.notes.iter().map(|note| place(&lines, &note.pointer)).collect();
@@ -291,7 +291,7 @@ fn outcome_of(outcome: &Outcome, value: &Value) -> Markup {
                     }
                     @for (note, _) in here {
                         p class={ "reason " (note.status.name()) } dir="auto" {
-                            b { (symbol(note.status)) " " @if note.pointer.is_empty() { "arguments" } @else { (Outside(&note.pointer)) } } " " (Outside(&note.text))
+                            b { (symbol(note.status)) " " @if note.pointer.is_empty() { "arguments" } @else { (UntrustedText(&note.pointer)) } } " " (UntrustedText(&note.text))
                         }
                     }
                 }
@@ -301,7 +301,7 @@ fn outcome_of(outcome: &Outcome, value: &Value) -> Markup {
 }
 
 fn code(line: &Line) -> Markup {
-    html! { code { ("  ".repeat(line.depth.min(40))) (Outside(&line.text)) } }
+    html! { code { ("  ".repeat(line.depth.min(40))) (UntrustedText(&line.text)) } }
 }
 
 /// Returns the line of the value at `pointer`, or of the nearest one that contains it.

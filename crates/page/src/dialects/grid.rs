@@ -6,7 +6,7 @@ use toolwire_dialect::{Change, Report};
 use super::pair::place_id;
 use super::view::address;
 use super::{status_of, symbol};
-use crate::text::Outside;
+use crate::text::UntrustedText;
 
 /// A change, and the dialects that share it.
 struct GridRow<'a> {
@@ -32,7 +32,7 @@ pub fn grid(tool: &str, reports: &[&Report]) -> Markup {
                     tr {
                         th scope="row" {
                             "status"
-                            @for reason in refusals(reports) { p.small dir="auto" { (Outside(reason)) } }
+                            @for reason in refusals(reports) { p.small dir="auto" { (UntrustedText(reason)) } }
                         }
                         @for report in reports {
                             td { a class={ "glyph " (report.status.name()) } href=(address(tool, report.dialect))
@@ -55,7 +55,7 @@ fn grid_row(tool: &str, row: &GridRow<'_>, reports: &[&Report]) -> Markup {
         tr {
             th scope="row" {
                 (place(row.change))
-                p.small dir="auto" { b { (effect.name()) } " " (Outside(&row.change.detail)) }
+                p.small dir="auto" { b { (effect.name()) } " " (UntrustedText(&row.change.detail)) }
             }
             @for (report, number) in reports.iter().zip(&row.numbers) {
                 td {
@@ -98,7 +98,7 @@ fn refusals<'a>(reports: &[&'a Report]) -> Vec<&'a str> {
 
 fn place(change: &Change) -> Markup {
     html! {
-        code { bdi { @if change.pointer.is_empty() { "(root)" } @else { (Outside(&change.pointer)) } } }
-        " " (Outside(&change.keyword))
+        code { bdi { @if change.pointer.is_empty() { "(root)" } @else { (UntrustedText(&change.pointer)) } } }
+        " " (UntrustedText(&change.keyword))
     }
 }

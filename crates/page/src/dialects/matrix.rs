@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use toolwire_dialect::{Dialect, Report, Status};
 
 use super::{glyph, symbol};
-use crate::text::Outside;
+use crate::text::UntrustedText;
 
 /// The reports of one tool, one for each dialect of the matrix.
 pub struct MatrixRow<'a> {
@@ -77,8 +77,8 @@ fn matrix_row(row: &MatrixRow<'_>) -> Markup {
     html! {
         tr {
             th scope="row" {
-                @if let Some(server) = row.server { bdi.muted { (Outside(server)) } " " }
-                bdi { (Outside(row.tool)) }
+                @if let Some(server) = row.server { bdi.muted { (UntrustedText(server)) } " " }
+                bdi { (UntrustedText(row.tool)) }
             }
             @for (report, target) in row.reports.iter().zip(&row.targets) {
                 td {

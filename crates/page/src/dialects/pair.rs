@@ -11,7 +11,7 @@ use super::align::{Line, Row, align, alone};
 use super::origins::{Origins, places};
 use super::reasons::{Explained, PlacedEntry, assign, is_notation, notation};
 use super::{glyph, status_of, tokens};
-use crate::text::{Outside, count};
+use crate::text::{UntrustedText, count};
 
 /// The number of rows around a change that are displayed with it.
 const CONTEXT: usize = 3;
@@ -298,8 +298,8 @@ fn head(pair: &Pair<'_>, side: Option<&Comparison>) -> Markup {
 
 fn name(name: &str, description: Option<&str>) -> Markup {
     html! {
-        p { strong { bdi { (Outside(name)) } } }
-        @if let Some(description) = description { p.muted.about dir="auto" tabindex="0" { (Outside(description)) } }
+        p { strong { bdi { (UntrustedText(name)) } } }
+        @if let Some(description) = description { p.muted.about dir="auto" tabindex="0" { (UntrustedText(description)) } }
     }
 }
 
@@ -344,10 +344,10 @@ pub(super) fn line(line: Option<&Line>, changed: &'static str, status: Status) -
         @if line.is_changed {
             div class={ "line " (changed) " " (status.name()) } {
                 (glyph(status))
-                code { span.unseen { (changed) " " } (indentation(line.depth)) (Outside(&line.text)) }
+                code { span.unseen { (changed) " " } (indentation(line.depth)) (UntrustedText(&line.text)) }
             }
         } @else {
-            div.line.same { code { (indentation(line.depth)) (Outside(&line.text)) } }
+            div.line.same { code { (indentation(line.depth)) (UntrustedText(&line.text)) } }
         }
     }
 }
@@ -362,8 +362,8 @@ fn reason(change: &Change, id: Option<&str>) -> Markup {
     html! {
         p class={ "reason " (status.name()) } id=[id] dir="auto" {
             (glyph(status)) " " b { (change.effect.name()) } " "
-            @if !change.pointer.is_empty() { code { bdi { (Outside(&change.pointer)) } } " " }
-            (Outside(&change.keyword)) ": " (Outside(&change.detail))
+            @if !change.pointer.is_empty() { code { bdi { (UntrustedText(&change.pointer)) } } " " }
+            (UntrustedText(&change.keyword)) ": " (UntrustedText(&change.detail))
         }
     }
 }
@@ -372,8 +372,8 @@ fn refusal_reason(refusal: &Refusal) -> Markup {
     html! {
         p.reason.refused dir="auto" {
             (glyph(Status::Refused)) " " b { "refused" } " "
-            @if !refusal.pointer.is_empty() { code { bdi { (Outside(&refusal.pointer)) } } " " }
-            (Outside(&refusal.message))
+            @if !refusal.pointer.is_empty() { code { bdi { (UntrustedText(&refusal.pointer)) } } " " }
+            (UntrustedText(&refusal.message))
         }
     }
 }

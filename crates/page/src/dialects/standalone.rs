@@ -15,7 +15,7 @@ use super::matrix::{MatrixRow, MatrixTarget, counts, matrix};
 use super::pair::{Pair, chip, pair};
 use super::{symbol, tokens};
 use crate::assets;
-use crate::text::{Outside, count};
+use crate::text::{UntrustedText, count};
 
 /// What the file needs besides the stylesheet of the page.
 const STYLE: &str = "body{display:block}main{max-width:1400px;margin:0 auto;padding:16px}\
@@ -175,8 +175,8 @@ fn section(
     html! {
         section class={ "tool " (worst.name()) } {
             h2 {
-                @if let Some(server) = &tool.server { bdi.muted { (Outside(server)) } " " }
-                bdi { (Outside(name)) } " " (symbol(worst))
+                @if let Some(server) = &tool.server { bdi.muted { (UntrustedText(server)) } " " }
+                bdi { (UntrustedText(name)) } " " (symbol(worst))
             }
             @for (number, variant) in variants.iter().enumerate() {
                 @let is_opened = opened == Some(number);

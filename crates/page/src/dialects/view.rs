@@ -13,7 +13,7 @@ use super::{glyph, tokens};
 use crate::link::Link;
 use crate::notice::error;
 use crate::shell::{back, palette_button};
-use crate::text::{Outside, inline};
+use crate::text::{UntrustedText, inline};
 
 /// A tool with its reports, one for each dialect.
 pub struct Survey<'a> {
@@ -57,8 +57,8 @@ pub fn entries(surveys: &[Survey<'_>], query: &str, current: Option<&str>) -> Ma
                 @for survey in surveys.iter().filter(is_found) {
                     @let worst = survey.reports.iter().map(|report| report.status).max().unwrap_or(Status::Exact);
                     li { a.item href=(Link::to(&["dialects", survey.tool])) aria-current=[(current == Some(survey.tool)).then_some("page")] {
-                        bdi.name.grow { (Outside(survey.tool)) }
-                        span.aside { @if let Some(server) = survey.server { bdi { (Outside(server)) } " " } (glyph(worst)) span.unseen { (worst.name()) } }
+                        bdi.name.grow { (UntrustedText(survey.tool)) }
+                        span.aside { @if let Some(server) = survey.server { bdi { (UntrustedText(server)) } " " } (glyph(worst)) span.unseen { (worst.name()) } }
                     } }
                 }
             }
@@ -118,7 +118,7 @@ pub fn open(open: &Open<'_>) -> Markup {
     html! {
         header.head {
             (back())
-            h1 { @if let Some(server) = server { bdi.muted { (Outside(server)) } " / " } (inline(tool)) }
+            h1 { @if let Some(server) = server { bdi.muted { (UntrustedText(server)) } " / " } (inline(tool)) }
             a.button.quiet.desk href=(Link::to(&["tools", tool])) { "Call" }
             (palette_button())
         }

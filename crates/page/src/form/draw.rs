@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::child;
 use super::filling::{Filling, Problem};
 use super::shape::{Field, Kind, Shape};
-use crate::text::{Outside, shortened};
+use crate::text::{UntrustedText, shortened};
 
 /// Above it, the choices are a text field with suggestions.
 const MAX_OPTIONS: usize = 50;
@@ -44,17 +44,17 @@ impl Form<'_> {
             div.form-field data-pointer=(pointer) data-state=[has_states.then(|| state(filling))] role=[is_group.then_some("group")]
                 aria-labelledby=[is_group.then(|| format!("{id}-name"))] {
                 div.form-label {
-                    label #{ (id) "-name" } for=(id) { bdi { (Outside(&field.key)) } @if field.is_required { span title="required" { " *" } } }
-                    @if !name.eq_ignore_ascii_case(&field.key) { bdi.muted { (Outside(&shortened(name, 60))) } }
-                    span.muted.small { (Outside(&field.shape.hint)) }
+                    label #{ (id) "-name" } for=(id) { bdi { (UntrustedText(&field.key)) } @if field.is_required { span title="required" { " *" } } }
+                    @if !name.eq_ignore_ascii_case(&field.key) { bdi.muted { (UntrustedText(&shortened(name, 60))) } }
+                    span.muted.small { (UntrustedText(&field.shape.hint)) }
                     @if has_states { (states(field, filling, pointer, &id)) }
                 }
                 div.form-input { (self.content(&field.shape, filling, pointer, Some(name))) }
                 @if let Some(description) = &field.description {
-                    p.form-help dir="auto" { (Outside(&shortened(description, MAX_DESCRIPTION))) }
+                    p.form-help dir="auto" { (UntrustedText(&shortened(description, MAX_DESCRIPTION))) }
                 }
                 @if let Some(default) = &field.default {
-                    p.form-help { "default " code { (Outside(&default.to_string())) } }
+                    p.form-help { "default " code { (UntrustedText(&default.to_string())) } }
                 }
                 (self.violations(&field.shape, filling, pointer))
             }
@@ -120,7 +120,7 @@ impl Form<'_> {
                 select #(id) name=(value_name) aria-label=[name] aria-invalid=[is_invalid] {
                     @for (position, choice) in choices.iter().enumerate() {
                         @let title = shape.titles.get(position).filter(|title| !title.is_empty());
-                        option value=(position) selected[position == *chosen] { (Outside(&title.cloned().unwrap_or_else(|| choice_text(choice)))) }
+                        option value=(position) selected[position == *chosen] { (UntrustedText(&title.cloned().unwrap_or_else(|| choice_text(choice)))) }
                     }
                 }
             },
@@ -163,9 +163,9 @@ impl Form<'_> {
             @for problem in self.problems.iter().filter(is_here) {
                 p.violation dir="auto" {
                     @if problem.pointer != pointer {
-                        code { (Outside(problem.pointer.strip_prefix(pointer).unwrap_or_default())) } " "
+                        code { (UntrustedText(problem.pointer.strip_prefix(pointer).unwrap_or_default())) } " "
                     }
-                    (Outside(&problem.message))
+                    (UntrustedText(&problem.message))
                 }
             }
         }
@@ -191,7 +191,7 @@ fn states(field: &Field, filling: &Filling, pointer: &str, id: &str) -> Markup {
     ];
     html! {
         fieldset.states {
-            legend.unseen { "State of " (Outside(&field.key)) }
+            legend.unseen { "State of " (UntrustedText(&field.key)) }
             @for (value, text, _) in states.into_iter().filter(|(_, _, is_possible)| *is_possible) {
                 label for={ (id) "-" (value) } {
                     input #{ (id) "-" (value) } type="radio" name={ "s" (pointer) } value=(value) checked[value == state(filling)];

@@ -3,7 +3,7 @@
 use maud::Render as _;
 use toolwire_markdown::{Highlighter, TokenKind};
 
-use crate::text::{Outside, shortened};
+use crate::text::{UntrustedText, shortened};
 
 /// The longest label of a language, in characters.
 const MAX_LABEL: usize = 40;
@@ -14,7 +14,7 @@ pub(super) fn figure(html: &mut String, info: &str, code: &str) {
     html.push_str("<figure class=\"code\"><figcaption>");
     if !language.is_empty() {
         html.push_str("<bdi>");
-        Outside(&language).render_to(html);
+        UntrustedText(&language).render_to(html);
         html.push_str("</bdi>");
     }
     html.push_str(
@@ -64,7 +64,7 @@ fn token(html: &mut String, text: &str, class: Option<&str>) {
         html.push_str(class);
         html.push_str("\">");
     }
-    Outside(text).render_to(html);
+    UntrustedText(text).render_to(html);
     if class.is_some() {
         html.push_str("</span>");
     }

@@ -9,7 +9,7 @@ use toolwire_markdown::parse;
 
 use super::code;
 use crate::link::Link;
-use crate::text::{Outside, shortened};
+use crate::text::{UntrustedText, shortened};
 
 /// The number of quotes, lists and formats that may be inside each other. Deeper ones have no elements, only
 /// their text: browsers limit the depth of a document, too.
@@ -90,7 +90,7 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str) {
-        Outside(text).render_to(&mut self.html);
+        UntrustedText(text).render_to(&mut self.html);
     }
 
     /// Opens an element of a block, whose number is limited by that of the others.
@@ -230,7 +230,7 @@ impl Writer {
             LinkType::Email if !address.starts_with("mailto:") => format!("mailto:{address}"),
             _ => address,
         };
-        let link = Link::outside(&address);
+        let link = Link::external(&address);
         if let Some(link) = &link {
             self.html.push_str("<a href=\"");
             link.render_to(&mut self.html);
@@ -248,14 +248,14 @@ impl Writer {
             // A text that looks like another address must not hide where the link leads.
             Some(Some(host)) if names_other_host(&self.html[start..], host) => {
                 self.html.push_str(" <span class=\"host muted\">(");
-                Outside(host).render_to(&mut self.html);
+                UntrustedText(host).render_to(&mut self.html);
                 self.html.push_str(")</span>");
             }
             Some(_) => {}
             None if address.is_empty() => {}
             None => {
                 self.html.push_str(" <span class=\"muted\">(");
-                Outside(&shortened(&address, MAX_ADDRESS)).render_to(&mut self.html);
+                UntrustedText(&shortened(&address, MAX_ADDRESS)).render_to(&mut self.html);
                 self.html.push_str(")</span>");
             }
         }
@@ -288,7 +288,7 @@ impl Writer {
         self.html.push_str("<span class=\"image\"><span class=\"alt\">");
         self.text(if image.alt.trim().is_empty() { "image" } else { &image.alt });
         self.html.push_str("</span> ");
-        let link = Link::outside(&image.address);
+        let link = Link::external(&image.address);
         match link.as_ref().and_then(|link| Some((link, link.host()?))) {
             // A link inside a link is not possible.
             Some((_, host)) if !self.links.is_empty() => {

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::{Attempt, Description, Problem, Server, State, id};
+use super::{ConnectionAttempt, Description, Server, ServerProblem, ServerState, id};
 use crate::link::Link;
-use crate::text::{Outside, count, inline, shortened};
+use crate::text::{UntrustedText, count, inline, shortened};
 use crate::time::{Format, duration, iso, time};
 
 /// The maximum number of characters of a tool's description in the list of tools.
@@ -21,7 +21,7 @@ pub(super) fn head(server: &Server, may_change: bool) -> Markup {
                 span.muted.mono { (inline(protocol)) }
             }
             span.muted { (inline(&server.transport)) }
-            @if matches!(server.state, State::Ready) { span.muted { (count(server.tools.len(), "tool")) } }
+            @if matches!(server.state, ServerState::Ready) { span.muted { (count(server.tools.len(), "tool")) } }
             @if let (Some(p50), Some(p99)) = (server.calls.p50, server.calls.p99) {
                 span.muted.num { "call p50 " (duration(p50)) ", p99 " (duration(p99)) }
             }
@@ -35,9 +35,11 @@ pub(super) fn head(server: &Server, may_change: bool) -> Markup {
 fn state_detail(server: &Server) -> Markup {
     let since = html! { " " span.num data-since=(iso(server.since)) {} };
     match &server.state {
-        State::Connecting { detail } if detail.is_empty() => since,
-        State::Connecting { detail } => html! { ": " (Outside(detail)) (since) },
-        State::Recovering { problem: Problem { attempt: Attempt::Running, .. } } => html! { ", connecting" },
+        ServerState::Connecting { detail } if detail.is_empty() => since,
+        ServerState::Connecting { detail } => html! { ": " (UntrustedText(detail)) (since) },
+        ServerState::Recovering { problem: ServerProblem { attempt: ConnectionAttempt::Running, .. } } => {
+            html! { ", connecting" }
+        }
         _ => html! {},
     }
 }
@@ -46,29 +48,31 @@ fn state_detail(server: &Server) -> Markup {
 /// the state changes.
 fn actions(server: &Server, may_change: bool) -> Markup {
     match &server.state {
-        State::Ready => action(server, "restart", "Restart", may_change),
+        ServerState::Ready => action(server, "restart", "Restart", may_change),
         // A link and no form: the page's policy blocks a form that leads to another site.
-        State::SignIn { page, .. } if may_change => html! {
+        ServerState::SignIn { page, .. } if may_change => html! {
             a.button.primary id={ (id(&server.name)) "-action" } data-stays href=(sign_in_link(&server.name))
-                target="_blank" rel="noopener noreferrer" { "Sign in ↗" span.unseen { " to " (Outside(&server.name)) } }
+                target="_blank" rel="noopener noreferrer" { "Sign in ↗" span.unseen { " to " (UntrustedText(&server.name)) } }
             span.muted {
                 "opens " (inline(page.as_ref().and_then(Link::host).unwrap_or("the provider’s page")))
             }
         },
-        State::SignIn { .. } => html! {
+        ServerState::SignIn { .. } => html! {
             button.button type="button" id={ (id(&server.name)) "-action" } data-stays disabled aria-describedby="needs-admin" {
-                "Sign in" span.unseen { " to " (Outside(&server.name)) }
+                "Sign in" span.unseen { " to " (UntrustedText(&server.name)) }
             }
         },
-        State::Recovering { problem } | State::Down { problem } if problem.attempt != Attempt::Running => {
+        ServerState::Recovering { problem } | ServerState::Down { problem }
+            if problem.attempt != ConnectionAttempt::Running =>
+        {
             action(server, "retry", "Try now", may_change)
         }
-        State::Connecting { .. } | State::Recovering { .. } | State::Down { .. } => html! {
+        ServerState::Connecting { .. } | ServerState::Recovering { .. } | ServerState::Down { .. } => html! {
             button.button type="button" id={ (id(&server.name)) "-action" } data-stays aria-disabled="true" {
-                "Trying" span.unseen { " " (Outside(&server.name)) }
+                "Trying" span.unseen { " " (UntrustedText(&server.name)) }
             }
         },
-        State::Disabled | State::Stopped => html! {},
+        ServerState::Disabled | ServerState::Stopped => html! {},
     }
 }
 
@@ -83,7 +87,7 @@ fn action(server: &Server, name: &str, label: &str, may_change: bool) -> Markup 
         form data-live method="post" action=(Link::to(&["-", "servers", &server.name, name])) {
             button.button.primary[is_primary] id={ (id(&server.name)) "-action" } data-stays disabled[!may_change]
                 aria-describedby=[(!may_change).then_some("needs-admin")] {
-                (label) span.unseen { " " (Outside(&server.name)) }
+                (label) span.unseen { " " (UntrustedText(&server.name)) }
             }
             div.error role="alert" {}
         }
@@ -93,8 +97,10 @@ fn action(server: &Server, name: &str, label: &str, may_change: bool) -> Markup 
 /// Returns the reason why a server does not work, with a hint and its standard error.
 pub(super) fn problem(server: &Server) -> Markup {
     let (reason, problem) = match &server.state {
-        State::Recovering { problem } | State::Down { problem } => (Some(&problem.reason), Some(problem)),
-        State::SignIn { reason, .. } => (Some(reason).filter(|reason| !reason.is_empty()), None),
+        ServerState::Recovering { problem } | ServerState::Down { problem } => {
+            (Some(&problem.reason), Some(problem))
+        }
+        ServerState::SignIn { reason, .. } => (Some(reason).filter(|reason| !reason.is_empty()), None),
         _ => (None, None),
     };
     let is_failed = problem.is_some();
@@ -102,10 +108,10 @@ pub(super) fn problem(server: &Server) -> Markup {
         div.stack id={ (id(&server.name)) "-problem" } hidden[reason.is_none() && !is_failed] {
             @if let Some(reason) = reason {
                 div.error {
-                    span dir="auto" { (Outside(reason)) }
+                    span dir="auto" { (UntrustedText(reason)) }
                     @if let Some(problem) = problem {
                         span.muted { " · " (next_attempt(problem.attempt)) }
-                        @if let Some(hint) = &problem.hint { span.hint dir="auto" { (Outside(hint)) } }
+                        @if let Some(hint) = &problem.hint { span.hint dir="auto" { (UntrustedText(hint)) } }
                     }
                 }
             }
@@ -114,11 +120,11 @@ pub(super) fn problem(server: &Server) -> Markup {
     }
 }
 
-fn next_attempt(attempt: Attempt) -> Markup {
+fn next_attempt(attempt: ConnectionAttempt) -> Markup {
     match attempt {
-        Attempt::Running => html! { "trying now" },
-        Attempt::At(at) => html! { "next try at " (time(at, Format::Time)) },
-        Attempt::OnRequest => html! { "not tried again" },
+        ConnectionAttempt::Running => html! { "trying now" },
+        ConnectionAttempt::At(at) => html! { "next try at " (time(at, Format::Time)) },
+        ConnectionAttempt::OnRequest => html! { "not tried again" },
     }
 }
 
@@ -132,7 +138,7 @@ fn stderr(server: &Server) -> Markup {
                 button.button.quiet type="button" data-copy={ "#" (id) } { "copy" }
             }
             pre.tail tabindex="0" dir="auto" {
-                code id=(id) { (Outside(&server.stderr.join("\n"))) }
+                code id=(id) { (UntrustedText(&server.stderr.join("\n"))) }
             }
         }
     }
@@ -145,14 +151,14 @@ pub(super) fn changes(server: &Server, may_change: bool) -> Markup {
 
 /// Returns the facts that are less important.
 pub(super) fn facts(server: &Server) -> Markup {
-    let is_failed = matches!(server.state, State::Recovering { .. } | State::Down { .. });
+    let is_failed = matches!(server.state, ServerState::Recovering { .. } | ServerState::Down { .. });
     html! {
         div.stack id={ (id(&server.name)) "-facts" } {
             p.muted {
                 @if let Some(program) = server.description.as_ref().and_then(|stated| stated.program.as_ref()) {
                     (inline(program)) " · "
                 }
-                @if matches!(server.state, State::Ready) { "up " span.num data-since=(iso(server.since)) {} " · " }
+                @if matches!(server.state, ServerState::Ready) { "up " span.num data-since=(iso(server.since)) {} " · " }
                 (count(server.restarts as usize, "restart"))
                 @if server.calls.answered + server.calls.failed > 0 {
                     " · " (count(usize::try_from(server.calls.answered).unwrap_or(usize::MAX), "call")) " answered"
@@ -160,12 +166,12 @@ pub(super) fn facts(server: &Server) -> Markup {
                 }
                 " · " code { (inline(&server.address)) }
             }
-            @for note in &server.notes { p.note { (Outside(note)) } }
+            @for note in &server.notes { p.note { (UntrustedText(note)) } }
             @if !server.tools.is_empty() || !server.withheld.is_empty() { (tools(server)) }
             @if let Some(instructions) = server.description.as_ref().and_then(|stated| stated.instructions.as_ref()) {
                 details id={ (id(&server.name)) "-instructions" } {
                     summary { "Instructions for the model" }
-                    pre tabindex="0" dir="auto" { (Outside(instructions)) }
+                    pre tabindex="0" dir="auto" { (UntrustedText(instructions)) }
                 }
             }
             @if !is_failed && !server.stderr.is_empty() {
@@ -185,7 +191,7 @@ fn tools(server: &Server) -> Markup {
                 (count(server.tools.len(), "tool")) " offered"
                 @if !server.withheld.is_empty() { ", " (server.withheld.len()) " not" }
             }
-            div.table-wrap.full tabindex="0" role="group" aria-label={ "Tools of " (Outside(&server.name)) } {
+            div.table-wrap.full tabindex="0" role="group" aria-label={ "Tools of " (UntrustedText(&server.name)) } {
                 table {
                     thead { tr { th scope="col" { "Tool" } th scope="col" { "Description" } } }
                     tbody {
@@ -196,14 +202,14 @@ fn tools(server: &Server) -> Markup {
                                     @if let Some(original) = &tool.original { span.muted { " (" (inline(original)) ")" } }
                                 }
                                 td dir="auto" {
-                                    (Outside(&shortened(tool.description.as_deref().unwrap_or_default(), DESCRIPTION_LENGTH)))
+                                    (UntrustedText(&shortened(tool.description.as_deref().unwrap_or_default(), DESCRIPTION_LENGTH)))
                                 }
                             }
                         }
                         @for tool in &server.withheld {
                             tr {
                                 td.mono.muted { (inline(&tool.name)) }
-                                td.muted dir="auto" { "not offered: " (Outside(&tool.reason)) }
+                                td.muted dir="auto" { "not offered: " (UntrustedText(&tool.reason)) }
                             }
                         }
                     }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{ChangedPlace, ChangedTool, Server, Words};
 use crate::link::Link;
-use crate::text::{Outside, count, inline};
+use crate::text::{UntrustedText, count, inline};
 
 /// Returns the changed definitions of a server.
 pub(super) fn changes(server: &Server, may_change: bool) -> Markup {
@@ -21,19 +21,19 @@ pub(super) fn changes(server: &Server, may_change: bool) -> Markup {
 }
 
 fn changed_tool(server: &Server, tool: &ChangedTool, may_change: bool) -> Markup {
-    let withheld = match tool.is_withheld {
+    let withheld = match tool.is_blocked {
         true => "not offered until you accept it",
         false => "offered",
     };
     html! {
-        section.stack.changed-tool aria-label={ "Changed tool " (Outside(&tool.tool)) } {
+        section.stack.changed-tool aria-label={ "Changed tool " (UntrustedText(&tool.tool)) } {
             div.row.wrap {
                 strong.mono { (inline(&tool.tool)) }
                 @if !tool.parts.is_empty() { span.muted { (tool.parts.join(", ")) " changed" } }
                 span.muted { (withheld) }
                 span.grow {}
                 (decision(server, tool, "accept", "Accept", "primary", may_change))
-                @if !tool.is_withheld { (decision(server, tool, "keep-off", "Keep off", "", may_change)) }
+                @if !tool.is_blocked { (decision(server, tool, "keep-off", "Keep off", "", may_change)) }
             }
             @match &tool.places {
                 Some(places) => {
@@ -41,7 +41,7 @@ fn changed_tool(server: &Server, tool: &ChangedTool, may_change: bool) -> Markup
                 }
                 None => {
                     p.muted { "The accepted words are not known. The description is now:" }
-                    div.line.added { code dir="auto" { (Outside(tool.current_description.as_deref().unwrap_or("(none)"))) } }
+                    div.line.added { code dir="auto" { (UntrustedText(tool.current_description.as_deref().unwrap_or("(none)"))) } }
                 }
             }
         }
@@ -50,7 +50,7 @@ fn changed_tool(server: &Server, tool: &ChangedTool, may_change: bool) -> Markup
 
 fn changed_place(place: &ChangedPlace) -> Markup {
     html! {
-        div.changed-place role="group" aria-label={ "Change of " (Outside(&place.place)) } {
+        div.changed-place role="group" aria-label={ "Change of " (UntrustedText(&place.place)) } {
             p.muted.mono { (inline(&place.place)) }
             @if place.has_before {
                 div.line.removed.refused {
@@ -71,12 +71,12 @@ fn side(words: &[Words], is_side: fn(&Words) -> bool, mark: &str) -> Markup {
     html! {
         @for words in words.iter().filter(|words| is_side(words)) {
             @if words.is_before && words.is_after {
-                (Outside(&words.text))
+                (UntrustedText(&words.text))
             } @else if mark == "del" {
                 // No strike-through: it would hide hyphens.
-                mark.removed { (Outside(&words.text)) }
+                mark.removed { (UntrustedText(&words.text)) }
             } @else {
-                mark.added { (Outside(&words.text)) }
+                mark.added { (UntrustedText(&words.text)) }
             }
         }
     }
@@ -95,7 +95,7 @@ fn decision(
             input type="hidden" name="tool" value=(tool.tool);
             input type="hidden" name="seen" value=(tool.fingerprint);
             button.button.primary[class == "primary"] disabled[!may_change]
-                aria-describedby=[(!may_change).then_some("needs-admin")] { (label) span.unseen { " " (Outside(&tool.tool)) } }
+                aria-describedby=[(!may_change).then_some("needs-admin")] { (label) span.unseen { " " (UntrustedText(&tool.tool)) } }
             div.error role="alert" {}
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Attempt, ChangedPlace, ChangedTool, Problem, Server, State};
+use super::{ChangedPlace, ChangedTool, ConnectionAttempt, Server, ServerProblem, ServerState};
 use crate::time::iso;
 
 /// Returns a server as JSON.
@@ -35,11 +35,11 @@ pub fn data(server: &Server) -> Value {
         fields.insert("instructions".to_owned(), description.instructions.as_deref().into());
     }
     match &server.state {
-        State::Connecting { detail } => add(fields, "detail", detail.as_str()),
+        ServerState::Connecting { detail } => add(fields, "detail", detail.as_str()),
         // The address of the login page is only for the person who opens it.
-        State::SignIn { reason, .. } => add(fields, "reason", reason.as_str()),
-        State::Recovering { problem } | State::Down { problem } => add_problem(fields, problem),
-        State::Ready | State::Disabled | State::Stopped => {}
+        ServerState::SignIn { reason, .. } => add(fields, "reason", reason.as_str()),
+        ServerState::Recovering { problem } | ServerState::Down { problem } => add_problem(fields, problem),
+        ServerState::Ready | ServerState::Disabled | ServerState::Stopped => {}
     }
     object
 }
@@ -48,13 +48,13 @@ fn add(fields: &mut Map<String, Value>, key: &str, value: &str) {
     fields.insert(key.to_owned(), value.into());
 }
 
-fn add_problem(fields: &mut Map<String, Value>, problem: &Problem) {
+fn add_problem(fields: &mut Map<String, Value>, problem: &ServerProblem) {
     add(fields, "reason", &problem.reason);
     fields.insert("hint".to_owned(), problem.hint.as_deref().into());
     let attempt = match problem.attempt {
-        Attempt::Running => "running".into(),
-        Attempt::At(at) => Value::from(iso(at)),
-        Attempt::OnRequest => Value::Null,
+        ConnectionAttempt::Running => "running".into(),
+        ConnectionAttempt::At(at) => Value::from(iso(at)),
+        ConnectionAttempt::OnRequest => Value::Null,
     };
     fields.insert("next_attempt".to_owned(), attempt);
 }
@@ -70,7 +70,7 @@ fn changed(tool: &ChangedTool) -> Value {
     let place = |place: &ChangedPlace| json!({"place": place.place, "before": side(place, true), "after": side(place, false)});
     json!({
         "tool": tool.tool,
-        "withheld": tool.is_withheld,
+        "withheld": tool.is_blocked,
         "parts": tool.parts,
         "places": tool.places.as_ref().map(|places| places.iter().map(place).collect::<Vec<_>>()),
     })

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use crate::text::Outside;
+use crate::text::UntrustedText;
 
 /// A change of the configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,11 +29,11 @@ pub fn file_change(change: &FileChange) -> Markup {
     html! {
         div.stack #file-change {
             @if change.hunks.is_empty() {
-                p.muted { "Nothing changes in " code dir="auto" { (Outside(&change.path)) } "." }
+                p.muted { "Nothing changes in " code dir="auto" { (UntrustedText(&change.path)) } "." }
             } @else {
                 p.muted {
                     @if change.by_hand.is_some() { "Change these lines of " } @else { "This changes lines of " }
-                    code dir="auto" { (Outside(&change.path)) } ":"
+                    code dir="auto" { (UntrustedText(&change.path)) } ":"
                 }
             }
             @for hunk in &change.hunks {
@@ -56,7 +56,7 @@ fn lines(kind: &str, class: &str, lines: &[String]) -> Markup {
     html! {
         @for line in lines {
             div class={ "line " (kind) " " (class) } {
-                code dir="auto" { span.unseen { (kind) ": " } (Outside(line)) }
+                code dir="auto" { span.unseen { (kind) ": " } (UntrustedText(line)) }
             }
         }
     }

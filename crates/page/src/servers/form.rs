@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::file_change::{self, FileChange};
 use crate::link::Link;
-use crate::text::{Outside, count, inline};
+use crate::text::{UntrustedText, count, inline};
 use crate::time::duration;
 
 /// Stands for a stored value that is not displayed, because it may be secret.
@@ -18,7 +18,7 @@ pub struct Draft {
     pub name: String,
     /// Whether the server is in the configuration, and its name is fixed.
     pub is_configured: bool,
-    pub kind: Kind,
+    pub kind: ServerKind,
     pub command: String,
     /// One argument in each line.
     pub arguments: String,
@@ -32,7 +32,7 @@ pub struct Draft {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum ServerKind {
     /// A program of this machine.
     #[default]
     Command,
@@ -59,13 +59,13 @@ pub enum Answer<'a> {
 /// The result of starting a server to check it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
     /// The entry of the configuration, without secrets.
     pub entry: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CheckOutcome {
     Started {
         after: Duration,
         protocol: String,
@@ -83,16 +83,16 @@ pub enum Outcome {
     },
 }
 
-impl Kind {
+impl ServerKind {
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Command => "command",
-            Kind::Url => "url",
+            ServerKind::Command => "command",
+            ServerKind::Url => "url",
         }
     }
 
-    pub fn from_name(name: &str) -> Option<Kind> {
-        [Kind::Command, Kind::Url].into_iter().find(|kind| kind.name() == name)
+    pub fn from_name(name: &str) -> Option<ServerKind> {
+        [ServerKind::Command, ServerKind::Url].into_iter().find(|kind| kind.name() == name)
     }
 }
 
@@ -113,13 +113,13 @@ pub fn form(draft: &Draft, target: &Target, may_change: bool, answer: Option<Ans
             h1 { @if draft.is_configured { "Change " (inline(&draft.name)) } @else { "Add a server" } }
         }
         (super::view::admin_note(may_change))
-        @if let Some(reason) = &target.by_hand { p.note { (Outside(reason)) } }
+        @if let Some(reason) = &target.by_hand { p.note { (UntrustedText(reason)) } }
         form.card #server-form data-live method="post" action="/-/servers/write" {
             input type="hidden" name="file" value=(draft.file_hash);
             @if draft.is_configured { input type="hidden" name="configured" value="yes"; }
             div.error role="alert" {
                 @if let Some(Answer::Problem { message, hint }) = answer {
-                    (Outside(message)) @if let Some(hint) = hint { span.hint { (Outside(hint)) } }
+                    (UntrustedText(message)) @if let Some(hint) = hint { span.hint { (UntrustedText(hint)) } }
                 }
             }
             label.field {
@@ -130,7 +130,7 @@ pub fn form(draft: &Draft, target: &Target, may_change: bool, answer: Option<Ans
             fieldset {
                 legend { "Kind" }
                 div.row {
-                    @for (kind, label) in [(Kind::Command, "a program on this machine"), (Kind::Url, "a server on the network")] {
+                    @for (kind, label) in [(ServerKind::Command, "a program on this machine"), (ServerKind::Url, "a server on the network")] {
                         label.chip {
                             input type="radio" name="kind" value=(kind.name()) checked[kind == draft.kind];
                             (label)
@@ -169,7 +169,7 @@ pub fn form(draft: &Draft, target: &Target, may_change: bool, answer: Option<Ans
                     button.button formaction="/-/servers/preview" disabled[!may_change] aria-describedby=[needs_admin] { "Show the difference" }
                     button.button.primary disabled[!may_change] aria-describedby=[needs_admin] { "Write to the configuration" }
                 }
-                span.muted.cut dir="auto" { (Outside(&target.path)) }
+                span.muted.cut dir="auto" { (UntrustedText(&target.path)) }
             }
         }
     }
@@ -190,7 +190,7 @@ pub fn checked(draft: &Draft, checked: &Checked) -> Markup {
     html! {
         div.stack #server-check {
             @match &checked.outcome {
-                Outcome::Started { after, protocol, program, tools, refused, unusable } => {
+                CheckOutcome::Started { after, protocol, program, tools, refused, unusable } => {
                     p {
                         span.glyph.ready aria-hidden="true" { "✓" }
                         " starts in " (duration(*after)) " · " span.mono { (inline(protocol)) }
@@ -198,7 +198,7 @@ pub fn checked(draft: &Draft, checked: &Checked) -> Markup {
                         @if refused.is_empty() && unusable.is_empty() && !tools.is_empty() { ", all convert" }
                         @if let Some(program) = program { " · " (inline(program)) }
                     }
-                    @if !tools.is_empty() { p.muted.mono dir="auto" { (Outside(&tools.join(", "))) } }
+                    @if !tools.is_empty() { p.muted.mono dir="auto" { (UntrustedText(&tools.join(", "))) } }
                     @for (tool, dialects) in refused {
                         p {
                             span.glyph.refused aria-hidden="true" { "✗" } " "
@@ -209,21 +209,21 @@ pub fn checked(draft: &Draft, checked: &Checked) -> Markup {
                         p { span.glyph.refused aria-hidden="true" { "✗" } " " span.mono { (inline(tool)) } ": " (inline(reason)) }
                     }
                 }
-                Outcome::Failed { reason, hint, stderr } => {
-                    div.error { (Outside(reason)) @if let Some(hint) = hint { span.hint { (Outside(hint)) } } }
+                CheckOutcome::Failed { reason, hint, stderr } => {
+                    div.error { (UntrustedText(reason)) @if let Some(hint) = hint { span.hint { (UntrustedText(hint)) } } }
                     @if !stderr.is_empty() {
                         figure.code {
                             figcaption { "standard error, last " (count(stderr.len(), "line")) }
-                            pre.tail tabindex="0" dir="auto" { code { (Outside(&stderr.join("\n"))) } }
+                            pre.tail tabindex="0" dir="auto" { code { (UntrustedText(&stderr.join("\n"))) } }
                         }
                     }
                 }
             }
             details #server-entry {
                 summary { "as JSON" }
-                pre.mono tabindex="0" dir="auto" { (Outside(&checked.entry)) }
+                pre.mono tabindex="0" dir="auto" { (UntrustedText(&checked.entry)) }
             }
-            p.unseen { "checked " (Outside(&draft.name)) }
+            p.unseen { "checked " (UntrustedText(&draft.name)) }
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Server {
     pub transport: String,
     /// The program or the URL, without what may be secret.
     pub address: String,
-    pub state: State,
+    pub state: ServerState,
     /// The time at which the state began.
     pub since: SystemTime,
     /// What the server says about itself.
@@ -43,7 +43,7 @@ pub struct Server {
 
 /// The state of a server.
 #[derive(Clone, Debug, PartialEq)]
-pub enum State {
+pub enum ServerState {
     Ready,
     /// The first attempt to connect is running.
     Connecting {
@@ -57,11 +57,11 @@ pub enum State {
     },
     /// The server failed, and is connected again.
     Recovering {
-        problem: Problem,
+        problem: ServerProblem,
     },
     /// The server keeps failing, or cannot work with its configuration.
     Down {
-        problem: Problem,
+        problem: ServerProblem,
     },
     /// Switched off in the configuration.
     Disabled,
@@ -70,16 +70,16 @@ pub enum State {
 
 /// The reason why a server does not work.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Problem {
+pub struct ServerProblem {
     pub reason: String,
     /// What to try.
     pub hint: Option<String>,
-    pub attempt: Attempt,
+    pub attempt: ConnectionAttempt,
 }
 
 /// An attempt to connect to a server that does not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
+pub enum ConnectionAttempt {
     Running,
     At(SystemTime),
     /// There is none until a user requests one.
@@ -130,7 +130,7 @@ pub struct ChangedTool {
     /// Identifies the current definition, so that a user accepts only what was displayed.
     pub fingerprint: String,
     /// Whether the tool is not offered until the change is accepted.
-    pub is_withheld: bool,
+    pub is_blocked: bool,
     /// The names of the changed parts; empty if they are unknown.
     pub parts: Vec<String>,
     /// The places that differ; `None` if the accepted definition is not known.
@@ -174,23 +174,23 @@ impl Server {
     fn glyph(&self) -> (&'static str, &'static str, &'static str) {
         let has_changes = !self.changed.is_empty();
         match &self.state {
-            State::Ready if has_changes => ("rewritten", "~", "ready"),
-            State::Ready => ("ready", "✓", "ready"),
-            State::Connecting { .. } => ("running", "◐", "connecting"),
-            State::SignIn { .. } => ("waiting", "⚿", "needs you"),
-            State::Recovering { .. } => ("running", "◐", "recovering"),
-            State::Down { .. } => ("down", "✗", "down"),
-            State::Disabled => ("", "–", "switched off"),
-            State::Stopped => ("", "–", "stopped"),
+            ServerState::Ready if has_changes => ("rewritten", "~", "ready"),
+            ServerState::Ready => ("ready", "✓", "ready"),
+            ServerState::Connecting { .. } => ("running", "◐", "connecting"),
+            ServerState::SignIn { .. } => ("waiting", "⚿", "needs you"),
+            ServerState::Recovering { .. } => ("running", "◐", "recovering"),
+            ServerState::Down { .. } => ("down", "✗", "down"),
+            ServerState::Disabled => ("", "–", "switched off"),
+            ServerState::Stopped => ("", "–", "stopped"),
         }
     }
 
     /// Returns the most important fact for the list.
     fn summary(&self) -> String {
         match &self.state {
-            State::Ready if !self.changed.is_empty() => "changed".to_owned(),
-            State::Ready => crate::text::count(self.tools.len(), "tool"),
-            State::SignIn { .. } => "sign in".to_owned(),
+            ServerState::Ready if !self.changed.is_empty() => "changed".to_owned(),
+            ServerState::Ready => crate::text::count(self.tools.len(), "tool"),
+            ServerState::SignIn { .. } => "sign in".to_owned(),
             _ => self.glyph().2.to_owned(),
         }
     }

@@ -4,7 +4,7 @@ use scraper::{Html, Selector};
 
 use super::*;
 
-fn server(name: &str, state: State) -> Server {
+fn server(name: &str, state: ServerState) -> Server {
     Server {
         name: name.to_owned(),
         transport: "stdio".to_owned(),
@@ -27,7 +27,7 @@ fn changed(places: Option<Vec<ChangedPlace>>) -> ChangedTool {
     ChangedTool {
         tool: "delete_file".to_owned(),
         fingerprint: "f1".to_owned(),
-        is_withheld: false,
+        is_blocked: false,
         parts: vec!["description".to_owned()],
         places,
         current_description: Some("Delete".to_owned()),
@@ -59,12 +59,12 @@ fn ids_are_valid_and_distinct() {
 
 #[test]
 fn a_server_that_is_down_has_its_reason_hint_and_standard_error_in_view() {
-    let problem = Problem {
+    let problem = ServerProblem {
         reason: "command `uvx` not found".to_owned(),
         hint: Some("install uv".to_owned()),
-        attempt: Attempt::OnRequest,
+        attempt: ConnectionAttempt::OnRequest,
     };
-    let mut down = server("files2", State::Down { problem });
+    let mut down = server("files2", ServerState::Down { problem });
     down.stderr = vec!["/bin/sh: 1: uvx: not found".to_owned()];
     let document = document(&[down], true);
     assert_eq!(texts(&document, ".error > span[dir]:not(.hint)"), ["command `uvx` not found"]);
@@ -78,16 +78,16 @@ fn a_server_that_is_down_has_its_reason_hint_and_standard_error_in_view() {
 /// The focus stays on the button of a server although the button changes.
 #[test]
 fn the_action_has_the_same_id_in_each_state() {
-    let problem = |attempt| Problem { reason: "it ended".to_owned(), hint: None, attempt };
-    let page = Link::outside("https://login.example/authorize");
+    let problem = |attempt| ServerProblem { reason: "it ended".to_owned(), hint: None, attempt };
+    let page = Link::external("https://login.example/authorize");
     for (state, label) in [
-        (State::Ready, "Restart demo"),
-        (State::Connecting { detail: String::new() }, "Trying demo"),
-        (State::Recovering { problem: problem(Attempt::At(UNIX_EPOCH)) }, "Try now demo"),
-        (State::Recovering { problem: problem(Attempt::Running) }, "Trying demo"),
-        (State::Down { problem: problem(Attempt::OnRequest) }, "Try now demo"),
-        (State::SignIn { page: None, reason: String::new() }, "Sign in ↗ to demo"),
-        (State::SignIn { page, reason: String::new() }, "Sign in ↗ to demo"),
+        (ServerState::Ready, "Restart demo"),
+        (ServerState::Connecting { detail: String::new() }, "Trying demo"),
+        (ServerState::Recovering { problem: problem(ConnectionAttempt::At(UNIX_EPOCH)) }, "Try now demo"),
+        (ServerState::Recovering { problem: problem(ConnectionAttempt::Running) }, "Trying demo"),
+        (ServerState::Down { problem: problem(ConnectionAttempt::OnRequest) }, "Try now demo"),
+        (ServerState::SignIn { page: None, reason: String::new() }, "Sign in ↗ to demo"),
+        (ServerState::SignIn { page, reason: String::new() }, "Sign in ↗ to demo"),
     ] {
         let document = document(&[server("demo", state)], true);
         assert_eq!(texts(&document, "#server-demo-head #server-demo-action[data-stays]"), [label]);
@@ -103,7 +103,7 @@ fn a_changed_definition_is_a_difference_with_marked_words() {
         has_before: true,
         has_after: true,
     };
-    let mut files = server("files", State::Ready);
+    let mut files = server("files", ServerState::Ready);
     files.changed = vec![changed(Some(vec![place])), changed(None)];
     let document = document(&[files], true);
     assert_eq!(texts(&document, ".line.removed"), ["removed: Delete one file"]);
@@ -116,10 +116,10 @@ fn a_changed_definition_is_a_difference_with_marked_words() {
 
 #[test]
 fn controls_that_a_visitor_may_not_use_are_disabled_with_the_reason() {
-    let mut files = server("files", State::Ready);
+    let mut files = server("files", ServerState::Ready);
     files.changed = vec![changed(None)];
-    let page = Link::outside("https://login.example/authorize?state=1");
-    let web = server("web", State::SignIn { page, reason: String::new() });
+    let page = Link::external("https://login.example/authorize?state=1");
+    let web = server("web", ServerState::SignIn { page, reason: String::new() });
     for (may_change, enabled, disabled) in [(true, 3, 0), (false, 0, 4)] {
         let document = document(&[files.clone(), web.clone()], may_change);
         assert_eq!(texts(&document, "button[disabled][aria-describedby=needs-admin]").len(), disabled);
@@ -132,7 +132,7 @@ fn controls_that_a_visitor_may_not_use_are_disabled_with_the_reason() {
 
 #[test]
 fn facts_and_times_are_displayed() {
-    let mut demo = server("demo", State::Ready);
+    let mut demo = server("demo", ServerState::Ready);
     demo.description = Some(Description {
         protocol: "2026-07-28".to_owned(),
         program: Some("demo-server 0.1.0".to_owned()),
@@ -158,7 +158,7 @@ fn facts_and_times_are_displayed() {
 /// The page changes part by part, so each part must be an element of the page with that id.
 #[test]
 fn each_part_is_an_element_of_the_page() {
-    let servers = [server("a b", State::Ready), server("c", State::Disabled)];
+    let servers = [server("a b", ServerState::Ready), server("c", ServerState::Disabled)];
     let whole = list(&servers, None).into_string() + &main(&servers, true).into_string();
     for part in servers.iter().flat_map(|server| parts(server, true)) {
         assert!(part.html.clone().into_string().contains(&format!("id=\"{}\"", part.id)), "{}", part.id);
@@ -188,7 +188,7 @@ fn the_form_keeps_what_was_typed_and_shows_the_check() {
     assert_eq!(typed, draft.arguments);
     assert_eq!(texts(&document, "[role=alert]"), ["wrongbetter"]);
     assert!(texts(&document, "button[disabled]").is_empty());
-    let outcome = form::Outcome::Started {
+    let outcome = form::CheckOutcome::Started {
         after: Duration::from_millis(800),
         protocol: "2025-11-25".to_owned(),
         program: None,
@@ -217,9 +217,12 @@ fn texts_of_servers_are_never_markup() {
         "javascript:alert(1)",
         "\u{202E}\u{0}\u{1B}[31m",
     ] {
-        let problem =
-            Problem { reason: hostile.to_owned(), hint: Some(hostile.to_owned()), attempt: Attempt::Running };
-        let mut down = server(hostile, State::Down { problem });
+        let problem = ServerProblem {
+            reason: hostile.to_owned(),
+            hint: Some(hostile.to_owned()),
+            attempt: ConnectionAttempt::Running,
+        };
+        let mut down = server(hostile, ServerState::Down { problem });
         down.stderr = vec![hostile.to_owned()];
         down.notes = vec![hostile.to_owned()];
         down.address = hostile.to_owned();

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::file_change::{FileChange, file_change};
 use super::{Server, card, id};
 use crate::link::Link;
-use crate::text::{Outside, inline};
+use crate::text::{UntrustedText, inline};
 
 /// The part of a page, which changes while the page is open.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ pub fn removal(
             input type="hidden" name="file" value=(file_hash);
             div.error role="alert" {
                 @if let Some((message, hint)) = problem {
-                    (Outside(message)) @if let Some(hint) = hint { span.hint { (Outside(hint)) } }
+                    (UntrustedText(message)) @if let Some(hint) = hint { span.hint { (UntrustedText(hint)) } }
                 }
             }
             (file_change(change))
@@ -159,7 +159,7 @@ fn card(server: &Server, may_change: bool, is_alone: bool) -> Markup {
                 h2.grow id={ (id) "-name" } { (inline(&server.name)) }
                 @if !is_alone {
                     a.button.quiet href=(Link::to(&["servers", &server.name])) {
-                        "Open" span.unseen { " " (Outside(&server.name)) }
+                        "Open" span.unseen { " " (UntrustedText(&server.name)) }
                     }
                 }
             }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::data::{CallOutcome, CallSpan, Request, RequestOutcome};
 use crate::link::Link;
 use crate::shell::back;
-use crate::text::{Outside, count};
+use crate::text::{UntrustedText, count};
 use crate::time::{self, Format};
 
 const WIDTH: f64 = 1_000.0;
@@ -35,7 +35,7 @@ pub fn timeline(request: &Request, now: SystemTime) -> Markup {
     let lanes = lanes(request, length);
     let height = TOP + LANE * lanes.len().max(1) as f64 + 4.0;
     html! {
-        header.head { (back()) h1 { "Request " code { (Outside(&request.id)) } } }
+        header.head { (back()) h1 { "Request " code { (UntrustedText(&request.id)) } } }
         (facts(request, now))
         @if let Some(error) = &request.error { (crate::notice::error(error, None)) }
         @if request.is_forwarded { p.note { "forwarded to the provider unchanged, so its steps are not known" } }
@@ -61,8 +61,8 @@ fn facts(request: &Request, now: SystemTime) -> Markup {
     let usage = request.usage.as_ref();
     html! {
         p.row {
-            code { (Outside(&request.path)) }
-            @if let Some(model) = &request.model { bdi { (Outside(model)) } }
+            code { (UntrustedText(&request.path)) }
+            @if let Some(model) = &request.model { bdi { (UntrustedText(model)) } }
             @if let Some(status) = request.status { span.num { (status) } }
             @match request.outcome {
                 Some(outcome) => span { (outcome.names().0) },
@@ -165,7 +165,7 @@ fn bar(bar: &Bar<'_>, lane: usize, length: Duration) -> Markup {
     html! {
         rect class=(class) x=(format!("{x:.1}")) y=(y) width=(format!("{:.1}", end - x)) height=(LANE - 6.0) rx="3" {}
         @if let Some(first) = first { line.tick x1=(format!("{first:.1}")) x2=(format!("{first:.1}")) y1=(y) y2=(y + LANE - 6.0) {} }
-        text x=(format!("{text_x:.1}")) y=(y + 14.0) text-anchor=(anchor) class=[(!place.is_empty()).then_some(place)] { (Outside(&label)) }
+        text x=(format!("{text_x:.1}")) y=(y + 14.0) text-anchor=(anchor) class=[(!place.is_empty()).then_some(place)] { (UntrustedText(&label)) }
     }
 }
 
@@ -187,7 +187,7 @@ fn table(request: &Request) -> Markup {
                 tbody {
                     @for call in &request.calls {
                         tr {
-                            th scope="row" { a href=(crate::tools::address(&call.tool)) { bdi { (Outside(&call.tool)) } } }
+                            th scope="row" { a href=(crate::tools::address(&call.tool)) { bdi { (UntrustedText(&call.tool)) } } }
                             td.num { (time::duration(call.start)) }
                             td.num { @if let Some(end) = call.end { (time::duration(end.saturating_sub(call.start))) } @else { "running" } }
                             td {
@@ -197,7 +197,7 @@ fn table(request: &Request) -> Markup {
                                     Some(CallOutcome::NotMade) => { span.glyph.refused aria-hidden="true" { "✗" } " not made" }
                                     None => { span.glyph.running aria-hidden="true" { "◐" } " running" }
                                 }
-                                @if let Some(error) = &call.error { ": " span dir="auto" { (Outside(error)) } }
+                                @if let Some(error) = &call.error { ": " span dir="auto" { (UntrustedText(error)) } }
                             }
                         }
                     }

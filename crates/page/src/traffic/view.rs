@@ -11,7 +11,7 @@ use super::summary::{Filter, Period, buckets, tools};
 use super::{plot, timeline};
 use crate::link::Link;
 use crate::shell::back;
-use crate::text::{Outside, count};
+use crate::text::{UntrustedText, count};
 use crate::time::{self, Format};
 
 /// The maximum number of requests in the list.
@@ -70,7 +70,7 @@ fn choice<'a>(
             span { (label) }
             select name=(name) {
                 option value="" { "all" }
-                @for (value, text) in values { option value=(value) selected[current == Some(value)] { (Outside(text)) } }
+                @for (value, text) in values { option value=(value) selected[current == Some(value)] { (UntrustedText(text)) } }
             }
         }
     }
@@ -110,13 +110,13 @@ pub fn overview(
                     tbody {
                         @for (name, summary) in &by_tool {
                             tr {
-                                th scope="row" { a href=(crate::tools::address(name)) { bdi { (Outside(name)) } } }
+                                th scope="row" { a href=(crate::tools::address(name)) { bdi { (UntrustedText(name)) } } }
                                 td.num { (summary.calls()) }
                                 td.num { (format!("{:.0} %", 100.0 * f64::from(summary.ok) / f64::from(summary.calls().max(1)))) }
                                 @for percent in [50.0, 99.0] {
                                     td.num { @if let Some(value) = summary.duration(percent) { (time::duration(std::time::Duration::from_secs_f64(value / 1e3))) } }
                                 }
-                                td dir="auto" { @if let Some(error) = &summary.last_error { (Outside(&crate::text::shortened(error, 120))) } }
+                                td dir="auto" { @if let Some(error) = &summary.last_error { (UntrustedText(&crate::text::shortened(error, 120))) } }
                             }
                         }
                     }
@@ -165,8 +165,8 @@ fn row(request: &Request, now: SystemTime) -> Markup {
         a.item.request #{ "request-" (request.id) } href=(Link::to(&["traffic", &request.id])) {
             span class={ "glyph " (class) } role="img" aria-label=(name) { (symbol) }
             @if let Some(at) = request.at { (time::time(at, Format::Time)) }
-            code { (Outside(&request.path)) }
-            bdi.name.grow { @if let Some(model) = &request.model { (Outside(model)) } }
+            code { (UntrustedText(&request.path)) }
+            bdi.name.grow { @if let Some(model) = &request.model { (UntrustedText(model)) } }
             @if let Some(status) = request.status { span.num { (status) } }
             span.num { (time::duration(request.length(now))) }
             span.num.muted {

@@ -15,7 +15,7 @@ use toolwire_gateway::{ServerChangeError, ServerChangeErrorKind};
 use toolwire_hub::config::{ConfigProblem, ServerEdit};
 use toolwire_hub::{Config, Hub, HubOptions, ServerConfig};
 use toolwire_page::servers::file_change::FileChange;
-use toolwire_page::servers::form::{Checked, Draft, HIDDEN, Kind, Outcome, Target};
+use toolwire_page::servers::form::{CheckOutcome, Checked, Draft, HIDDEN, ServerKind, Target};
 
 use super::{file_change, program};
 use crate::output;
@@ -76,7 +76,7 @@ impl ConfigEditor {
         server.disabled = false;
         let entry = self.entries(&after)?.remove(&name).unwrap_or_default();
         let outcome = tokio::time::timeout(CHECK_TIMEOUT, start(server, self.options.clone())).await;
-        let outcome = outcome.unwrap_or_else(|_| Outcome::Failed {
+        let outcome = outcome.unwrap_or_else(|_| CheckOutcome::Failed {
             reason: format!("the server was not ready within {CHECK_TIMEOUT:?}"),
             hint: None,
             stderr: Vec::new(),
@@ -241,7 +241,7 @@ struct Changed {
 }
 
 /// Starts a server with a hub of its own.
-async fn start(server: ServerConfig, mut options: HubOptions) -> Outcome {
+async fn start(server: ServerConfig, mut options: HubOptions) -> CheckOutcome {
     // A check pins no definitions and opens no login page.
     options.data_folder = None;
     options.browser = None;
@@ -254,10 +254,10 @@ async fn start(server: ServerConfig, mut options: HubOptions) -> Outcome {
     outcome
 }
 
-async fn outcome(hub: &Hub, after: Duration) -> Outcome {
+async fn outcome(hub: &Hub, after: Duration) -> CheckOutcome {
     let Some(status) = hub.status().pop() else { return failed("the server was not started".to_owned()) };
     if let Some(reason) = unavailable_reason(&status) {
-        return Outcome::Failed { reason, hint: status.hint, stderr: status.stderr };
+        return CheckOutcome::Failed { reason, hint: status.hint, stderr: status.stderr };
     }
     let tools = hub.tools();
     let names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
@@ -272,7 +272,7 @@ async fn outcome(hub: &Hub, after: Duration) -> Outcome {
         refused.into_iter().collect()
     });
     let info = status.info.as_ref();
-    Outcome::Started {
+    CheckOutcome::Started {
         after,
         protocol: info.map(|info| info.protocol.clone()).unwrap_or_default(),
         program: info.and_then(|info| program(&info.implementation)),
@@ -282,8 +282,8 @@ async fn outcome(hub: &Hub, after: Duration) -> Outcome {
     }
 }
 
-fn failed(reason: String) -> Outcome {
-    Outcome::Failed { reason, hint: None, stderr: Vec::new() }
+fn failed(reason: String) -> CheckOutcome {
+    CheckOutcome::Failed { reason, hint: None, stderr: Vec::new() }
 }
 
 /// Returns the keys of the entry that a form changes. Fields that are as in the stored entry change nothing.
@@ -297,7 +297,7 @@ fn changes(draft: &Draft, stored: Option<&Value>) -> Result<Changes, ServerChang
         }
     };
     let other_keys: &[&str] = match draft.kind {
-        Kind::Command => {
+        ServerKind::Command => {
             let command = draft.command.trim();
             if command.is_empty() {
                 return Err(invalid("command", "the server needs a command"));
@@ -310,7 +310,7 @@ fn changes(draft: &Draft, stored: Option<&Value>) -> Result<Changes, ServerChang
             change("env", draft.environment.trim_end() != before.environment, environment);
             &URL_KEYS
         }
-        Kind::Url => {
+        ServerKind::Url => {
             let url = draft.url.trim();
             if url.is_empty() {
                 return Err(invalid("url", "the server needs a URL"));
@@ -326,7 +326,7 @@ fn changes(draft: &Draft, stored: Option<&Value>) -> Result<Changes, ServerChang
     }
     // The type of a program is `stdio`, and goose requires it.
     let is_program = value("type").is_some_and(|kind| kind == "stdio");
-    change("type", value("type").is_some() && is_program != (draft.kind == Kind::Command), None);
+    change("type", value("type").is_some() && is_program != (draft.kind == ServerKind::Command), None);
     Ok(changes)
 }
 
@@ -382,7 +382,7 @@ fn fields(entry: &Value) -> Result<Draft, ServerChangeError> {
         members.map(line).collect::<Vec<_>>().join("\n")
     };
     Ok(Draft {
-        kind: if value("url").is_some() { Kind::Url } else { Kind::Command },
+        kind: if value("url").is_some() { ServerKind::Url } else { ServerKind::Command },
         command: text("command"),
         arguments: arguments.join("\n"),
         environment: lines("env", "="),

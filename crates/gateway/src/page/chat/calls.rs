@@ -241,7 +241,7 @@ impl Calls {
 
     /// Returns the card of a call that the model is writing.
     pub(super) fn announced(&self, key: CallKey, name: &str) -> Markup {
-        self.draw(key, name, &Map::new(), CallState::Written)
+        self.draw(key, name, &Map::new(), CallState::Announced)
     }
 
     fn draw(

@@ -2,7 +2,7 @@
 
 use toolwire_page::link::Link;
 use toolwire_page::servers::file_change::file_change;
-use toolwire_page::servers::form::{self, Answer, Draft, Kind};
+use toolwire_page::servers::form::{self, Answer, Draft, ServerKind};
 use toolwire_page::servers::{self, Server};
 use toolwire_page::shell::View;
 
@@ -32,7 +32,7 @@ pub(super) fn add(
         }
     }
     if request.query("url").is_some() {
-        draft.kind = Kind::Url;
+        draft.kind = ServerKind::Url;
     }
     Ok(page(context, source, servers, &draft, None))
 }
@@ -159,7 +159,7 @@ fn read(request: &PageRequest) -> Result<Draft, PageFailure> {
     };
     let kind = field("kind");
     let kind =
-        Kind::from_name(&kind).ok_or_else(|| PageFailure::invalid(format!("unknown kind `{kind}`")))?;
+        ServerKind::from_name(&kind).ok_or_else(|| PageFailure::invalid(format!("unknown kind `{kind}`")))?;
     Ok(Draft {
         name: field("name"),
         is_configured: field("configured") == "yes",
