@@ -19,7 +19,7 @@ export function attach(files, { attach: url, limit = Infinity }) {
 			fail(`${size(file.size)} is more than ${size(Number(limit))}`);
 			continue;
 		}
-		const request = new XMLHttpRequest(); // `fetch` tells no progress
+		const request = new XMLHttpRequest(); // `fetch` reports no progress of uploads
 		request.open('POST', url);
 		request.setRequestHeader('accept', 'application/json');
 		request.responseType = 'json';

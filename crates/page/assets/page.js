@@ -1,4 +1,4 @@
-// The page's module. The server owns the state and sends HTML; behaviour is bound to attributes.
+// The script of the page. The server holds the state and sends HTML; attributes define the behaviour.
 
 const policy = globalThis.trustedTypes?.createPolicy('toolwire', { createHTML: (html) => html }) ?? { createHTML: (html) => html };
 const { body } = document;
@@ -47,7 +47,7 @@ function debounced(after, action) {
 	};
 }
 
-/** Reads or writes the browser's storage, which may be off. */
+/** Reads or writes the browser's storage, which may be disabled. */
 function keep(storage, key, value) {
 	try {
 		if (value === undefined) return globalThis[storage].getItem(key);
@@ -59,7 +59,7 @@ function keep(storage, key, value) {
 // Applying events
 
 const deferred = new Map(); // id → change of a part that is in use
-const heard = new Map(); // id → time of its last change from the stream
+const receivedAt = new Map(); // id → time of its last change from the stream
 const touched = new Set(); // ids of `details` that a person opened or closed
 
 /** Whether a part holds the focus or selected text. */
@@ -72,7 +72,7 @@ function isInUse(element) {
 	return !selection.isCollapsed && selection.containsNode(element, true);
 }
 
-/** Makes the changes of parts no longer in use, or those around one part. */
+/** Makes deferred changes: of parts no longer in use, or of those around or inside one part. */
 function applyDeferred(part) {
 	for (const [id, action] of [...deferred]) {
 		const element = byId(id);
@@ -82,7 +82,7 @@ function applyDeferred(part) {
 	}
 }
 
-/** Changes an element when it is not in use. The latest change counts. */
+/** Changes an element once it is not in use. Only the latest change is made. */
 function change(id, force, action) {
 	const element = byId(id);
 	deferred.delete(id);
@@ -97,7 +97,7 @@ function isDirty(control) {
 	return !/file|hidden|submit|button/.test(control.type) && 'defaultValue' in control && control.value !== control.defaultValue;
 }
 
-/** Keeps in a new part what a person did in the old one: folded, typed. */
+/** Copies what a person folded or typed from an old part to its replacement. */
 function carryOver(from, to) {
 	for (const old of all('details[id]', from)) {
 		const next = touched.has(old.id) && find(`#${CSS.escape(old.id)}`, to);
@@ -153,7 +153,7 @@ const appliers = {
 		find('tbody,code', block)?.append(content);
 	},
 	drop: ({ id }, force) => change(id, force, () => byId(id)?.remove()),
-	/** Everything in an element is replaced; a part in use later. */
+	/** Replaces the content of an element; a part in use is replaced later. */
 	async reset({ in: id, html }) {
 		const page = new DOMParser().parseFromString(policy.createHTML(html ?? await get(location.href).catch(() => '')), 'text/html');
 		const element = byId(id);
@@ -210,7 +210,7 @@ const stream = {
 		source.onopen = () => {
 			if (this.lostSince) say('Connected again');
 			this.tries = this.lostSince = 0;
-			this.heard();
+			this.resetWatchdog();
 			drawConnection();
 			for (const form of all('form[data-queued]')) {
 				delete form.dataset.queued;
@@ -221,10 +221,10 @@ const stream = {
 		listen(Object.keys(appliers).join(' '), (event) => this.source === source && this.receive(event), source);
 	},
 	receive({ type, data, lastEventId }) {
-		this.heard();
+		this.resetWatchdog();
 		this.last = lastEventId || this.last;
 		const event = { ...JSON.parse(data || '{}'), type };
-		heard.set(event.id, now());
+		receivedAt.set(event.id, now());
 		this.queue.push(event);
 		this.frame ||= requestAnimationFrame(() => this.flush());
 	},
@@ -234,8 +234,8 @@ const stream = {
 		apply(this.queue.splice(0));
 		drawConnection();
 	},
-	/** The server sends something every 15 s; a longer silence is a dead connection. */
-	heard() {
+	/** The server sends something every 15 s; otherwise, the connection is lost. */
+	resetWatchdog() {
 		clearTimeout(this.watchdog);
 		this.watchdog = setTimeout(() => this.restart(), 40_000);
 	},
@@ -259,7 +259,7 @@ const stream = {
 		this.retryAt = Date.now() + after;
 		this.timer = setTimeout(() => this.start(), after);
 		drawConnection();
-		// An answer tells an ended session from a lost connection.
+		// Status 401 means that the session has ended, and not only the connection.
 		if (this.tries === 3) get('/-/pulse').catch(({ status }) => status === 401 && go('/sign-in'));
 	},
 };
@@ -285,7 +285,7 @@ function drawConnection() {
 listen('visibilitychange', () => (document.hidden ? stream.stop() : stream.start()));
 listen('pagehide', () => stream.stop(), window);
 listen('pageshow', ({ persisted }) => persisted && stream.start(), window);
-// A hidden tab has no stream; while something runs, it asks for its title.
+// A hidden tab has no stream; while something runs, it requests its title.
 setInterval(async () => {
 	if (!document.hidden || !find('.message[aria-busy=true],.call[data-state=running]')) return;
 	apply(JSON.parse(await get(`/-/pulse?topics=${encodeURIComponent(body.dataset.topics)}`).catch(() => '{"events":[]}')).events);
@@ -298,7 +298,7 @@ async function send(url, options, form) {
 	let reply;
 	try {
 		const response = await fetch(url, { ...options, headers: { accept: 'application/json' } });
-		reply = await response.json().catch(() => (response.ok ? {} : { error: { message: `the gateway answered ${response.status}`, hint: 'reload the page' } }));
+		reply = await response.json().catch(() => (response.ok ? {} : { error: { message: `the gateway responded with status ${response.status}`, hint: 'reload the page' } }));
 	} catch (error) {
 		if (error.name === 'AbortError') return null;
 		const isQueued = form?.id === 'composer';
@@ -321,9 +321,9 @@ async function send(url, options, form) {
 			form.dataset.sent = 'yes';
 			applyDeferred(form);
 		}
-		// What the stream has sent since the request is newer.
-		apply(reply.events.filter(({ id }) => !(heard.get(id) > sent)), !!form);
-		if (form) showQuestion(reply.events);
+		// Changes that the stream has sent since the request are newer.
+		apply(reply.events.filter(({ id }) => !(receivedAt.get(id) > sent)), !!form);
+		if (form) showSentMessage(reply.events);
 	}
 	go(reply.location);
 	return reply;
@@ -345,7 +345,7 @@ async function submit(form, submitter) {
 		find('.attachments', form)?.replaceChildren();
 		keepDraft();
 	}
-	// The focus is not lost.
+	// The form was replaced: the focus moves to what is next.
 	if (active() === body && !form.isConnected) focusOn(find('.call[data-state=waiting] [data-guard]') ?? find(`[id="${form.id}"] [value="${submitter?.value}"]`) ?? composer());
 }
 
@@ -388,7 +388,7 @@ listen('input', ({ target }) => {
 	}
 });
 
-/** A value that is typed is set, and so are the objects around it. */
+/** Marks a field with a typed value, and the objects around it, as set. */
 function setState(field) {
 	for (let each = field; each; each = each.parentElement.closest('.form-field')) {
 		const set = find('.states input[value=set]', each);
@@ -520,7 +520,7 @@ listen('keydown', (event) => {
 	if (act(binding.action)) event.preventDefault();
 });
 
-/** A key that decides counts only if the card was seen and nobody types. */
+/** A key decides only if the card was visible for a moment and nothing was just typed. */
 function pressButton(key) {
 	const buttons = all('[data-key]').filter((button) => spelled(button.dataset.key) === key && isUsable(button));
 	const button = buttons.find((each) => each.closest('.call,.message')?.contains(active())) ?? buttons[0];
@@ -547,7 +547,7 @@ function composerKey(key) {
 	return !!edit;
 }
 
-/** Does what a row of the table says, if it can. */
+/** Runs the action of a key. Returns whether it was possible. */
 function act(action) {
 	const [, verb, rest] = /^(\w+):?(.*)$/.exec(action);
 	if (verb === 'go') return go(rest), true;
@@ -560,7 +560,7 @@ function act(action) {
 	return !!target;
 }
 
-/** Goes on from the focused element, the current one, or the first in view. */
+/** Moves on from the focused element, the current one, or the first in view. */
 function step(selector, by) {
 	const elements = all(selector).filter((element) => element.checkVisibility());
 	let at = elements.findIndex((element) => element.contains(active()));
@@ -753,13 +753,13 @@ function updateJump() {
 	write(jump, `↓ ${lines} lines${find('#messages .call[data-state=waiting]') ? ' · asks you' : ''}`);
 }
 
-/** A sent question goes to the top, with room for the answer. */
-function showQuestion(events) {
-	const question = all('#messages .message.you').at(-1);
-	if (!question || !events.some(({ id }) => byId(id)?.contains(question))) return;
-	const top = boxOf(question).top - boxOf(messages()).top;
+/** Scrolls a sent message to the top, with space for the response. */
+function showSentMessage(events) {
+	const sent = all('#messages .message.you').at(-1);
+	if (!sent || !events.some(({ id }) => byId(id)?.contains(sent))) return;
+	const top = boxOf(sent).top - boxOf(messages()).top;
 	messages().style.minHeight = `${Math.ceil(top + innerHeight - 70 - (byId('composer')?.offsetHeight ?? 0))}px`;
-	question.scrollIntoView();
+	sent.scrollIntoView();
 	lastTop = scrollY;
 	following = true;
 }
@@ -772,7 +772,7 @@ const seen = new IntersectionObserver((entries) => {
 	}
 }, { rootMargin: '-48px 0px 0px', threshold: 0.9 });
 
-/** Binds what cannot be bound at the document, in new HTML. */
+/** Sets up elements of new HTML that need more than listeners at the document. */
 function enhance(root) {
 	const each = (selector, action) => [...(root.matches?.(selector) ? [root] : []), ...all(selector, root)].forEach((element) => action(element));
 	each('time[datetime]', drawTime);
@@ -793,7 +793,7 @@ if (!location.hash && performance.getEntriesByType('navigation')[0]?.type === 'n
 goToHash();
 stream.start();
 
-// A link that `toolwire serve` prints: the fragment with the token is in no log.
+// A link that `toolwire serve` prints: browsers do not send the fragment with the token, so it is in no log.
 const token = /^#token=(.+)/.exec(location.hash)?.[1];
 const signIn = byId('sign-in');
 if (token && signIn) {

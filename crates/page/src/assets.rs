@@ -1,4 +1,4 @@
-//! The files of the page, which are part of the program.
+//! The files of the page, which are embedded in the binary.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -16,10 +16,10 @@ pub struct Asset {
 pub(crate) const STYLESHEET: &str = "page.css";
 pub(crate) const MODULE: &str = "page.js";
 pub(crate) const ICON: &str = "icon.svg";
-/// The icon while something waits for the visitor. The module uses it.
+/// The icon while a call waits for a decision or a reply. The script sets it.
 const ICON_WITH_DOT: &str = "icon-dot.svg";
 
-/// Loaded by the module when a file is attached.
+/// The script loads it when a file is attached.
 const ATTACH_MODULE: &str = "attach.js";
 
 /// All files.
@@ -73,7 +73,7 @@ pub fn path(name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The first page has at most 150 KB; a view has the stylesheet and the module.
+    /// The first page has at most 150 KB; each view loads the stylesheet and the script.
     #[test]
     fn the_files_are_small() {
         for (name, kilobytes) in [(STYLESHEET, 28), (MODULE, 32), (ATTACH_MODULE, 4)] {

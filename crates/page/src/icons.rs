@@ -61,7 +61,7 @@ impl Icon {
 pub(crate) fn sprite() -> Markup {
     html! {
         svg.sprite aria-hidden="true" width="0" height="0" {
-            // The fill of bars that stand for an interruption or a wait.
+            // The fill of bars that represent an interruption or a wait.
             pattern #hatch width="6" height="6" patternUnits="userSpaceOnUse" { path.hatch d="M0 6L6 0" {} }
             @for (_, id, path) in ICONS {
                 symbol id=(id) viewBox="0 0 20 20" {

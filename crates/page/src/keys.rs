@@ -1,4 +1,4 @@
-//! The keys of the page. This table is the only list of them: the dialog displays it, and the module reads
+//! The keys of the page. This table is the only list of them: the dialog displays it, and the script reads
 //! its bindings from the dialog.
 
 use maud::{Markup, html};
@@ -6,7 +6,7 @@ use maud::{Markup, html};
 /// A key, or several keys one after the other.
 struct Binding {
     keys: &'static str,
-    /// What the module does: `go:/path`, `open:dialog`, `focus:selector`, `click:selector`, `next:selector`,
+    /// The action of the script: `go:/path`, `open:dialog`, `focus:selector`, `click:selector`, `next:selector`,
     /// `prev:selector`. Empty if the key belongs to a button (`data-key`) or to the browser.
     action: &'static str,
     text: &'static str,

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use maud::Render;
 
-/// The address of a link: a path of the page, or an address outside with a safe scheme. It is the only type
+/// The address of a link: a path of the page, or an external address with a safe scheme. It is the only type
 /// that the templates use for `href`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link(String);
@@ -38,7 +38,7 @@ impl Link {
         self
     }
 
-    /// Returns a link to an address outside, if its scheme is `http`, `https` or `mailto`, and it has no
+    /// Returns a link to an external address, if its scheme is `http`, `https` or `mailto`, and it has no
     /// characters that browsers remove or replace.
     pub fn external(address: &str) -> Option<Link> {
         let (scheme, rest) = address.split_once(':')?;
@@ -53,7 +53,7 @@ impl Link {
         (is_safe && address.chars().all(is_plain)).then(|| Link(address.to_owned()))
     }
 
-    /// Returns the host of an address outside.
+    /// Returns the host of an external address.
     pub fn host(&self) -> Option<&str> {
         let (_, rest) = self.0.split_once("://")?;
         let authority = rest.split(['/', '?', '#']).next()?;

@@ -1,4 +1,4 @@
-//! Whole pages: the views' common frame.
+//! Complete documents: the frame that all views share.
 
 use maud::{DOCTYPE, Markup, html};
 
@@ -15,7 +15,7 @@ pub enum View {
     Traffic,
 }
 
-/// The views of the rail.
+/// The views in the navigation, which is called the rail.
 const VIEWS: [(View, &str, &str, &str, Icon); 5] = [
     (View::Chat, "chat", "/", "Chat", Icon::Chat),
     (View::Servers, "servers", "/servers", "Servers", Icon::Servers),

@@ -1,10 +1,10 @@
-//! Texts from outside: from models, tools, servers and users.
+//! Untrusted texts: those of models, tools, servers and users.
 
 use std::fmt::Write as _;
 
 use maud::{Markup, Render, html};
 
-/// A text from outside, without its own formatting. Control characters and characters that change the
+/// A text of a model, tool, server or user, which is displayed without formatting. Control characters and characters that change the
 /// direction of the text are displayed as their code, such as `⟨U+202E⟩`, so that they cannot hide or reorder
 /// other characters. Line breaks and tabs remain.
 pub struct UntrustedText<'a>(pub &'a str);
@@ -24,7 +24,7 @@ impl Render for UntrustedText<'_> {
     }
 }
 
-/// Returns an inline element with a text from outside, which has its own direction.
+/// Returns an inline element with an untrusted text. The direction of the text does not affect the text around it.
 pub fn inline(text: &str) -> Markup {
     html! { bdi { (UntrustedText(text)) } }
 }

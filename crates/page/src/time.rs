@@ -1,11 +1,11 @@
-//! Times and durations. The module of the page displays times in the zone of the reader.
+//! Times and durations. The script displays times in the time zone of the browser.
 
 use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use maud::{Markup, html};
 
-/// How the module displays a time.
+/// How the script displays a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Time,
@@ -24,7 +24,7 @@ impl Format {
     }
 }
 
-/// Returns an element with a time. Without the module, the time is in UTC.
+/// Returns an element with a time. Without JavaScript, the time is in UTC.
 pub fn time(at: SystemTime, format: Format) -> Markup {
     let at = DateTime::<Utc>::from(at);
     let text = match format {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_in_utc_without_the_module() {
+    fn a_time_is_in_utc_without_javascript() {
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
         assert_eq!(
             time(at, Format::Time).into_string(),

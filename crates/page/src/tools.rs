@@ -15,7 +15,7 @@ use crate::shell::{back, palette_button};
 use crate::text::{UntrustedText, count, inline, shortened};
 use crate::time::{self, Format};
 
-/// Longer texts are cut.
+/// The maximum length of a displayed text, in characters.
 const MAX_CHARS: usize = 16_000;
 
 /// A tool in the list.
@@ -101,7 +101,7 @@ pub struct Open<'a> {
     pub is_from_link: bool,
     /// Why the policy does not allow calls of the tool.
     pub denied: Option<&'a str>,
-    /// The seconds after which a call ends.
+    /// The timeout of a call, in seconds.
     pub timeout: u64,
     /// The last calls, the newest first.
     pub calls: &'a [Call],
@@ -144,7 +144,7 @@ pub fn open(tool: &Open<'_>) -> Markup {
     }
 }
 
-/// Returns the form of a call. Responses to it replace it.
+/// Returns the form of a call. The response to the form replaces it.
 pub fn form(tool: &Open<'_>) -> Markup {
     let name = &tool.tool.name;
     let post = Link::to(&["-", "tools", name, "call"]);

@@ -376,7 +376,7 @@ test('a gateway that is killed in the middle of an answer comes back with a clea
   await expect(page.locator('#connection')).toContainText('Connection lost');
   const next = await own.restart();
   await expect(page.locator('#connection')).toBeHidden();
-  await expect(page.locator('#ending')).toContainText('the gateway ended before there was a response');
+  await expect(page.locator('#ending')).toContainText('the gateway stopped before the response was complete');
   await expect(page.locator('#composer textarea')).toHaveValue('half a thought');
   gate.open();
   provider.answer = () => ['The whole answer'];

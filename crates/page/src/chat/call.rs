@@ -18,7 +18,7 @@ use crate::tools::command;
 /// The maximum length of the arguments in the line of a call, in characters.
 const MAX_LINE: usize = 160;
 
-/// A result whose text is longer is folded.
+/// The maximum length of a text that is unfolded at first, in bytes.
 const MAX_OPEN_TEXT: usize = 600;
 
 /// A call of a tool.
@@ -36,14 +36,14 @@ pub struct Call<'a> {
 
 /// The state of a call.
 pub enum CallState<'a> {
-    /// The model is still writing the arguments.
+    /// The model has sent the name, and is still sending the arguments.
     Announced,
     /// It starts when others have ended.
     Queued,
     Running {
         since: SystemTime,
         progress: Option<Progress<'a>>,
-        /// What its server asks.
+        /// The questions of the server that have no reply yet.
         questions: Vec<ServerQuestion<'a>>,
     },
     /// It waits for a decision.
@@ -86,7 +86,7 @@ const fn look(name: &'static str, class: &'static str, glyph: &'static str, word
 impl CallState<'_> {
     fn look(&self) -> Look {
         match self {
-            CallState::Announced => look("running", "running", "◐", "the model writes the arguments"),
+            CallState::Announced => look("running", "running", "◐", "receiving the arguments"),
             CallState::Queued => look("running", "running", "◐", "starts after the other calls"),
             CallState::Running { questions, .. } if !questions.is_empty() => {
                 look("waiting", "waiting", "?", "asks you")
@@ -179,7 +179,7 @@ pub fn questions_id(message: u64, position: usize) -> String {
     format!("call-{message}-{position}-questions")
 }
 
-/// Returns the progress of a running call, as its own part of the card.
+/// Returns the progress of a running call. It is an element of its own, which changes without the rest of the card.
 pub fn progress(message: u64, position: usize, reported: Option<&Progress<'_>>) -> Markup {
     let percent = reported.and_then(|progress| {
         let total = progress.total.filter(|total| *total > 0.0)?;
@@ -248,7 +248,7 @@ fn pretty(arguments: &Map<String, Value>) -> Markup {
     html! { pre.json dir="auto" tabindex="0" { code { (UntrustedText(&text)) } } }
 }
 
-/// Whether a result is displayed without a click: media, structured data, errors and short texts are.
+/// Whether a result is unfolded at first: errors, media and short texts are.
 fn is_open(result: &ToolResult) -> bool {
     let text_bytes = |block: &Content| match block {
         Content::Text { text, .. } => text.len(),

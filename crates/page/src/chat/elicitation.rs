@@ -79,10 +79,10 @@ fn page(url: &str) -> Markup {
     let link = Link::external(url);
     html! {
         @if let Some((link, host)) = link.as_ref().and_then(|link| Some((link, link.host()?))) {
-            p { "It wants you to open a page of " bdi { b { (UntrustedText(host)) } } ":" }
+            p { "The server asks you to open a page of " bdi { b { (UntrustedText(host)) } } ":" }
             p { a.button.wraps href=(link) target="_blank" rel="noopener noreferrer" { code { (UntrustedText(url)) } " ↗" } }
         } @else {
-            p { "It wants you to open this address, which is not that of a web page:" }
+            p { "The server asks you to open this address, which is not the address of a web page:" }
             p { code dir="auto" { (UntrustedText(url)) } }
         }
     }
@@ -133,7 +133,7 @@ mod tests {
         );
         for url in ["javascript:alert(1)", "https://a b", "data:text/html,x"] {
             let html = drawn(QuestionKind::Page { url });
-            assert!(!html.contains("href") && html.contains("not that of a web page"), "{html}");
+            assert!(!html.contains("href") && html.contains("not the address of a web page"), "{html}");
         }
     }
 }

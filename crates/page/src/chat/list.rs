@@ -40,11 +40,11 @@ pub struct Hit<'a> {
 /// The messages that a search found.
 pub struct Found<'a> {
     pub hits: Vec<Hit<'a>>,
-    /// Whether there may be more.
+    /// Whether the search found all of them.
     pub is_complete: bool,
 }
 
-/// Returns the list with the field for the search. It searches the open conversation first.
+/// Returns the list with the field for the search. The search begins with the open conversation.
 pub fn list(entries: &Markup, query: &str, current: Option<&str>) -> Markup {
     html! {
         div.list-head {
@@ -86,7 +86,7 @@ fn entry(item: &Item<'_>, current: Option<&str>) -> Markup {
     }
 }
 
-/// Returns what happens in a conversation, as its own part of the list.
+/// Returns the symbol of an activity. It is an element of its own, which changes without the rest of the list.
 pub fn glyph(id: &str, activity: Activity) -> Markup {
     html! {
         span id={ "chat-" (id) "-activity" } {
@@ -116,7 +116,7 @@ pub fn hits(here: Option<&Found<'_>>, everywhere: &Found<'_>) -> Markup {
             @if let Some(here) = here {
                 h2 { "In this chat · " (count(here.hits.len(), "message")) }
                 ul { @for hit in &here.hits { li { (hit_link(hit, None)) } } }
-                @if !here.is_complete { p.muted { "the latest are listed; another word finds others" } }
+                @if !here.is_complete { p.muted { "only the latest messages are listed; add a word to find fewer" } }
                 h2 { "In all chats" }
             }
             @if everywhere.hits.is_empty() { p.empty { "no message has all these words" } }

@@ -31,12 +31,12 @@ pub struct Message<'a> {
     pub is_summary: bool,
 }
 
-/// The conversations that differ in a message.
+/// The branches at a message: conversations that have different versions of it.
 pub struct Branches {
-    /// The number of the displayed one, from 1, and how many there are.
+    /// The number of the displayed branch, from 1, and the number of all branches.
     pub number: usize,
     pub count: usize,
-    /// The ids of the conversations before and after it.
+    /// The conversations of the branches before and after the displayed one.
     pub previous: Option<String>,
     pub next: Option<String>,
 }
@@ -48,7 +48,7 @@ pub struct LiveMessage<'a> {
     /// The blocks of text and thinking.
     pub parts: Vec<Markup>,
     pub calls: &'a [Markup],
-    /// Since when nothing has arrived, if the model has not written anything yet.
+    /// The time of the request, if the model has not sent anything yet.
     pub waits_since: Option<SystemTime>,
 }
 
@@ -61,7 +61,7 @@ pub enum Ending<'a> {
         message: &'a str,
         hint: Option<&'a str>,
     },
-    /// The process ended before there was a response.
+    /// The gateway stopped before the response was complete.
     Interrupted,
 }
 
@@ -228,7 +228,7 @@ pub fn live_message(message: &LiveMessage<'_>) -> Markup {
     }
 }
 
-/// Returns the line that says that a model has not written anything yet.
+/// Returns the line that is displayed until a model sends something.
 pub fn waiting_note(position: u64, model: &str, since: SystemTime) -> Markup {
     html! {
         p.waits id={ "m" (position) "-waits" } { span data-wait=(UntrustedText(model)) data-since=(time::iso(since)) {} }
@@ -240,8 +240,8 @@ pub fn settled_block(message: u64, number: usize, html: &Markup) -> Markup {
     html! { div.block id={ "m" (message) "-" (number) } { (html) } }
 }
 
-/// Returns a block of text that may still change. If it is code that grows, it has a number of lines, which
-/// tells the module where more of them belong.
+/// Returns a block of text that may still change. If it is code that grows, it has its number of lines, so
+/// that the script appends each further line once.
 pub fn open_block(message: u64, number: usize, lines: usize, html: &Markup) -> Markup {
     html! { div.block id={ "m" (message) "-" (number) } data-length=[(lines > 0).then_some(lines)] { (html) } }
 }
@@ -259,7 +259,7 @@ pub fn thinking_block(message: u64, number: usize, text: &str, is_live: bool) ->
     }
 }
 
-/// Returns the line after the last message: nothing, or how a response ended that has no normal end.
+/// Returns the line after the last message. It is empty unless a response ended abnormally.
 pub fn ending(conversation: &str, retry: Option<u64>, ending: Option<&Ending<'_>>) -> Markup {
     html! {
         div.ending #ending {
@@ -268,7 +268,7 @@ pub fn ending(conversation: &str, retry: Option<u64>, ending: Option<&Ending<'_>
                 Some(Ending::Stopped) => p.muted { "stopped" },
                 Some(Ending::Limited(limit)) => (error(limit, Some("send a message to continue; `toolwire.agent` in the configuration sets the limits"))),
                 Some(Ending::Failed { message, hint }) => (error(message, *hint)),
-                Some(Ending::Interrupted) => p.muted { "the gateway ended before there was a response" },
+                Some(Ending::Interrupted) => p.muted { "the gateway stopped before the response was complete" },
             }
             @if let Some(position) = retry {
                 form.row method="post" action=(action(conversation, "retry")) data-live {

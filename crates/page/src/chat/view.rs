@@ -18,13 +18,13 @@ const MESSAGE_HEIGHT: u64 = 90;
 pub struct Conversation<'a> {
     pub id: &'a str,
     pub title: Option<&'a str>,
-    /// What the conversation used: `2 servers, 7 tools · 565 tokens`.
+    /// What the conversation has and has used: `2 tools · 14 messages · 565 tokens used`.
     pub facts: &'a str,
     pub windows: &'a [Window],
     /// The line after the last message.
     pub ending: Markup,
     pub composer: Markup,
-    /// Whether a response is in progress. Without the module, the page loads itself again then.
+    /// Whether a response is in progress. Without JavaScript, the page then reloads itself.
     pub is_running: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Window {
     /// The first and the last position of its messages.
     pub from: u64,
     pub to: u64,
-    /// The messages; `None` if they are loaded when they come into view.
+    /// The messages; `None` if the script loads them when they come into view.
     pub messages: Option<Markup>,
 }
 
@@ -53,7 +53,7 @@ pub fn conversation(conversation: &Conversation<'_>) -> Markup {
             @for window in conversation.windows { (section(conversation.id, window)) }
         }
         (conversation.ending)
-        // The buttons of the messages send it.
+        // Each message has a button that submits this form.
         form #retry method="post" action=(action(conversation.id, "retry")) data-live {
             div.error role="alert" hidden {}
         }
@@ -113,7 +113,7 @@ fn section(id: &str, window: &Window) -> Markup {
     }
 }
 
-/// Returns the section for a message that is the first one of it.
+/// Returns an empty section, whose first message has this position.
 pub fn empty_window(from: u64) -> Markup {
     html! { section.window id=(window_id(from)) data-from=(from) data-to=(from + WINDOW - 1) {} }
 }

@@ -1,6 +1,7 @@
 //! Aligns a tool with its definition: two columns of JSON lines, with equal keys on one row.
 //!
-//! The order is the tool's. What only the definition has follows the key before it in the definition.
+//! The rows are in the order of the tool. A key that only the definition has is below the key that precedes it in the
+//! definition.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +15,8 @@ const MAX_INLINE: usize = 72;
 pub(super) struct Row {
     pub(super) left: Option<Line>,
     pub(super) right: Option<Line>,
-    /// Whether the sides are the same value before and after, and not two values that are beside each other.
+    /// Whether the sides are one value before and after the conversion. Otherwise, they are two unrelated values, which
+    /// share a row only to save space.
     pub(super) is_one: bool,
 }
 
@@ -168,8 +170,8 @@ impl Alignment<'_> {
         }
     }
 
-    /// Returns the index of the first row at the end whose own side is free. The other side was changed at
-    /// the same depth.
+    /// Returns the index of the first of the last rows whose own side is empty and whose other side was changed at the
+    /// same depth.
     fn free_rows(&self, depth: usize, sides: impl Fn(&Row) -> (&Option<Line>, &Option<Line>)) -> usize {
         let is_free = |row: &&Row| {
             let (own, other) = sides(row);
@@ -257,7 +259,7 @@ impl Alignment<'_> {
                 let is_same = self.origins.is_same(value, &b[*other], None);
                 is_same || self.origins.is_from(&format!("{}/{other}", right.pointer), &pointer)
             });
-            // Otherwise, lists of schemas have the same order.
+            // Otherwise, schemas in lists of equal length are paired by their position.
             let is_listed = a.len() == b.len() && index >= next && value.is_object() && b[index].is_object();
             let counterpart = counterpart.or(is_listed.then_some(index));
             let own = Part { key: None, value, pointer, is_last };

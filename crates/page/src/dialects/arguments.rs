@@ -51,15 +51,15 @@ pub struct Exchange {
 struct Arguments {
     dialect: Option<Dialect>,
     text: String,
-    /// The value that the notes are about: the typed one, or what could be read of it.
+    /// The value at whose places the notes are displayed: the typed arguments, or the part of them that could be read.
     value: Value,
-    /// `None` if they were made from those of the other side.
-    outcome: Option<Outcome>,
+    /// `None` if these arguments were converted from those of the other side.
+    outcome: Option<ConversionOutcome>,
 }
 
-/// What became of typed arguments.
+/// The result of converting typed arguments.
 #[derive(Clone, Debug)]
-struct Outcome {
+struct ConversionOutcome {
     status: Status,
     message: String,
     notes: Vec<Note>,
@@ -93,7 +93,7 @@ impl Exchange {
     pub fn sampled(route: Route<'_>, mcp: &Toolset, schema: &Value) -> Option<Exchange> {
         let sampled = sample(schema, mcp, route.tool);
         let Ok(encoded) = route.left.encode(route.tool, &sampled) else {
-            // No arguments were found that fit: the notes say why.
+            // The sampled arguments do not fit the tool; the notes contain the reason.
             return Exchange::typed(route, Side::Left, &pretty(&sampled));
         };
         let exchange = Exchange::typed(route, Side::Left, &pretty(&Value::Object(encoded.arguments)))?;
@@ -103,9 +103,9 @@ impl Exchange {
             Some((Some(outcome), decoded))
                 if outcome.status == Status::Exact && decoded == exchange.left.value =>
             {
-                Some(Outcome { message: "decoded: the same arguments".to_owned(), ..outcome })
+                Some(ConversionOutcome { message: "decoded: the same arguments".to_owned(), ..outcome })
             }
-            Some((Some(outcome), decoded)) if outcome.status != Status::Refused => Some(Outcome {
+            Some((Some(outcome), decoded)) if outcome.status != Status::Refused => Some(ConversionOutcome {
                 status: Status::Rewritten,
                 message: format!("decoded: {decoded}"),
                 notes: outcome.notes,
@@ -159,7 +159,7 @@ fn read_by(error: &ArgumentError) -> Map<String, Value> {
     }
 }
 
-fn fits(repairs: &[Repair]) -> Outcome {
+fn fits(repairs: &[Repair]) -> ConversionOutcome {
     let note = |repair: &Repair| Note {
         pointer: repair.pointer.clone(),
         status: Status::Rewritten,
@@ -169,12 +169,12 @@ fn fits(repairs: &[Repair]) -> Outcome {
         0 => (Status::Exact, "fits the tool".to_owned()),
         count => (Status::Rewritten, format!("fits the tool after {}", crate::text::count(count, "repair"))),
     };
-    Outcome { status, message, notes: repairs.iter().map(note).collect() }
+    ConversionOutcome { status, message, notes: repairs.iter().map(note).collect() }
 }
 
-fn failed(error: &ArgumentError) -> Outcome {
+fn failed(error: &ArgumentError) -> ConversionOutcome {
     let ArgumentError::Invalid { violations, .. } = error else {
-        return Outcome { status: Status::Refused, message: error.problem(), notes: Vec::new() };
+        return ConversionOutcome { status: Status::Refused, message: error.problem(), notes: Vec::new() };
     };
     let note = |violation: &toolwire_dialect::arguments::Violation| Note {
         pointer: violation.pointer.clone(),
@@ -182,17 +182,17 @@ fn failed(error: &ArgumentError) -> Outcome {
         text: violation.message(),
     };
     let message = format!("does not fit the tool: {}", crate::text::count(violations.len(), "violation"));
-    Outcome { status: Status::Refused, message, notes: violations.iter().map(note).collect() }
+    ConversionOutcome { status: Status::Refused, message, notes: violations.iter().map(note).collect() }
 }
 
 fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// Where the arguments that are typed are sent to, and what is sent with them.
+/// The tool that a form with arguments is for, and the ids of the form.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
-    /// The start of the ids inside.
+    /// The prefix of the ids of elements.
     pub id: &'a str,
     /// The name of the tool, if a server lists it.
     pub listed: Option<&'a str>,
@@ -200,7 +200,7 @@ pub struct Target<'a> {
     pub pasted: Option<&'a str>,
 }
 
-/// Renders the arguments with fields to type in.
+/// Renders the arguments of both sides with fields to type in.
 pub fn both_ways(exchange: &Exchange, target: Target<'_>) -> Markup {
     html! {
         section.both-ways aria-label="Arguments" {
@@ -244,7 +244,7 @@ pub fn arguments_form(exchange: &Exchange, side: Side, target: Target<'_>) -> Ma
     }
 }
 
-/// Renders what became of the arguments of a side.
+/// Renders the result of converting the arguments of a side.
 pub fn notes(exchange: &Exchange, side: Side, id: &str) -> Markup {
     let (_, id) = ids(id, side);
     html! { div.notes #(id) { @if let Some(outcome) = &exchange.side(side).outcome { (outcome_of(outcome, &exchange.side(side).value)) } } }
@@ -275,7 +275,7 @@ fn heading(arguments: &Arguments) -> Markup {
 }
 
 /// Renders the message, and the arguments with each note at its place.
-fn outcome_of(outcome: &Outcome, value: &Value) -> Markup {
+fn outcome_of(outcome: &ConversionOutcome, value: &Value) -> Markup {
     html! {
         p { (glyph(outcome.status)) " " (UntrustedText(&outcome.message)) }
         @if !outcome.notes.is_empty() {

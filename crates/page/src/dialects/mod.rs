@@ -1,5 +1,5 @@
 //! Dialects side by side: one tool and its definition in a dialect, with every change marked in place and its
-//! reason below; and which tools survive which dialects.
+//! reason below; and the status of every tool in every dialect.
 
 mod align;
 mod arguments;
@@ -42,7 +42,7 @@ pub(crate) fn symbol(status: Status) -> &'static str {
     }
 }
 
-/// Returns the symbol of a status in a box. The word must be beside it.
+/// Returns the symbol of a status in a box. Screen readers ignore it, so the word must be beside it.
 fn glyph(status: Status) -> Markup {
     html! { span class={ "glyph " (status.name()) } aria-hidden="true" { (symbol(status)) } }
 }

@@ -13,7 +13,7 @@ type Places = HashMap<String, Vec<String>>;
 pub(super) struct Origins {
     left: Option<Places>,
     right: Option<Places>,
-    /// Whether a side spells types in capital letters, which is no change.
+    /// Whether a side writes types in capital letters, which does not count as a difference.
     has_capital_types: bool,
 }
 
@@ -52,7 +52,7 @@ impl Origins {
         }
     }
 
-    /// Returns the places in the tool's schema of the schema that a value on the right is in.
+    /// Returns the pointers into the tool's schema from which the schema around a value of the right side was made.
     pub(super) fn of_value(&self, mut pointer: &str) -> &[String] {
         let Some(origins) = &self.right else { return &[] };
         loop {
@@ -84,8 +84,8 @@ impl Origins {
     }
 }
 
-/// Returns the pointers into a side that an entry about `original` is about: to the schemas that were made from that
-/// one, or from the nearest one above that the side has.
+/// Returns the pointers into a side that correspond to a pointer into the tool's schema: to the schemas that were made
+/// from the original one, or from the nearest schema around it.
 pub(super) fn places(side: Option<&ComparedDefinition>, original: &str) -> Vec<String> {
     let Some(side) = side else { return vec![original.to_owned()] };
     let mut pointer = original;

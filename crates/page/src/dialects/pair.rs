@@ -16,10 +16,10 @@ use crate::text::{UntrustedText, count};
 /// The number of rows around a change that are displayed with it.
 const CONTEXT: usize = 3;
 
-/// The status of a difference that no entry explains: it may be anything.
+/// The status of a difference that no entry explains. It may change which arguments are valid.
 const UNKNOWN: Status = Status::Lossy;
 
-/// The number of rows from which only changes are displayed at first.
+/// The maximum number of rows that are all displayed at first. Of more rows, only the changes are.
 const MANY_ROWS: usize = 2_000;
 
 /// A tool and its definition in one dialect, or its definitions in two, row by row.
@@ -52,7 +52,7 @@ struct ReasonedRow<'a> {
     is_unexplained: bool,
     /// Whether a difference starts here: the row before has none, or has another reason.
     is_start: bool,
-    /// Why it differs without an entry.
+    /// The reason of a difference that is not in the report, because it keeps the meaning.
     notation: Option<&'static str>,
     reasons: Vec<Entry<'a>>,
     refusals: Vec<&'a Refusal>,
@@ -102,7 +102,7 @@ impl<'a> Pair<'a> {
             [None, None] => Vec::new(),
         };
         let assigned = assign(&rows, &entries);
-        // Each entry is displayed once: below its last row of the first group of rows, or at its place.
+        // Each entry is displayed once: below the first group of rows that it explains, or at its place.
         let mut below: Vec<Vec<Entry<'a>>> = vec![Vec::new(); rows.len()];
         let (mut head, mut shared) = (Vec::new(), Vec::new());
         for (index, entry) in entries.iter().enumerate() {
@@ -168,7 +168,7 @@ impl<'a> Pair<'a> {
         Pair { tool, left: None, right: None, is_flipped: false, rows, head, shared, unexplained }
     }
 
-    /// Returns the lines of the differences that no entry of the report explains. There should be none.
+    /// Returns the lines of the differences that no entry of the report explains. They show that the report is incomplete.
     pub fn unexplained(&self) -> &[String] {
         &self.unexplained
     }
@@ -257,7 +257,7 @@ pub fn pair(pair: &Pair<'_>, id: &str) -> Markup {
                     p.reason.exact { (glyph(Status::Exact)) " " b { "notation" } " " (text) }
                 }
                 @if row.is_unexplained {
-                    p.reason.lossy { (glyph(Status::Lossy)) " " b { "unexplained" } " no entry of the report is about this difference" }
+                    p.reason.lossy { (glyph(Status::Lossy)) " " b { "unexplained" } " the report does not explain this difference" }
                 }
                 @for refusal in &row.refusals { (refusal_reason(refusal)) }
             }
@@ -378,7 +378,7 @@ fn refusal_reason(refusal: &Refusal) -> Markup {
     }
 }
 
-/// Returns the chips of the dialects, each with its status and tokens.
+/// Returns the content of the chip of a dialect: its status, name and tokens.
 pub(super) fn chip(dialect: Dialect, status: Status, tokens: Option<usize>) -> Markup {
     html! {
         (glyph(status)) " " (dialect.name()) span.unseen { " " (status.name()) }

@@ -17,7 +17,7 @@ use super::{symbol, tokens};
 use crate::assets;
 use crate::text::{UntrustedText, count};
 
-/// What the file needs besides the stylesheet of the page.
+/// The styles of the file that the stylesheet of the page does not contain.
 const STYLE: &str = "body{display:block}main{max-width:1400px;margin:0 auto;padding:16px}\
     details.variant{margin:8px 0}details.variant>summary{cursor:pointer}\
     .counts{display:flex;flex-wrap:wrap;gap:16px;padding:0;list-style:none}\
@@ -75,7 +75,7 @@ pub fn standalone(dialects: &[Dialect], tools: &[CheckedTool]) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) " · Toolwire" }
-                // The hash of the policy is that of these bytes. The stylesheet is a part of the program.
+                // The policy contains the hash of these bytes. The stylesheet is embedded in the binary, so it is trusted.
                 style { (PreEscaped(&style)) }
             }
             body {
@@ -140,7 +140,7 @@ fn status(tool: &CheckedTool) -> Status {
     tool.comparisons.iter().map(|comparison| comparison.report.status).max().unwrap_or(Status::Exact)
 }
 
-/// Groups the comparisons that display the same.
+/// Groups the comparisons that look the same.
 fn variants(comparisons: &[Comparison]) -> Vec<Variant<'_>> {
     let mut variants: Vec<Variant<'_>> = Vec::new();
     for (index, comparison) in comparisons.iter().enumerate() {

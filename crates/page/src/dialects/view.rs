@@ -62,7 +62,7 @@ pub fn entries(surveys: &[Survey<'_>], query: &str, current: Option<&str>) -> Ma
                     } }
                 }
             }
-            @if !surveys.is_empty() && !surveys.iter().any(|survey| is_found(&survey)) { p.empty { "no tool has this in its name" } }
+            @if !surveys.is_empty() && !surveys.iter().any(|survey| is_found(&survey)) { p.empty { "no tool name contains this" } }
         }
     }
 }
@@ -92,7 +92,7 @@ pub fn overview(dialects: &[Dialect], surveys: &[Survey<'_>]) -> Markup {
     }
 }
 
-/// What is displayed of a tool.
+/// The part of a tool that is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// Its changes in all dialects.
@@ -203,10 +203,10 @@ fn sides(open: &Open<'_>, left: Option<usize>, right: Option<usize>) -> Markup {
     }
 }
 
-/// What became of a pasted text.
+/// The result of reading a pasted text.
 pub enum Pasted {
     Nothing,
-    /// It is not a list of tools: what is wrong.
+    /// The text is not a list of tools. The message contains the reason.
     Invalid(String),
     Tools(Vec<CheckedTool>),
 }

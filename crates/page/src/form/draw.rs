@@ -8,7 +8,7 @@ use super::filling::{Filling, Problem};
 use super::shape::{Field, Kind, Shape};
 use crate::text::{UntrustedText, shortened};
 
-/// Above it, the choices are a text field with suggestions.
+/// The maximum number of choices in a selection list. More choices are a text field with suggestions.
 const MAX_OPTIONS: usize = 50;
 const MAX_DESCRIPTION: usize = 500;
 

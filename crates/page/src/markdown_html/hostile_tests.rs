@@ -1,5 +1,5 @@
-//! Tests with hostile texts: nothing but the writer's own elements, attributes and schemes comes out, and the
-//! work is limited.
+//! Tests with hostile texts: the HTML contains only elements, attributes and schemes of the writer, and the work is
+//! limited.
 
 use std::cell::RefCell;
 
@@ -114,7 +114,7 @@ fn check(source: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// HTML, addresses and characters that have been used against pages.
+/// HTML, addresses and characters that have been used to attack web pages.
 const HOSTILE: [&str; 63] = [
     "<script>alert(1)</script>",
     "<ScRiPt src=//a.example/x.js></sCrIpT>",
@@ -228,7 +228,7 @@ fn hostile_texts_stay_readable() {
 
 /// The sanitizer alone: HTML that the writer never writes.
 #[test]
-fn the_second_wall_removes_what_is_not_listed() {
+fn the_sanitizer_removes_what_is_not_on_its_list() {
     let others = ["<a href=\"/path\">a</a>", "<a href=\"//a.example\">a</a>", "<p title=a lang=b id=c>a</p>"];
     for text in HOSTILE.iter().chain(&others) {
         check_html(&sanitize::sanitize(text).into_string(), text).expect("harmless");

@@ -1,4 +1,4 @@
-//! The second protection against HTML from outside: removes elements, attributes and schemes that the writer
+//! The second protection against untrusted HTML: removes elements, attributes and schemes that the writer
 //! does not use.
 
 #[cfg(any(test, feature = "sanitizer"))]

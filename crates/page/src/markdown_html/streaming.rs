@@ -1,7 +1,8 @@
 //! Markdown that still grows.
 //!
 //! A block is settled when later text cannot change it: when another block follows, or when its fence is
-//! closed. It is rendered once. The blocks after it are open: they are completed by guess and rendered again.
+//! closed. It is rendered once. The blocks after it are open: their unclosed markers are closed for display,
+//! and they are rendered again with each change.
 //! Code in an open fence only grows, line by line.
 
 use std::ops::Range;
@@ -43,7 +44,7 @@ pub struct StreamingMarkdown {
     ends_with_return: bool,
     /// Whether `source` has text that was not rendered.
     is_stale: bool,
-    /// What may be rendered, in bytes.
+    /// The number of bytes that may be rendered until the next call.
     credit: usize,
     /// The bytes that were parsed or rendered so far.
     #[cfg(test)]
@@ -59,7 +60,7 @@ struct Fence {
     writer: CodeWriter,
     /// The end of the lines that were rendered.
     rendered: usize,
-    /// The text before this position has no other lines.
+    /// The end of the text that was searched for line ends.
     scanned: usize,
 }
 
@@ -130,7 +131,7 @@ impl StreamingMarkdown {
         settled.chain(open.map(|(html, n)| BlockEvent::Open { n, html, lines })).collect()
     }
 
-    /// Renders the open blocks, completed by guess.
+    /// Renders the open blocks with their unclosed markers closed.
     fn open_blocks(&self) -> Vec<Markup> {
         if let Some(fence) = &self.fence {
             let mut html = String::new();
@@ -266,7 +267,7 @@ impl Fence {
         if length < 3 || (mark == '`' && info.contains('`')) {
             return None;
         }
-        // The parser knows how an info string is unescaped.
+        // The parser unescapes the info string.
         let mut parsed = String::new();
         toolwire_markdown::parse(line, |event, _| {
             if let Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) = event {

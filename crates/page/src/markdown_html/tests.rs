@@ -107,7 +107,7 @@ fn html_is_text() {
     );
 }
 
-/// A reader's page: applies events as the module of the page does.
+/// A page that applies events as the script does.
 #[derive(Default)]
 struct Page {
     blocks: Vec<String>,

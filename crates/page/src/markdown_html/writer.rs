@@ -1,4 +1,4 @@
-//! Writes the events of one block as HTML, which is the first protection against HTML from outside.
+//! Writes the events of one block as HTML, which is the first protection against untrusted HTML.
 //!
 //! All tags and attributes are literals of this module and of [`code`](super::code); every text and address
 //! of the Markdown is escaped.
@@ -30,7 +30,7 @@ struct Writer {
     html: String,
     /// The closing tags of the open elements; empty if an element was too deep.
     open: Vec<&'static str>,
-    /// The number of open elements that are not empty.
+    /// The number of open elements that count towards [`MAX_DEPTH`].
     depth: usize,
     /// The code of the open block and its info string.
     code: Option<(String, String)>,
@@ -93,7 +93,8 @@ impl Writer {
         UntrustedText(text).render_to(&mut self.html);
     }
 
-    /// Opens an element of a block, whose number is limited by that of the others.
+    /// Opens an element that does not count towards [`MAX_DEPTH`]: it cannot contain another one of its kind, except
+    /// inside an element that counts.
     fn block(&mut self, start: &str, end: &'static str) {
         self.html.push_str(start);
         self.open.push(end);
@@ -116,7 +117,7 @@ impl Writer {
     fn close_nested(&mut self) {
         let end = self.open.pop().unwrap_or_default();
         if end.is_empty() {
-            // Separates the texts of elements that are missing.
+            // Separates the texts of elements that were too deep.
             self.html.push('\n');
         } else {
             self.depth -= 1;
@@ -140,7 +141,7 @@ impl Writer {
                 };
                 self.code = Some((info, String::new()));
             }
-            // A list and its items are open or missing together.
+            // If a list is too deep, its items have no elements either.
             Tag::List(None) => self.list("<ul>", "</ul>"),
             Tag::List(Some(first)) => self.list(&format!("<ol start=\"{first}\">"), "</ol>"),
             Tag::Item => {

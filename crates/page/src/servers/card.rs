@@ -31,7 +31,7 @@ pub(super) fn head(server: &Server, may_change: bool) -> Markup {
     }
 }
 
-/// Returns how long the state lasts.
+/// Returns the duration or a detail of the state.
 fn state_detail(server: &Server) -> Markup {
     let since = html! { " " span.num data-since=(iso(server.since)) {} };
     match &server.state {
@@ -49,7 +49,7 @@ fn state_detail(server: &Server) -> Markup {
 fn actions(server: &Server, may_change: bool) -> Markup {
     match &server.state {
         ServerState::Ready => action(server, "restart", "Restart", may_change),
-        // A link and no form: the page's policy blocks a form that leads to another site.
+        // A link, because the page's policy blocks forms that lead to another site.
         ServerState::SignIn { page, .. } if may_change => html! {
             a.button.primary id={ (id(&server.name)) "-action" } data-stays href=(sign_in_link(&server.name))
                 target="_blank" rel="noopener noreferrer" { "Sign in ↗" span.unseen { " to " (UntrustedText(&server.name)) } }

@@ -21,7 +21,7 @@ pub(super) fn changes(server: &Server, may_change: bool) -> Markup {
 }
 
 fn changed_tool(server: &Server, tool: &ChangedTool, may_change: bool) -> Markup {
-    let withheld = match tool.is_blocked {
+    let availability = match tool.is_blocked {
         true => "not offered until you accept it",
         false => "offered",
     };
@@ -30,17 +30,17 @@ fn changed_tool(server: &Server, tool: &ChangedTool, may_change: bool) -> Markup
             div.row.wrap {
                 strong.mono { (inline(&tool.tool)) }
                 @if !tool.parts.is_empty() { span.muted { (tool.parts.join(", ")) " changed" } }
-                span.muted { (withheld) }
+                span.muted { (availability) }
                 span.grow {}
                 (decision(server, tool, "accept", "Accept", "primary", may_change))
-                @if !tool.is_blocked { (decision(server, tool, "keep-off", "Keep off", "", may_change)) }
+                @if !tool.is_blocked { (decision(server, tool, "keep-off", "Block", "", may_change)) }
             }
             @match &tool.places {
                 Some(places) => {
                     @for place in places { (changed_place(place)) }
                 }
                 None => {
-                    p.muted { "The accepted words are not known. The description is now:" }
+                    p.muted { "The accepted definition is not known. The current description:" }
                     div.line.added { code dir="auto" { (UntrustedText(tool.current_description.as_deref().unwrap_or("(none)"))) } }
                 }
             }

@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::text::{UntrustedText, count, inline};
 use crate::time::duration;
 
-/// Stands for a stored value that is not displayed, because it may be secret.
+/// The placeholder of a stored value that is not displayed, because it may be secret.
 pub const HIDDEN: &str = "…";
 
 /// The fields of the form, as a user filled them in.
@@ -48,7 +48,7 @@ pub struct Target {
     pub by_hand: Option<String>,
 }
 
-/// What the page answers to the form.
+/// The response to a button of the form.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer<'a> {
     Problem { message: &'a str, hint: Option<&'a str> },
@@ -96,7 +96,7 @@ impl ServerKind {
     }
 }
 
-/// Returns the form, with what the page answers to it.
+/// Returns the form, with the response to one of its buttons.
 pub fn form(draft: &Draft, target: &Target, may_change: bool, answer: Option<Answer<'_>>) -> Markup {
     let needs_admin = (!may_change).then_some("needs-admin");
     let checked = match answer {

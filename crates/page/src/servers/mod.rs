@@ -25,10 +25,10 @@ pub struct Server {
     pub state: ServerState,
     /// The time at which the state began.
     pub since: SystemTime,
-    /// What the server says about itself.
+    /// The information that the server sent about itself.
     pub description: Option<Description>,
     pub tools: Vec<ListedTool>,
-    /// Tools that are not offered.
+    /// Tools that are not offered: quarantined and blocked ones.
     pub withheld: Vec<WithheldTool>,
     /// Facts about the tools that a user should know, in sentences without a full stop.
     pub notes: Vec<String>,
@@ -55,7 +55,7 @@ pub enum ServerState {
         page: Option<Link>,
         reason: String,
     },
-    /// The server failed, and is connected again.
+    /// The server failed, and the gateway tries to connect again.
     Recovering {
         problem: ServerProblem,
     },
@@ -68,7 +68,7 @@ pub enum ServerState {
     Stopped,
 }
 
-/// The reason why a server does not work.
+/// Why a server does not work, and when the gateway tries again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerProblem {
     pub reason: String,
@@ -82,11 +82,11 @@ pub struct ServerProblem {
 pub enum ConnectionAttempt {
     Running,
     At(SystemTime),
-    /// There is none until a user requests one.
+    /// The gateway tries again only when a user requests it.
     OnRequest,
 }
 
-/// What a connected server says about itself.
+/// The information that a connected server sent about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Description {
     /// The revision of MCP.
@@ -129,7 +129,7 @@ pub struct ChangedTool {
     pub tool: String,
     /// Identifies the current definition, so that a user accepts only what was displayed.
     pub fingerprint: String,
-    /// Whether the tool is not offered until the change is accepted.
+    /// Whether the tool is blocked: not offered until the change is accepted.
     pub is_blocked: bool,
     /// The names of the changed parts; empty if they are unknown.
     pub parts: Vec<String>,

@@ -7,7 +7,7 @@ use super::{Server, card, id};
 use crate::link::Link;
 use crate::text::{UntrustedText, inline};
 
-/// The part of a page, which changes while the page is open.
+/// An element that changes while the page is open.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// The id of the element.
@@ -116,7 +116,7 @@ pub fn removal(
             h1 { "Remove " (inline(server)) }
         }
         p {
-            @if change.by_hand.is_some() { "Without these lines, the gateway does not start the server when it is started again." }
+            @if change.by_hand.is_some() { "Without these lines, the next start of the gateway does not start this server." }
             @else { "The gateway closes the connection to the server, and does not offer its tools any more." }
         }
         form.card.stack #server-form data-live method="post" action=(Link::to(&["-", "servers", server, "remove"])) {

@@ -1,4 +1,4 @@
-//! What is known of a request.
+//! The record of a request.
 
 use std::time::{Duration, SystemTime};
 
@@ -26,7 +26,7 @@ pub struct Request {
     pub error: Option<String>,
     #[serde(serialize_with = "write_duration")]
     pub elapsed: Option<Duration>,
-    /// When the first part of the response left.
+    /// The time until the first part of the response was sent.
     #[serde(serialize_with = "write_duration")]
     pub first_output: Option<Duration>,
     pub usage: Option<Usage>,
@@ -81,11 +81,11 @@ pub struct StepSpan {
     pub first_output: Option<Duration>,
     #[serde(serialize_with = "write_duration")]
     pub end: Option<Duration>,
-    /// The times in which a failed request waited to be sent again.
+    /// The waits before a failed request was sent again.
     pub waits: Vec<Wait>,
 }
 
-/// A time in which nothing was sent.
+/// A wait before a request was sent again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {

@@ -151,7 +151,7 @@ fn bars(
     figure(title, unit, summary, data, &content, &names, &rows)
 }
 
-/// Returns a plot with its name, a sentence that says the same, and a table of its values.
+/// Returns a plot with its name, a summary in words, and a table of its values.
 fn figure(
     title: &str,
     unit: &str,

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::data::{CallOutcome, Request, RequestOutcome};
 use crate::link::Link;
 
-/// How far back the view goes.
+/// The period of the requests that the view displays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
     Minutes15,
