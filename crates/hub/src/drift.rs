@@ -186,12 +186,12 @@ impl DriftMonitor {
     }
 
     /// Blocks a tool while its definition differs from its pin. Returns whether the tool has a pin.
-    pub(crate) fn keep_off(&self, server: &ServerName, tool: &str) -> io::Result<bool> {
+    pub(crate) fn block_tool(&self, server: &ServerName, tool: &str) -> io::Result<bool> {
         let _saving = lock(&self.saving);
         let mut state = self.state();
         let DriftState { pins: Some(pins), checked } = &mut *state else { return Ok(false) };
         let Some(id) = &self.id(server) else { return Ok(false) };
-        if !pins.keep_off(id, tool) {
+        if !pins.block_tool(id, tool) {
             return Ok(false);
         }
         if let Some((catalog, drifts)) = checked.get_mut(server)

@@ -173,14 +173,14 @@ impl Hub {
         accepted
     }
 
-    /// Withholds a tool of a server while its definition differs from the accepted one, whatever the pin
-    /// policy is. Returns whether there is an accepted definition.
-    pub fn keep_off(&self, server: &str, tool: &str) -> io::Result<bool> {
+    /// Blocks a tool of a server while its definition differs from the accepted one, with any pin policy. Returns
+    /// whether there is an accepted definition.
+    pub fn block_tool(&self, server: &str, tool: &str) -> io::Result<bool> {
         let Some(found) = self.state.server(server) else { return Ok(false) };
-        let kept_off = self.state.drift_monitor.keep_off(&found.config.name, tool);
+        let result = self.state.drift_monitor.block_tool(&found.config.name, tool);
         self.state.rebuild_tools();
         self.state.status_changed();
-        kept_off
+        result
     }
 
     /// Returns the places where the definition of a server's tool differs from the accepted one. `None` if

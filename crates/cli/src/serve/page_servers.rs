@@ -298,7 +298,7 @@ impl PageServers for HubServers {
         })
     }
 
-    fn keep_off<'a>(
+    fn block<'a>(
         &'a self,
         server: &'a str,
         tool: &'a str,
@@ -307,8 +307,8 @@ impl PageServers for HubServers {
         Box::pin(async move {
             self.check_changed(server, tool, fingerprint)?;
             let (hub, name, selected) = (self.hub.clone(), server.to_owned(), tool.to_owned());
-            let kept = write(move || hub.keep_off(&name, &selected)).await;
-            kept.map(drop).map_err(|error| not_stored("keep the tool off", &error))
+            let blocked = write(move || hub.block_tool(&name, &selected)).await;
+            blocked.map(drop).map_err(|error| not_stored("block the tool", &error))
         })
     }
 

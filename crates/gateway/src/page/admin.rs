@@ -1,11 +1,11 @@
-//! The API for administrators, for programs: changed definitions of tools. It accepts only keys in headers, so no
+//! The API for programs of administrators: changed definitions of tools. It accepts only keys in headers, so no
 //! other web page can use it, and sessions of the page cannot either.
 //!
 //! | path | does |
 //! |---|---|
 //! | `GET /-/admin/pins` | lists the tools whose definition changed |
 //! | `POST /-/admin/pins/accept` | accepts the definition with a fingerprint |
-//! | `POST /-/admin/pins/keep-off` | withholds a tool until its definition is accepted |
+//! | `POST /-/admin/pins/keep-off` | blocks a tool until its definition is accepted |
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use super::servers::PageServers;
 use crate::body::check_type;
 use crate::gateway::Inner;
 
-/// A tool whose definition was displayed.
+/// The tool of a decision, with the fingerprint of the definition that was displayed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Shown {
+struct ReviewedTool {
     server: String,
     tool: String,
     fingerprint: String,
@@ -75,7 +75,7 @@ where
     }
 }
 
-/// Returns the tools whose definition changed, with the accepted and the current words.
+/// Returns the tools whose definition changed, with the accepted and the current texts.
 fn pins(servers: &[Server]) -> Vec<Value> {
     let of_server = |server: &Server| {
         let changed = data(server).get_mut("changed").map(Value::take).unwrap_or_default();
@@ -91,15 +91,15 @@ fn pins(servers: &[Server]) -> Vec<Value> {
 }
 
 async fn decide(servers: &dyn PageServers, body: &[u8], accepts: bool) -> Result<(), PageFailure> {
-    let shown: Shown = serde_json::from_slice(body).map_err(|error| {
+    let reviewed: ReviewedTool = serde_json::from_slice(body).map_err(|error| {
         PageFailure::invalid(format!("the body is not valid: {error}")).with_hint(
             "send `{\"server\": …, \"tool\": …, \"fingerprint\": …}` as `GET /-/admin/pins` lists them",
         )
     })?;
-    let Shown { server, tool, fingerprint } = &shown;
+    let ReviewedTool { server, tool, fingerprint } = &reviewed;
     match accepts {
         true => servers.accept(server, tool, fingerprint).await?,
-        false => servers.keep_off(server, tool, fingerprint).await?,
+        false => servers.block(server, tool, fingerprint).await?,
     }
     Ok(())
 }

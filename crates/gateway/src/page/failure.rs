@@ -59,7 +59,7 @@ impl PageFailure {
         PageFailure { field: Some(field.into()), ..self }
     }
 
-    /// Creates the response: a page for a browser that navigates, else JSON for the module.
+    /// Creates the response: a page for a browser that navigates, else JSON for the script.
     pub(super) fn respond(&self, wants_html: bool, theme: Option<Theme>) -> HttpResponse {
         let mut response = match wants_html {
             true => {

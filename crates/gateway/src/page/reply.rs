@@ -1,4 +1,4 @@
-//! Responses: pages, changes for the module, redirects.
+//! Responses: pages, changes for the script, redirects.
 
 use bytes::Bytes;
 use http::header::{
@@ -16,8 +16,8 @@ use super::failure::PageFailure;
 use crate::response::{self, HttpResponse, ResponseBody};
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
-/// Browsers ask again before they use a cached page, because its content changes.
-const ASK_AGAIN: HeaderValue = HeaderValue::from_static("private, no-cache");
+/// Browsers revalidate a cached page before they use it, because its content changes.
+const REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
 /// Smaller bodies are not compressed.
 const MIN_COMPRESSED_BYTES: usize = 4_096;
@@ -42,7 +42,7 @@ impl Reply {
         Reply::from(ReplyBody::Html(document.into_string().into()))
     }
 
-    /// Returns a part of a page, which the module inserts.
+    /// Returns a part of a page, which the script inserts.
     pub(super) fn fragment(html: Markup) -> Reply {
         Reply::html(html)
     }
@@ -56,7 +56,7 @@ impl Reply {
         Reply::from(ReplyBody::Data { media_type: HeaderValue::from_static(media_type), bytes: bytes.into() })
     }
 
-    /// Returns changes, which the module applies to the page.
+    /// Returns changes, which the script applies to the page.
     pub(super) fn changes(events: &[Event]) -> Reply {
         let events: Vec<Value> = events.iter().map(Event::to_json).collect();
         Reply::json(json!({"events": events}))
@@ -91,7 +91,7 @@ impl Reply {
     /// Creates the response to a request with these headers.
     pub(super) fn respond(self, request: &HeaderMap) -> Result<HttpResponse, PageFailure> {
         let mut response = match self.body {
-            ReplyBody::Html(bytes) => with_tag(HTML, bytes, request),
+            ReplyBody::Html(bytes) => with_etag(HTML, bytes, request),
             ReplyBody::Data { media_type, bytes } => {
                 let mut response = Response::new(ResponseBody::Whole(bytes));
                 response.headers_mut().insert(CONTENT_TYPE, media_type);
@@ -106,7 +106,7 @@ impl Reply {
                 headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
                 response
             }
-            // The module follows `location`; a browser without it follows the status.
+            // The script follows `location`; without JavaScript, the browser follows the status.
             ReplyBody::Redirect(path) => match super::request::accepts_html(request) {
                 true => {
                     let mut response = Response::new(ResponseBody::Whole(Bytes::new()));
@@ -142,9 +142,8 @@ pub(super) fn html(document: Markup) -> HttpResponse {
     response
 }
 
-/// Creates a response with a tag of its content, so that a browser that has the same content gets only status
-/// 304.
-fn with_tag(media_type: HeaderValue, bytes: Bytes, request: &HeaderMap) -> HttpResponse {
+/// Creates a response with an `ETag`, so that a browser that has the same content gets only status 304.
+fn with_etag(media_type: HeaderValue, bytes: Bytes, request: &HeaderMap) -> HttpResponse {
     let mut tag = String::from("W/\"");
     for byte in Sha256::digest(&bytes).iter().take(12) {
         // Writing to a string does not fail.
@@ -162,7 +161,7 @@ fn with_tag(media_type: HeaderValue, bytes: Bytes, request: &HeaderMap) -> HttpR
     };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, media_type);
-    headers.insert(CACHE_CONTROL, ASK_AGAIN);
+    headers.insert(CACHE_CONTROL, REVALIDATE);
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(ETAG, tag);
     }

@@ -140,7 +140,7 @@ fn find(form: &[u8], name: &str) -> Option<String> {
     form_urlencoded::parse(form).find(|(field, _)| field == name).map(|(_, value)| value.into_owned())
 }
 
-/// Whether a browser navigates. The module asks for JSON.
+/// Whether the request is a navigation of the browser. The script requests JSON.
 pub(super) fn accepts_html(headers: &HeaderMap) -> bool {
     headers
         .get(ACCEPT)
@@ -148,8 +148,9 @@ pub(super) fn accepts_html(headers: &HeaderMap) -> bool {
         .is_some_and(|accept| accept.contains("text/html"))
 }
 
-/// Checks that a change comes from the page itself. `Host`, `Origin` and the site were checked before; a
-/// browser sends at least one of them with each change, and other programs have the APIs.
+/// Checks that a change comes from the page itself. The values of `Host`, `Origin` and
+/// `Sec-Fetch-Site` were checked before. A browser sends `Origin` or `Sec-Fetch-Site` with each change; other programs
+/// use the APIs.
 pub(super) fn check_source(head: &Parts) -> Result<(), PageFailure> {
     let is_read = head.method == Method::GET || head.method == Method::HEAD;
     let is_post = head.method == Method::POST;
@@ -159,7 +160,7 @@ pub(super) fn check_source(head: &Parts) -> Result<(), PageFailure> {
     let names_source = head.headers.contains_key("sec-fetch-site") || head.headers.contains_key(ORIGIN);
     if is_post && !names_source {
         return Err(PageFailure::forbidden(
-            "the request does not say which page it comes from",
+            "the request has neither `Origin` nor `Sec-Fetch-Site`",
             "programs use the APIs below `/v1`",
         ));
     }

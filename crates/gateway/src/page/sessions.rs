@@ -1,4 +1,4 @@
-//! Who uses the page: sessions of browsers, and tokens that start one.
+//! Sessions of browsers, and tokens that start one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,14 +14,14 @@ use crate::principal::Principal;
 
 const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// Above it, the oldest session ends.
+/// The maximum number of sessions. Above it, the oldest session ends.
 const MAX_SESSIONS: usize = 4_096;
 
 /// A token is valid until it is used, or until this time has passed.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// The sessions and the unused tokens. Both are found by a hash, so that the time of a search says nothing
-/// about the secret.
+/// The sessions and the unused tokens. Both are found by a hash, so that the duration of a lookup
+/// reveals nothing about the secret.
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<SessionTable>);
 

@@ -120,8 +120,12 @@ fn read_pin(parts: &Value) -> Option<ToolPin> {
     let [title, description, input, output, annotations] = PARTS.map(|(_, key)| part(key));
     // A text is not necessary to detect a change, so an invalid one is ignored.
     let text = parts.get(TEXT_KEY).and_then(Value::as_str).map(Arc::from);
-    let is_kept_off = parts.get(KEPT_OFF_KEY) == Some(&Value::Bool(true));
-    Some(ToolPin { hashes: [title?, description?, input?, output?, annotations?], text, is_kept_off })
+    let is_blocked_by_person = parts.get(KEPT_OFF_KEY) == Some(&Value::Bool(true));
+    Some(ToolPin {
+        hashes: [title?, description?, input?, output?, annotations?],
+        text,
+        is_blocked_by_person,
+    })
 }
 
 fn to_json(servers: &BTreeMap<ServerId, Arc<ToolPins>>) -> Vec<u8> {
@@ -161,7 +165,7 @@ impl Serialize for PinInFile<'_> {
         if let Some(text) = self.text {
             map.serialize_entry(TEXT_KEY, text)?;
         }
-        if self.pin.is_kept_off {
+        if self.pin.is_blocked_by_person {
             map.serialize_entry(KEPT_OFF_KEY, &true)?;
         }
         map.end()

@@ -119,9 +119,10 @@ impl Pins {
         let now = pin_all(tools);
         let nothing = ToolPins::new();
         let before = self.servers.get(server).map_or(&nothing, |pins| &**pins);
-        let is_kept_off = |tool: &String| before.get(tool).is_some_and(|pin| pin.is_kept_off);
+        let is_blocked_by_person =
+            |tool: &String| before.get(tool).is_some_and(|pin| pin.is_blocked_by_person);
         let drift = |tool: &String, kind| {
-            let is_blocked = matches!(kind, DriftKind::Changed(_)) && is_kept_off(tool);
+            let is_blocked = matches!(kind, DriftKind::Changed(_)) && is_blocked_by_person(tool);
             Drift { tool: tool.clone(), kind, is_blocked }
         };
         let mut drifts: Vec<Drift> = Vec::new();
@@ -179,12 +180,12 @@ impl Pins {
     }
 
     /// Blocks a tool while its definition differs from its pin. Returns whether there is a pin.
-    pub(crate) fn keep_off(&mut self, server: &ServerId, tool: &str) -> bool {
+    pub(crate) fn block_tool(&mut self, server: &ServerId, tool: &str) -> bool {
         let Some(known) = self.servers.get_mut(server).filter(|pins| pins.contains_key(tool)) else {
             return false;
         };
         if let Some(pin) = Arc::make_mut(known).get_mut(tool) {
-            pin.is_kept_off = true;
+            pin.is_blocked_by_person = true;
         }
         self.unsaved.insert(server.clone(), Update::Replace);
         true

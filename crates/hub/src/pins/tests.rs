@@ -287,12 +287,12 @@ fn the_stored_texts_have_a_limited_length() {
 }
 
 #[test]
-fn a_changed_tool_that_is_kept_off_stays_blocked_until_it_is_accepted() {
+fn a_changed_tool_that_a_person_blocked_stays_blocked_until_it_is_accepted() {
     let before = tool(r#"{"name":"f","title":"a"}"#);
     let after = [tool(r#"{"name":"f","title":"b"}"#)];
     let (folder, mut pins) = pins(std::slice::from_ref(&before));
-    assert!(!pins.keep_off(&id("s"), "unknown") && !pins.keep_off(&id("t"), "f"));
-    assert!(pins.keep_off(&id("s"), "f"));
+    assert!(!pins.block_tool(&id("s"), "unknown") && !pins.block_tool(&id("t"), "f"));
+    assert!(pins.block_tool(&id("s"), "f"));
     pins.save().expect("saved");
     let path = folder.path().join("store/pins.json");
     let mut reopened = Pins::open(&path);

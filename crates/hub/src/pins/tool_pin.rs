@@ -26,7 +26,7 @@ pub(super) struct ToolPin {
     /// version of Toolwire wrote the pin.
     pub(super) text: Option<Arc<str>>,
     /// Whether the user decided not to offer the tool while its definition differs.
-    pub(super) is_kept_off: bool,
+    pub(super) is_blocked_by_person: bool,
 }
 
 /// A part of a tool's definition.
@@ -74,7 +74,7 @@ impl ToolPin {
             PARTS.iter().zip(parts).filter_map(|((_, key), part)| Some(((*key).to_owned(), part?)));
         let text = Value::Object(existing.collect()).to_string();
         let text = Some(text).filter(|text| text.len() <= MAX_TEXT_BYTES).map(Arc::from);
-        ToolPin { hashes, text, is_kept_off: false }
+        ToolPin { hashes, text, is_blocked_by_person: false }
     }
 
     /// Returns the parts of the definition; `None` if only their hashes are known.

@@ -106,7 +106,7 @@ fn tool(description: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_changed_tool_can_be_kept_off() {
+async fn a_changed_tool_can_be_blocked() {
     let file = scratch().join("tools.json");
     fs::write(&file, tool("Adds numbers").to_string()).unwrap();
     let server = misbehaving("sums", &["lists-file", "--file", file.to_str().unwrap()]);
@@ -123,9 +123,11 @@ async fn a_changed_tool_can_be_kept_off() {
     let values = (&changes[0].before, &changes[0].after);
     assert_eq!(values, (&Some(json!("Adds numbers")), &Some(json!("Adds two numbers"))));
 
-    assert!(!hub.inner.keep_off("sums", "other").unwrap() && !hub.inner.keep_off("other", "add").unwrap());
+    assert!(
+        !hub.inner.block_tool("sums", "other").unwrap() && !hub.inner.block_tool("other", "add").unwrap()
+    );
     let changes = hub.inner.status_changes();
-    assert!(hub.inner.keep_off("sums", "add").unwrap());
+    assert!(hub.inner.block_tool("sums", "add").unwrap());
     assert!(changes.has_changed().unwrap());
     assert!(names(&hub.inner).is_empty() && hub.inner.status()[0].tool_count == 0);
     let refused = hub.call("add", json!({})).await;

@@ -25,10 +25,14 @@ use crate::meter::{Estimate, RunMeter};
 use crate::permitted_tools::add_rules;
 use crate::traffic::RunRecorder;
 
-/// The number of decisions that wait for a run. Each call accepts one.
+/// The maximum number of decisions that a run has not used yet. A call accepts only one decision.
 const MAX_DECISIONS: usize = 256;
 
-/// Above it, what is known about ended responses is forgotten. The messages are in the store.
+/// The maximum number of cached agents.
+const MAX_AGENTS: usize = 64;
+
+/// The maximum number of conversations in memory. Above it, those without a response in progress are removed; their
+/// messages stay in the store.
 const MAX_ENDED: usize = 32;
 
 /// The state of the chat view.
@@ -174,7 +178,7 @@ impl Chats {
             return Ok(agent);
         }
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
-        if agents.len() >= 64 {
+        if agents.len() >= MAX_AGENTS {
             agents.clear();
         }
         agents.insert(model.to_owned(), agent.clone());
@@ -182,7 +186,7 @@ impl Chats {
     }
 
     /// Returns the state of a conversation, which is created if this process has not worked on it.
-    fn enter(&self, context: &Context<'_>, conversation: &Conversation) -> Arc<Active> {
+    fn find_or_create(&self, context: &Context<'_>, conversation: &Conversation) -> Arc<Active> {
         let mut map = self.active.map();
         if map.len() >= MAX_ENDED {
             map.retain(|_, active| active.lock().is_busy());
@@ -204,8 +208,8 @@ impl Chats {
         map.entry(conversation.id.clone()).or_insert_with(new).clone()
     }
 
-    /// Prepares a response: to a new message, or to the messages that are stored already. It must be passed
-    /// to [`Chats::spawn`] at once.
+    /// Prepares a response: to a new message, or to the messages that are stored already. The result must be
+    /// passed to [`Chats::spawn`] at once.
     pub(super) async fn start(
         &self,
         context: &Context<'_>,
@@ -214,7 +218,7 @@ impl Chats {
         message: Option<Message>,
     ) -> Result<Started, PageFailure> {
         let agent = self.agent(context, &conversation.id, model)?;
-        let active = self.enter(context, conversation);
+        let active = self.find_or_create(context, conversation);
         let always = active.lock().always().to_vec();
         if active.lock().is_busy() || self.is_saved(&conversation.id) {
             return Err(PageFailure::new(
@@ -233,9 +237,9 @@ impl Chats {
             .map(|server| server.server)
             .collect();
         if !starting.is_empty() {
-            let longest = context.inner.settings.limits.server_start_timeout;
+            let timeout = context.inner.settings.limits.server_start_timeout;
             // After that, the run starts without them.
-            let _ = tokio::time::timeout(longest, context.tools.started(&starting)).await;
+            let _ = tokio::time::timeout(timeout, context.tools.started(&starting)).await;
         }
         let inner = context.inner;
         let request = random_id("chat_").unwrap_or_default();
@@ -326,7 +330,7 @@ impl Chats {
         let model = if model.is_empty() { default_model(context) } else { model };
         let agent = self.agent(context, &conversation.id, &model)?;
         run.set_tools(agent.tools().tools(), agent.model().limits());
-        let active = self.enter(context, conversation);
+        let active = self.find_or_create(context, conversation);
         let entries =
             context.page.parts.conversations.load(&conversation.id, 0).await.map_err(store_failure)?;
         let last = entries.entries.iter().rfind(|entry| entry.message.calls().next().is_some());
@@ -363,7 +367,7 @@ pub(super) struct Started {
     meter: Option<RunMeter>,
     /// The number of stored messages.
     pub(super) position: u64,
-    /// The changes of the page that sent the form.
+    /// The changes for the page that sent the message.
     pub(super) events: Vec<Event>,
     id: ConversationId,
 }

@@ -51,7 +51,7 @@ impl Drop for WithdrawnOnDrop {
     }
 }
 
-/// Applies the reply of a person. The first one counts.
+/// Applies the reply of a person. Only the first reply to a question is used.
 pub(super) async fn answer(
     context: &Context<'_>,
     request: &PageRequest,
@@ -60,7 +60,7 @@ pub(super) async fn answer(
     request.require_post()?;
     let input = Input::read(request)?;
     let number = input.field("question").and_then(|number| number.parse::<u64>().ok());
-    let number = number.ok_or_else(|| PageFailure::invalid("the form names no question"))?;
+    let number = number.ok_or_else(|| PageFailure::invalid("the form does not name a question"))?;
     // The conversation may have been removed.
     context.page.parts.conversations.get(id).await.map_err(store_failure)?;
     let active = context.page.chats.find(id).ok_or_else(no_longer_asked)?;
@@ -102,10 +102,6 @@ fn values(fields: &Fields, schema: &Value) -> Result<Value, PageFailure> {
 }
 
 fn no_longer_asked() -> PageFailure {
-    PageFailure::new(
-        StatusCode::CONFLICT,
-        "No longer asked",
-        "the server does not wait for this answer any more",
-    )
-    .with_hint("it was answered, or its call has ended; reload the page to see its result")
+    PageFailure::new(StatusCode::CONFLICT, "No longer asked", "the server no longer waits for this reply")
+        .with_hint("the question has a reply, or its call has ended; reload the page to see the result")
 }

@@ -39,7 +39,7 @@ struct LiveCall {
     /// The arguments with which it runs, if they are not the model's.
     edited: Option<Map<String, Value>>,
     state: LiveState,
-    /// What its server asks.
+    /// The questions of its server that have no reply yet.
     questions: Vec<OpenQuestion>,
 }
 
@@ -116,7 +116,7 @@ impl Calls {
         let mut changed = Vec::new();
         for (key, call) in &mut self.calls {
             let Some(pending) = pending.iter().find(|pending| pending.id == call.id) else { continue };
-            // A decision that came early is used now.
+            // Other states have a decision already, which the run uses now.
             if Some(key.0) == last && matches!(call.state, LiveState::Queued) {
                 call.state = LiveState::Waiting { why: pending.why.clone() };
                 changed.push(*key);

@@ -18,7 +18,7 @@ use super::engine::Decided;
 use super::input::Input;
 use super::send::done;
 
-/// Applies a decision. The first one about a call counts.
+/// Applies a decision. Only the first decision about a call is used.
 pub(super) async fn decide(
     context: &Context<'_>,
     request: &PageRequest,
@@ -58,7 +58,7 @@ pub(super) async fn decide(
             match chosen {
                 Some(arguments) if !is_always => Decision::OnceWith { arguments },
                 Some(_) => {
-                    return Err(PageFailure::invalid("changed arguments are for one call")
+                    return Err(PageFailure::invalid("changed arguments can be used for one call only")
                         .with_hint("use `Run with your changes`, or undo the changes"));
                 }
                 None if is_always => Decision::Always,
@@ -77,7 +77,7 @@ pub(super) async fn decide(
 }
 
 fn already() -> PageFailure {
-    PageFailure::new(StatusCode::CONFLICT, "Already decided", "this call was decided already")
+    PageFailure::new(StatusCode::CONFLICT, "Already decided", "a decision about this call was made already")
         .with_hint("reload the page to see the decision")
 }
 
@@ -92,7 +92,7 @@ fn chosen_arguments(
         (_, Some(text)) => serde_json::from_str(text).map_err(|error| {
             PageFailure::invalid(format!("the arguments are not valid JSON: {error}")).with_field("arguments")
         })?,
-        // A form without any field of the arguments, such as that of a key.
+        // A form without fields of arguments is a decision about the arguments of the model.
         (Some(schema), None) if has_fields(input) => {
             let shape = Shape::of(schema);
             Filling::read(&shape, &fields(input)).value(&shape).map_err(|problems| {

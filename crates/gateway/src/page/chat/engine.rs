@@ -20,7 +20,7 @@ use super::saved::SavedRuns;
 use crate::meter::RunMeter;
 use crate::traffic::RunRecorder;
 
-/// Changes of this time are published together: a screen shows no more.
+/// Changes within this interval are published together: a screen displays about 60 images per second.
 const FRAME: Duration = Duration::from_millis(16);
 
 /// A decision of a person about a call.
@@ -29,7 +29,7 @@ pub(super) struct Decided {
     pub(super) decision: Decision,
 }
 
-/// A run, and everything that it needs.
+/// A run, with everything that drives it.
 pub(super) struct Engine {
     pub(super) id: ConversationId,
     pub(super) agent: Agent,
@@ -49,7 +49,7 @@ pub(super) struct Engine {
 }
 
 /// Why the engine stopped waiting for decisions.
-enum Wait {
+enum WaitEnd {
     Decided,
     Stopped,
     Closing,
@@ -61,10 +61,10 @@ impl Engine {
         loop {
             if is_waiting {
                 match self.wait(&mut run).await {
-                    Wait::Decided => {}
-                    Wait::Stopped => run.cancel(),
+                    WaitEnd::Decided => {}
+                    WaitEnd::Stopped => run.cancel(),
                     // The run is saved, and continues with the next start.
-                    Wait::Closing => return,
+                    WaitEnd::Closing => return,
                 }
                 self.saved.remove(&self.id).await;
             }
@@ -98,7 +98,7 @@ impl Engine {
     }
 
     /// Waits for decisions and applies them.
-    async fn wait(&mut self, run: &mut Run) -> Wait {
+    async fn wait(&mut self, run: &mut Run) -> WaitEnd {
         loop {
             let mut is_decided = false;
             while let Ok(decided) = self.decisions.try_recv() {
@@ -109,15 +109,15 @@ impl Engine {
                 is_decided = true;
             }
             if is_decided {
-                return Wait::Decided;
+                return WaitEnd::Decided;
             }
             tokio::select! {
                 biased;
-                () = self.closing.cancelled() => return Wait::Closing,
-                () = self.stop.cancelled() => return Wait::Stopped,
+                () = self.closing.cancelled() => return WaitEnd::Closing,
+                () = self.stop.cancelled() => return WaitEnd::Stopped,
                 decided = self.decisions.recv() => match decided {
                     Some(decided) => self.early.push(decided),
-                    None => return Wait::Stopped,
+                    None => return WaitEnd::Stopped,
                 },
             }
         }
@@ -138,8 +138,8 @@ impl Engine {
             tokio::select! {
                 biased;
                 () = flush => {
-                    let is_stale = self.active.lock().flush();
-                    flush_at = is_stale.then(|| Instant::now() + FRAME);
+                    let has_postponed = self.active.lock().flush();
+                    flush_at = has_postponed.then(|| Instant::now() + FRAME);
                 }
                 () = self.stop.cancelled(), if !cancellation.is_cancelled() => cancellation.cancel(),
                 () = self.closing.cancelled(), if !cancellation.is_cancelled() => cancellation.cancel(),

@@ -1,4 +1,4 @@
-//! What a person sends: texts, files, decisions.
+//! The forms that a person sends: texts, files, decisions.
 
 use http::header::{CONTENT_TYPE, HeaderValue};
 pub(super) use toolwire_agent::run::is_user_input;
@@ -75,7 +75,7 @@ fn decoded(name: &str) -> String {
     name.replace("%22", "\"").replace("%0D", "\r").replace("%0A", "\n")
 }
 
-/// Returns the content of an uploaded file. Its type is recognized by its bytes; the name is only a name.
+/// Returns the content of an uploaded file. Its type is recognized by its bytes, not by its name.
 pub(super) fn recognize(file: File) -> Result<Content, PageFailure> {
     let File { name, bytes } = file;
     let failed = |problem: &str| PageFailure::invalid(format!("cannot attach `{name}`: {problem}"));

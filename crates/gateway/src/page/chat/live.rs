@@ -1,4 +1,4 @@
-//! A response in progress: what it consists of so far, and how open pages learn about it.
+//! A response in progress: its content so far, and the events that open pages receive.
 //!
 //! The state changes and the events of a change are published under one lock, so that a page that is drawn
 //! from the state and then reads the later events misses nothing.
@@ -24,7 +24,7 @@ use crate::page::events::{Event, Events};
 
 mod questions;
 
-/// What is known about a conversation beyond its stored messages.
+/// The state of a conversation that is not in the store.
 pub(super) struct Live {
     id: String,
     events: Arc<Events>,
@@ -39,7 +39,7 @@ pub(super) struct Live {
     calls: Calls,
 }
 
-/// What happens in a conversation.
+/// Whether a response is in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Phase {
     Running,
@@ -125,9 +125,8 @@ impl Live {
         }
     }
 
-    /// Returns the changes of what one can do now: the line after the last message, and the button that sends
-    /// or stops. A form that was sent gets them in its response: the part with the focus is not changed
-    /// otherwise.
+    /// Returns the changes of the line after the last message, and of the button that sends or stops. The response
+    /// to a form contains them too, because a page does not apply published changes to the part with the focus.
     pub(super) fn controls(&self) -> [Event; 2] {
         let buttons = chat::composer_buttons(Some(&self.id), self.is_busy());
         let controls = [Event::put("ending", self.ending()), Event::put("composer-buttons", buttons)];
@@ -193,7 +192,7 @@ impl Live {
         let (id, window) = (format!("m{}", self.position), chat::window_id(self.position));
         let message = Event::append(id, window, html);
         events.push(message);
-        // Without the section: the stream may already have filled it.
+        // The section is not returned: the published events may have filled it already.
         self.publish(events).pop().into_iter().collect()
     }
 
@@ -269,7 +268,7 @@ impl Live {
         });
         let message = self.position + 1;
         let event = match position {
-            // The first one brings the list of calls.
+            // The first call adds the element with the list of calls, too.
             0 => self.live_message().map(|html| Event::put(format!("m{message}"), html)),
             _ => {
                 let card = self.calls.announced((message, position), name);

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `active` | the conversations that this process works on |
 //! | `engine` | drives one run: events, decisions, stop |
-//! | `live`, `writing`, `calls` | what a response consists of so far, and its events |
+//! | `live`, `writing`, `calls` | the content of a response so far, and its events |
 //! | `saved` | runs that wait for decisions |
 //! | `view` | the pages |
 //! | `send`, `decide`, `answer` | messages and decisions of a person, and replies to questions of servers |
 //! | `parts` | texts, results and media of messages |
 //! | `branches` | versions of a message |
-//! | `input`, `arguments`, `multipart`, `uploads` | forms and files |
+//! | `input`, `arguments`, `uploads` | forms and files |
 
 mod active;
 mod answer;
@@ -43,7 +43,7 @@ pub use saved::RunStorage;
 pub(super) async fn respond(context: &Context<'_>, request: &PageRequest) -> Result<Reply, PageFailure> {
     match (request.path().as_slice(), context.require_conversations()) {
         (_, Ok(())) => {}
-        // Everyone starts here, so those without this view get the next one.
+        // `/` is where every visitor starts. Those who may not see conversations are sent to the tools.
         ([], Err(_)) => return Ok(Reply::redirect("/tools")),
         (_, Err(failure)) => return Err(failure),
     }

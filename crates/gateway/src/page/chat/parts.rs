@@ -15,7 +15,7 @@ use super::super::request::{Format, PageRequest};
 use super::active::store_failure;
 use super::{input, view};
 
-/// A media file is not a page: nothing in it runs.
+/// Prevents scripts in a media file from running when a browser opens it as a page.
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
 
 /// The number of messages after one with calls that are searched for their results.

@@ -68,7 +68,7 @@ impl SavedRuns {
     pub(super) async fn remove(&self, id: &ConversationId) {
         let removed = self.known().remove(id);
         if let (Some(None), Some(storage)) = (removed, &self.storage) {
-            // A text that stays is ignored when its conversation has more messages.
+            // If this fails, the text is ignored once its conversation has more messages.
             let _ = storage.remove(id.to_string()).await;
         }
     }

@@ -18,7 +18,7 @@ use super::{branches, view};
 
 const MAX_TITLE_CHARS: usize = 60;
 
-/// The longest time that the response to a stop waits for the end.
+/// The maximum time that a request to stop a response waits for its end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Starts a conversation with a message.
@@ -38,7 +38,7 @@ pub(super) async fn begin(context: &Context<'_>, request: &PageRequest) -> Resul
             Ok(redirect(&conversation.id, None))
         }
         Err(failure) => {
-            // Nothing was written, so an empty conversation would only be in the way.
+            // Otherwise, the list would contain an empty conversation.
             if store.get(&conversation.id).await.is_ok_and(|stored| stored.messages == 0) {
                 let _ = store.remove(&conversation.id).await;
             }
@@ -95,7 +95,7 @@ pub(super) async fn edit(
     Ok(redirect(&fork.id, Some(position)))
 }
 
-/// Requests the response to a message again. If the conversation has one already, in a fork.
+/// Requests the response to a message again: in a fork, if the conversation contains a response already.
 pub(super) async fn retry(
     context: &Context<'_>,
     request: &PageRequest,
@@ -130,7 +130,7 @@ pub(super) async fn retry(
     }
 }
 
-/// Stops the response. What came stays.
+/// Stops the response. The part received so far is kept.
 pub(super) async fn stop(
     context: &Context<'_>,
     request: &PageRequest,
@@ -141,7 +141,7 @@ pub(super) async fn stop(
     let mut events = Vec::new();
     if let Some(active) = context.page.chats.restore(context, &conversation).await? {
         let ended = active.stop();
-        // A store that does not respond delays the end; it is displayed when it comes.
+        // If the store is slow, the end is displayed later, as an event.
         let _ = tokio::time::timeout(STOP_TIMEOUT, ended.cancelled()).await;
         events.extend(active.lock().controls());
     }
@@ -251,7 +251,7 @@ async fn chosen_message(
     let position = input.field("position").and_then(|position| position.parse().ok());
     match position.filter(|position| *position > 0) {
         Some(position) => Ok((conversation, input, position)),
-        None => Err(PageFailure::invalid("the form names no message")),
+        None => Err(PageFailure::invalid("the form does not name a message")),
     }
 }
 
@@ -264,7 +264,7 @@ fn redirect(id: &ConversationId, position: Option<u64>) -> Reply {
     Reply::redirect(address.as_str())
 }
 
-/// Responds to an action: with the page, or with the changes of it.
+/// Responds to an action: with the complete page, or with its changes.
 pub(super) fn done(request: &PageRequest, id: &ConversationId, events: &[Event]) -> Reply {
     match accepts_html(&request.head.headers) {
         true => redirect(id, None),

@@ -15,10 +15,10 @@ use super::input::{self, Input};
 use crate::ids::random_id;
 use crate::principal::Principal;
 
-/// The time after which a file that was not sent is forgotten.
+/// The time after which a file that was not sent is removed.
 const LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// The maximum size of all files that were not sent. Above it, the oldest are forgotten.
+/// The maximum size of all files that were not sent. Above it, the oldest are removed.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
 /// The maximum size of a file. No model accepts a larger image or document.

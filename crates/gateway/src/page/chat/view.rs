@@ -33,7 +33,7 @@ const MAX_ITEMS: usize = 60;
 const MAX_HITS: usize = 50;
 const MAX_HITS_HERE: usize = 500;
 
-/// The results of a message's calls follow it. Messages after these are not searched for them.
+/// The maximum number of messages after a message that are searched for the results of its calls.
 const MAX_RESULTS: usize = 200;
 
 /// A section with fewer messages is drawn together with the one before it.
@@ -71,7 +71,7 @@ pub(super) async fn open(
     id: &ConversationId,
 ) -> Result<Reply, PageFailure> {
     let store = &*context.page.parts.conversations;
-    // Events after this one are applied to the page, so it is read first.
+    // Events after this one are applied to the page, so the id is read before the data.
     let event = context.page.events.last_id();
     let conversation = store.get(id).await.map_err(store_failure)?;
     let active = context.page.chats.restore(context, &conversation).await?;
@@ -123,7 +123,7 @@ pub(super) async fn window(
     Ok(Reply::fragment(html))
 }
 
-/// What is drawn of a conversation.
+/// The parts of a conversation that are drawn at once.
 struct Drawn {
     windows: Vec<Window>,
     ending: Markup,

@@ -17,7 +17,7 @@ pub(super) struct Writing {
     parts: Vec<WrittenPart>,
     /// The names of the calls that the model has begun to write.
     pub(super) announced: Vec<String>,
-    /// Since when nothing has arrived, if the model has not written anything yet.
+    /// The time of the request, if the model has not sent anything yet.
     pub(super) waits_since: Option<SystemTime>,
 }
 
@@ -58,7 +58,7 @@ impl Writing {
         events
     }
 
-    /// Completes the last part. The next text is a part of its own.
+    /// Completes the last part. Later text belongs to a new part.
     pub(super) fn finish_part(&mut self, message: u64) -> Vec<Event> {
         let mut events = Vec::new();
         if let Some(part) = self.parts.last_mut() {
@@ -170,7 +170,7 @@ fn block(change: BlockEvent, message: u64, first: usize) -> Option<(usize, Marku
             Some((first + n, chat::open_block(message, first + n, lines, &html)))
         }
         BlockEvent::Settle { n, html } => Some((first + n, chat::settled_block(message, first + n, &html))),
-        // Lines of a block are no block. There may be other changes in a later version.
+        // `Grow` adds lines to a block. The enum is non-exhaustive, so a later version may have other changes.
         _ => None,
     }
 }

@@ -3,17 +3,17 @@
 use serde_json::{Value, json};
 use toolwire_page::Markup;
 
-/// A change that the module applies.
+/// A change that the script of the page applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(dead_code, reason = "the chat view constructs the others")]
 pub(in crate::page) enum Event {
-    /// Replaces the element with this id, or inserts it into another one, before a third one.
+    /// Replaces the element `id`. If there is none, inserts it into the element `parent`, before the element `before`.
     Put {
         id: String,
         html: String,
         parent: Option<String>,
         before: Option<String>,
-        /// A browser ignores an older version than it has.
+        /// A browser ignores a version that is older than its own.
         version: Option<u64>,
     },
     /// A block of a message that may still change.

@@ -15,7 +15,7 @@ use crate::response::Interrupted;
 /// heartbeat is an event.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Changes of this time are sent together: a screen shows no more.
+/// Changes within this interval are sent together: a screen displays about 60 images per second.
 const FRAME: Duration = Duration::from_millis(16);
 
 const BEAT: &str = "event: beat\ndata: {}\n\n";
@@ -91,7 +91,7 @@ impl Reader {
             tokio::select! {
                 biased;
                 () = self.events.closing().cancelled() => {
-                    // The next attempt ends the stream, because the text was sent.
+                    // The next call ends the stream, because this event was sent.
                     return (!std::mem::replace(&mut self.is_closed, true)).then(|| BYE.to_owned());
                 }
                 changed = self.changed.changed() => changed.ok()?,

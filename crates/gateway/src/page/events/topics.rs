@@ -14,7 +14,7 @@ use crate::ids::random_id;
 const MAX_EVENTS: usize = 2_000;
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 
-/// Above it, the topics that changed least recently are removed.
+/// The maximum number of topics. Above it, the topics that changed least recently are removed.
 const MAX_TOPICS: usize = 256;
 
 /// The changes of all topics.
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(numbers(events.after(0, &topics(&["a"]))), Some(vec![1, 2, 4]));
         assert_eq!(numbers(events.after(1, &topics(&["a", "b"]))), Some(vec![2, 3, 4]));
         assert_eq!(numbers(events.after(4, &topics(&["a", "b", "c"]))), Some(vec![]));
-        assert_eq!(numbers(events.after(5, &topics(&["a"]))), None, "a number of the future");
+        assert_eq!(numbers(events.after(5, &topics(&["a"]))), None, "a number that is not used yet");
         assert_eq!(events.sequence(&events.last_id()), Some(4));
         assert_eq!(events.sequence("other-4"), None);
     }

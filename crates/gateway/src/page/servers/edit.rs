@@ -75,7 +75,7 @@ pub(super) async fn remove(
             context.page.servers.refresh(context.page, source);
             Ok(Reply::redirect(Link::to(&["servers"]).as_str()))
         }
-        // The difference is displayed as it is now.
+        // The page displays the current difference again.
         Err(error) if accepts_html(&request.head.headers) => {
             removal_page(context, source, &source.servers(), name, Some(&error))
         }
@@ -102,7 +102,7 @@ fn removal_page(
     }))
 }
 
-/// What a button of the form does.
+/// The action of a button of the form.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
     /// Starts the server, and stops it again.
@@ -112,7 +112,7 @@ pub(super) enum Action {
     Write,
 }
 
-/// Does what a button of the form says.
+/// Carries out the action of a button of the form.
 pub(super) async fn submit(
     context: &Context<'_>,
     request: &PageRequest,

@@ -13,10 +13,10 @@ use super::{ADMIN_TOPIC, PageServers, TOPIC};
 use crate::page::Page;
 use crate::page::events::Event;
 
-/// The interval at which facts without a notification are compared: times of calls and standard error.
+/// The interval at which facts whose changes are not notified are compared: times of calls, and standard error.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// What open pages display of the servers.
+/// The servers as open pages display them.
 #[derive(Default)]
 pub(in crate::page) struct ServersFeed {
     displayed: Mutex<Displayed>,

@@ -52,8 +52,8 @@ pub trait PageServers: Send + Sync {
         fingerprint: &'a str,
     ) -> BoxFuture<'a, Result<(), ServerChangeError>>;
 
-    /// Withholds a tool until its changed definition is accepted.
-    fn keep_off<'a>(
+    /// Blocks a tool until its changed definition is accepted.
+    fn block<'a>(
         &'a self,
         server: &'a str,
         tool: &'a str,
@@ -229,16 +229,16 @@ pub(super) async fn change(
         }
         "keep-off" => {
             let (tool, seen) = (field(request, "tool")?, field(request, "seen")?);
-            source.keep_off(name, &tool, &seen).await?;
-            format!("{tool} of {name} is not offered")
+            source.block(name, &tool, &seen).await?;
+            format!("blocked {tool} of {name}")
         }
-        _ => return Err(PageFailure::not_found(format!("there is no change `{action}` of a server"))),
+        _ => return Err(PageFailure::not_found(format!("unknown action `{action}`"))),
     };
     let servers = context.page.servers.refresh(context.page, source);
     if accepts_html(&request.head.headers) {
         return Ok(Reply::redirect(Link::to(&["servers", name]).as_str()));
     }
-    // The part with the pressed button changes only with this response.
+    // The page does not apply published changes to the part with the pressed button, so the response contains them.
     let server = servers.iter().filter(|server| server.name == *name);
     let parts = server.flat_map(|server| servers::parts(server, true));
     let mut events: Vec<Event> = parts.map(|part| Event::put(part.id, part.html)).collect();
@@ -246,7 +246,7 @@ pub(super) async fn change(
     Ok(Reply::changes(&events))
 }
 
-/// Leads to the login page of a server's provider. It is a link, because the page's policy blocks forms that lead to
+/// Redirects to the login page of a server's provider. It is a link, because the page's policy blocks forms that lead to
 /// another site. It starts a login, which changes nothing until a user completes it there; only a link of this page or
 /// an address that an administrator typed starts it.
 async fn sign_in(
@@ -257,7 +257,7 @@ async fn sign_in(
     name: &str,
 ) -> Result<Reply, PageFailure> {
     context.require_admin()?;
-    // The session's cookie is not sent with links of other sites; this does not depend on it.
+    // Browsers do not send the cookie of the session with links of other sites. This check does not rely on that.
     let header = |name: &str| request.head.headers.get(name).and_then(|value| value.to_str().ok());
     if request.head.method != Method::GET {
         return Err(PageFailure::method("GET"));

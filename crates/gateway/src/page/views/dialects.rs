@@ -53,7 +53,7 @@ pub(super) fn targets() -> Vec<Dialect> {
     Dialect::all().filter(|dialect| *dialect != Dialect::Mcp).collect()
 }
 
-/// Converts all tools to all dialects. The servers of the tools are `owners`.
+/// Converts all tools to all dialects, and passes the reports to a function.
 fn with_surveys<T>(context: &Context<'_>, use_surveys: impl FnOnce(&[Survey<'_>]) -> T) -> T {
     let toolbox = &*context.tools;
     let tools = toolbox.tools();

@@ -6,7 +6,7 @@ use toolwire_page::dialects::{MatrixRow, MatrixTarget, address, matrix};
 use super::super::Context;
 use super::dialects::{reports, targets};
 
-/// Above it, the matrix would take the place and the time of the first page.
+/// The maximum number of tools in the matrix. With more, it would be too large for the first page, and take too long.
 const MAX_TOOLS: usize = 6;
 
 /// Returns the matrix if there are only a few tools.

@@ -44,7 +44,7 @@ fn overview(context: &Context<'_>, request: &PageRequest) -> Reply {
             json!({"requests": selected.iter().map(|request| &**request).collect::<Vec<_>>()}),
         );
     }
-    // Others see the same only without a filter.
+    // The published view contains all requests, so a filtered or restricted view is not updated.
     let is_live = context.sees_all_requests() && filter == Filter::new(|_| None);
     let topics = if is_live { vec![TOPIC.to_owned()] } else { Vec::new() };
     context.page(Content {

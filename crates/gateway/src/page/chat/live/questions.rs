@@ -21,7 +21,8 @@ impl Live {
         let form = self.question(number).and_then(|question| question.shown(&self.id));
         let form = form.map(|question| chat::server_question(&question, None));
         let into = chat::questions_id(key.0, key.1);
-        // The first question changes the state of the card. Others leave it alone: somebody may be typing in it.
+        // The first question changes the state of the card. For others, the card is not replaced, because a person
+        // may be typing in it.
         let card = self.call_event(key).filter(|_| self.calls.questions(key) == 1);
         self.publish(form.map(|form| Event::append(id, into, form)).into_iter().chain(card));
         self.publish_activity();

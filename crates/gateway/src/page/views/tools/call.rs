@@ -25,7 +25,7 @@ use super::super::super::request::{PageRequest, accepts_html};
 use super::{Arguments, DEFAULT_TIMEOUT, MAX_TIMEOUT, denied, page, shape, with_open};
 use crate::ids::random_id;
 
-/// A media file is not a page: nothing in it runs.
+/// Prevents scripts in a media file from running when a browser opens it as a page.
 const SANDBOX: &str = "sandbox; default-src 'none'";
 
 /// Responds to the form of a tool: checks the arguments, changes a list, or calls the tool.
@@ -52,7 +52,7 @@ pub(super) async fn call(
         Ok(_) => Vec::new(),
         Err(problems) => problems.clone(),
     };
-    // A change of a list is not a check: new items are still empty.
+    // Adding or removing an item does not check the arguments, because new items are still empty.
     let problems = action.is_none().then_some(problems);
     let arguments = Arguments { shape, filling, problems, timeout };
     if let (true, Ok(value)) = (is_call, checked) {

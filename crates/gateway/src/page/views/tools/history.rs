@@ -12,15 +12,15 @@ use crate::principal::Principal;
 const MAX_CALLS: usize = 20;
 const MAX_TOOLS: usize = 100;
 const MAX_KEYS: usize = 100;
-/// A larger result is not recorded, only that the call was made.
+/// The maximum size of a recorded result. A larger one is replaced by a note.
 const MAX_RESULT_BYTES: usize = 4 * 1024 * 1024;
 
 /// The last calls of each key and tool.
 #[derive(Default)]
-pub(in crate::page) struct CallHistory(Mutex<HashMap<Principal, OfKey>>);
+pub(in crate::page) struct CallHistory(Mutex<HashMap<Principal, CallsOfKey>>);
 
 /// The last calls of each tool. The tool that was called last is at the end.
-type OfKey = VecDeque<(String, VecDeque<Call>)>;
+type CallsOfKey = VecDeque<(String, VecDeque<Call>)>;
 
 impl CallHistory {
     /// Adds a call.
