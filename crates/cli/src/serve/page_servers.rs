@@ -24,10 +24,10 @@ use toolwire_hub::status::{Attempt, StartProgress};
 use toolwire_hub::{Config, Hub, HubOptions, Phase, ServerConfig, ServerStatus};
 use toolwire_page::link::Link;
 use toolwire_page::servers::file_change::FileChange;
-use toolwire_page::servers::form::{Checked, Draft, Target};
+use toolwire_page::servers::form::{ConfigFile, Draft, ServerCheck};
 use toolwire_page::servers::{
-    Calls, ChangedTool, ConnectionAttempt, Description, ListedTool, Server, ServerProblem, ServerState,
-    WithheldTool,
+    ChangedTool, ConnectionAttempt, ListedTool, Server, ServerCalls, ServerDescription, ServerProblem,
+    ServerState, WithheldTool,
 };
 
 use crate::connection_progress::start_message;
@@ -185,7 +185,7 @@ impl HubServers {
             address: status.address.clone(),
             state: self.state(&status),
             since: status.since,
-            description: status.info.as_ref().map(|info| Description {
+            description: status.info.as_ref().map(|info| ServerDescription {
                 protocol: info.protocol.clone(),
                 program: program(&info.implementation),
                 instructions: info.instructions.clone(),
@@ -194,7 +194,7 @@ impl HubServers {
             withheld: withheld.collect(),
             notes: notes(&status),
             restarts: status.restarts,
-            calls: Calls {
+            calls: ServerCalls {
                 answered: status.calls.completed,
                 failed: status.calls.failed,
                 p50: status.calls.p50,
@@ -316,7 +316,7 @@ impl PageServers for HubServers {
         Box::pin(self.login_page(server))
     }
 
-    fn target(&self) -> Target {
+    fn target(&self) -> ConfigFile {
         self.editor.target()
     }
 
@@ -324,7 +324,7 @@ impl PageServers for HubServers {
         self.editor.draft(server)
     }
 
-    fn check<'a>(&'a self, draft: &'a Draft) -> BoxFuture<'a, Result<Checked, ServerChangeError>> {
+    fn check<'a>(&'a self, draft: &'a Draft) -> BoxFuture<'a, Result<ServerCheck, ServerChangeError>> {
         Box::pin(self.editor.check(draft))
     }
 
@@ -393,7 +393,7 @@ fn unconnected(server: &ServerConfig) -> Server {
         withheld: Vec::new(),
         notes: Vec::new(),
         restarts: 0,
-        calls: Calls::default(),
+        calls: ServerCalls::default(),
         stderr: Vec::new(),
         changed: Vec::new(),
         is_editable: false,

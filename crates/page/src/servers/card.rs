@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{ConnectionAttempt, Description, Server, ServerProblem, ServerState, id};
+use super::{ConnectionAttempt, Server, ServerDescription, ServerProblem, ServerState, id};
 use crate::link::Link;
 use crate::text::{UntrustedText, count, inline, shortened};
 use crate::time::{Format, duration, iso, time};
@@ -17,7 +17,7 @@ pub(super) fn head(server: &Server, may_change: bool) -> Markup {
         div.row.wrap id={ (id(&server.name)) "-head" } {
             span class={ "glyph " (class) } aria-hidden="true" { (glyph) }
             span { (word) (state_detail(server)) }
-            @if let Some(Description { protocol, .. }) = &server.description {
+            @if let Some(ServerDescription { protocol, .. }) = &server.description {
                 span.muted.mono { (inline(protocol)) }
             }
             span.muted { (inline(&server.transport)) }

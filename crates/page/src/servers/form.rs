@@ -42,7 +42,7 @@ pub enum ServerKind {
 
 /// The configuration file that the form writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct ConfigFile {
     pub path: String,
     /// The reason why a person must make the changes. `None` if the page can write the file.
     pub by_hand: Option<String>,
@@ -50,15 +50,15 @@ pub struct Target {
 
 /// The response to a button of the form.
 #[derive(Clone, Copy, Debug)]
-pub enum Answer<'a> {
+pub enum FormResponse<'a> {
     Problem { message: &'a str, hint: Option<&'a str> },
-    Checked(&'a Checked),
+    Checked(&'a ServerCheck),
     Change(&'a FileChange),
 }
 
 /// The result of starting a server to check it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub struct ServerCheck {
     pub outcome: CheckOutcome,
     /// The entry of the configuration, without secrets.
     pub entry: String,
@@ -97,14 +97,19 @@ impl ServerKind {
 }
 
 /// Returns the form, with the response to one of its buttons.
-pub fn form(draft: &Draft, target: &Target, may_change: bool, answer: Option<Answer<'_>>) -> Markup {
+pub fn form(
+    draft: &Draft,
+    target: &ConfigFile,
+    may_change: bool,
+    response: Option<FormResponse<'_>>,
+) -> Markup {
     let needs_admin = (!may_change).then_some("needs-admin");
-    let checked = match answer {
-        Some(Answer::Checked(checked)) => self::checked(draft, checked),
+    let checked = match response {
+        Some(FormResponse::Checked(checked)) => self::checked(draft, checked),
         _ => html! { div #server-check hidden {} },
     };
-    let change = match answer {
-        Some(Answer::Change(change)) => file_change::file_change(change),
+    let change = match response {
+        Some(FormResponse::Change(change)) => file_change::file_change(change),
         _ => html! { div #file-change hidden {} },
     };
     html! {
@@ -118,7 +123,7 @@ pub fn form(draft: &Draft, target: &Target, may_change: bool, answer: Option<Ans
             input type="hidden" name="file" value=(draft.file_hash);
             @if draft.is_configured { input type="hidden" name="configured" value="yes"; }
             div.error role="alert" {
-                @if let Some(Answer::Problem { message, hint }) = answer {
+                @if let Some(FormResponse::Problem { message, hint }) = response {
                     (UntrustedText(message)) @if let Some(hint) = hint { span.hint { (UntrustedText(hint)) } }
                 }
             }
@@ -186,7 +191,7 @@ fn lines(name: &str, label: &str, value: &str, example: &str) -> Markup {
 }
 
 /// Returns the result of a check, in the place that the form has for it.
-pub fn checked(draft: &Draft, checked: &Checked) -> Markup {
+pub fn checked(draft: &Draft, checked: &ServerCheck) -> Markup {
     html! {
         div.stack #server-check {
             @match &checked.outcome {

@@ -26,14 +26,14 @@ pub struct Server {
     /// The time at which the state began.
     pub since: SystemTime,
     /// The information that the server sent about itself.
-    pub description: Option<Description>,
+    pub description: Option<ServerDescription>,
     pub tools: Vec<ListedTool>,
     /// Tools that are not offered: quarantined and blocked ones.
     pub withheld: Vec<WithheldTool>,
     /// Facts about the tools that a user should know, in sentences without a full stop.
     pub notes: Vec<String>,
     pub restarts: u32,
-    pub calls: Calls,
+    pub calls: ServerCalls,
     /// The last lines that the server wrote to standard error.
     pub stderr: Vec<String>,
     pub changed: Vec<ChangedTool>,
@@ -88,7 +88,7 @@ pub enum ConnectionAttempt {
 
 /// The information that a connected server sent about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Description {
+pub struct ServerDescription {
     /// The revision of MCP.
     pub protocol: String,
     /// The name and the version of the program.
@@ -115,7 +115,7 @@ pub struct WithheldTool {
 
 /// The calls of a server since the gateway was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Calls {
+pub struct ServerCalls {
     pub answered: u64,
     pub failed: u64,
     pub p50: Option<Duration>,

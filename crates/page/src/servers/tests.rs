@@ -16,7 +16,7 @@ fn server(name: &str, state: ServerState) -> Server {
         withheld: Vec::new(),
         notes: Vec::new(),
         restarts: 0,
-        calls: Calls::default(),
+        calls: ServerCalls::default(),
         stderr: Vec::new(),
         changed: Vec::new(),
         is_editable: false,
@@ -133,12 +133,12 @@ fn controls_that_a_visitor_may_not_use_are_disabled_with_the_reason() {
 #[test]
 fn facts_and_times_are_displayed() {
     let mut demo = server("demo", ServerState::Ready);
-    demo.description = Some(Description {
+    demo.description = Some(ServerDescription {
         protocol: "2026-07-28".to_owned(),
         program: Some("demo-server 0.1.0".to_owned()),
         instructions: None,
     });
-    demo.calls = Calls {
+    demo.calls = ServerCalls {
         answered: 7,
         failed: 0,
         p50: Some(Duration::from_millis(12)),
@@ -174,8 +174,8 @@ fn the_form_keeps_what_was_typed_and_shows_the_check() {
         arguments: "\n--x\n<y>".to_owned(),
         ..form::Draft::default()
     };
-    let target = form::Target { path: "mcp.json".to_owned(), by_hand: None };
-    let problem = form::Answer::Problem { message: "wrong", hint: Some("better") };
+    let target = form::ConfigFile { path: "mcp.json".to_owned(), by_hand: None };
+    let problem = form::FormResponse::Problem { message: "wrong", hint: Some("better") };
     let text = form::form(&draft, &target, true, Some(problem)).into_string();
     let document = Html::parse_document(&text);
     let value = |selector: &str| {
@@ -196,12 +196,12 @@ fn the_form_keeps_what_was_typed_and_shows_the_check() {
         refused: Vec::new(),
         unusable: Vec::new(),
     };
-    let checked = form::checked(&draft, &form::Checked { outcome, entry: "{}".to_owned() });
+    let checked = form::checked(&draft, &form::ServerCheck { outcome, entry: "{}".to_owned() });
     let document = Html::parse_document(&checked.into_string());
     assert_eq!(texts(&document, "p")[0], "✓ starts in 0.8 s · 2025-11-25 · 2 tools, all convert");
     let user = Html::parse_document(&form::form(&draft, &target, false, None).into_string());
     assert_eq!(texts(&user, "button[disabled]").len(), 3);
-    let by_hand = form::Target { path: "a.yaml".to_owned(), by_hand: Some("comments".to_owned()) };
+    let by_hand = form::ConfigFile { path: "a.yaml".to_owned(), by_hand: Some("comments".to_owned()) };
     let document = Html::parse_document(&form::form(&draft, &by_hand, true, None).into_string());
     assert_eq!(texts(&document, "form button"), ["Start it to check it", "Show the lines to change"]);
     assert_eq!(texts(&document, ".note"), ["comments"]);
@@ -226,7 +226,7 @@ fn texts_of_servers_are_never_markup() {
         down.stderr = vec![hostile.to_owned()];
         down.notes = vec![hostile.to_owned()];
         down.address = hostile.to_owned();
-        down.description = Some(Description {
+        down.description = Some(ServerDescription {
             protocol: hostile.to_owned(),
             program: Some(hostile.to_owned()),
             instructions: Some(hostile.to_owned()),

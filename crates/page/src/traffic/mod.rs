@@ -9,4 +9,4 @@ mod view;
 pub use data::{CallOutcome, CallSpan, Request, RequestOutcome, StepSpan, Wait};
 pub use summary::{Filter, Period};
 pub use timeline::timeline;
-pub use view::{Options, filters, overview};
+pub use view::{FilterOptions, filters, overview};

@@ -19,15 +19,15 @@ const MAX_ROWS: usize = 200;
 
 /// The values that the filters offer.
 #[derive(Default)]
-pub struct Options {
+pub struct FilterOptions {
     models: BTreeSet<String>,
     keys: BTreeSet<String>,
     tools: BTreeSet<String>,
 }
 
-impl Options {
-    pub fn of(requests: &[Arc<Request>]) -> Options {
-        let mut options = Options::default();
+impl FilterOptions {
+    pub fn of(requests: &[Arc<Request>]) -> FilterOptions {
+        let mut options = FilterOptions::default();
         for request in requests {
             options.models.extend(request.model.clone());
             options.keys.extend(request.key.clone());
@@ -38,7 +38,7 @@ impl Options {
 }
 
 /// Returns the filters, for the list column.
-pub fn filters(filter: &Filter, options: &Options) -> Markup {
+pub fn filters(filter: &Filter, options: &FilterOptions) -> Markup {
     html! {
         div.list-head {
             nav.chips aria-label="Period" {
@@ -206,7 +206,7 @@ mod tests {
         let filter = Filter::new(|_| None);
         let pages = [
             overview(&requests, &filter, 1, true, now),
-            filters(&filter, &Options::of(&requests)),
+            filters(&filter, &FilterOptions::of(&requests)),
             timeline::timeline(&requests[0], now),
         ];
         for page in pages {

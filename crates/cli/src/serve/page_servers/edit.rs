@@ -15,7 +15,7 @@ use toolwire_gateway::{ServerChangeError, ServerChangeErrorKind};
 use toolwire_hub::config::{ConfigProblem, ServerEdit};
 use toolwire_hub::{Config, Hub, HubOptions, ServerConfig};
 use toolwire_page::servers::file_change::FileChange;
-use toolwire_page::servers::form::{CheckOutcome, Checked, Draft, HIDDEN, ServerKind, Target};
+use toolwire_page::servers::form::{CheckOutcome, ConfigFile, Draft, HIDDEN, ServerCheck, ServerKind};
 
 use super::{file_change, program};
 use crate::output;
@@ -47,13 +47,13 @@ impl ConfigEditor {
         ConfigEditor { path, options, writing: Mutex::default() }
     }
 
-    pub(super) fn target(&self) -> Target {
+    pub(super) fn target(&self) -> ConfigFile {
         let by_hand = (!Config::is_writable(&self.path)).then(|| {
             "This page does not write YAML files, because their comments and their style would be lost. It shows \
              the lines to change instead. Restart the gateway afterwards."
                 .to_owned()
         });
-        Target { path: self.path.to_string_lossy().into_owned(), by_hand }
+        ConfigFile { path: self.path.to_string_lossy().into_owned(), by_hand }
     }
 
     /// Returns the form of a server of the file, or of a new one.
@@ -69,7 +69,7 @@ impl ConfigEditor {
     }
 
     /// Starts the server of a form, and stops it again.
-    pub(super) async fn check(&self, draft: &Draft) -> Result<Checked, ServerChangeError> {
+    pub(super) async fn check(&self, draft: &Draft) -> Result<ServerCheck, ServerChangeError> {
         let Changed { after, name, .. } = self.changed(draft)?;
         let config = self.parse(&after)?;
         let mut server = config.server(&name).cloned().ok_or_else(|| unknown(&name))?;
@@ -83,7 +83,7 @@ impl ConfigEditor {
         });
         let entry =
             serde_json::to_string_pretty(&json!({ name: without_secrets(entry) })).unwrap_or_default();
-        Ok(Checked { outcome, entry })
+        Ok(ServerCheck { outcome, entry })
     }
 
     /// Returns what the form changes in the file.
@@ -157,7 +157,7 @@ impl ConfigEditor {
 
     /// Returns the difference that a user sees.
     fn change(&self, changed: &Changed) -> FileChange {
-        let Target { path, by_hand } = self.target();
+        let ConfigFile { path, by_hand } = self.target();
         let mut secrets = file_change::secrets(&changed.before, &self.path);
         // Lines to copy contain what the form contains.
         if by_hand.is_none() {

@@ -15,8 +15,8 @@ use super::super::Context;
 use super::super::events::Event;
 use super::super::failure::PageFailure;
 use super::answer::PageQuestions;
-use super::engine::{Decided, Engine};
-use super::live::Live;
+use super::engine::{CallDecision, Engine};
+use super::live::LiveChat;
 use super::saved::{RunStorage, SavedRuns};
 use super::uploads::Uploads;
 use super::view;
@@ -48,21 +48,21 @@ pub(in crate::page) struct Chats {
 
 /// The conversations that this process works on, or has worked on.
 #[derive(Default)]
-pub(super) struct ActiveChats(Mutex<HashMap<ConversationId, Arc<Active>>>);
+pub(super) struct ActiveChats(Mutex<HashMap<ConversationId, Arc<ActiveChat>>>);
 
 impl ActiveChats {
-    fn map(&self) -> MutexGuard<'_, HashMap<ConversationId, Arc<Active>>> {
+    fn map(&self) -> MutexGuard<'_, HashMap<ConversationId, Arc<ActiveChat>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn find(&self, id: &ConversationId) -> Option<Arc<Active>> {
+    pub(super) fn find(&self, id: &ConversationId) -> Option<Arc<ActiveChat>> {
         self.map().get(id).cloned()
     }
 }
 
 /// A conversation that this process works on, or has worked on.
-pub(super) struct Active {
-    live: Mutex<Live>,
+pub(super) struct ActiveChat {
+    live: Mutex<LiveChat>,
     control: Mutex<Control>,
 }
 
@@ -71,11 +71,11 @@ struct Control {
     stop: CancellationToken,
     /// Cancelled when the response has ended.
     ended: CancellationToken,
-    decisions: Option<mpsc::Sender<Decided>>,
+    decisions: Option<mpsc::Sender<CallDecision>>,
 }
 
-impl Active {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Live> {
+impl ActiveChat {
+    pub(super) fn lock(&self) -> MutexGuard<'_, LiveChat> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -91,7 +91,7 @@ impl Active {
     }
 
     /// Passes a decision to the run. Returns whether there is one.
-    pub(super) fn decide(&self, decided: Decided) -> bool {
+    pub(super) fn decide(&self, decided: CallDecision) -> bool {
         let control = self.control();
         control.decisions.as_ref().is_some_and(|decisions| decisions.try_send(decided).is_ok())
     }
@@ -119,7 +119,7 @@ impl Chats {
     }
 
     /// Returns what this process knows about a conversation.
-    pub(super) fn find(&self, id: &ConversationId) -> Option<Arc<Active>> {
+    pub(super) fn find(&self, id: &ConversationId) -> Option<Arc<ActiveChat>> {
         self.active.find(id)
     }
 
@@ -186,13 +186,13 @@ impl Chats {
     }
 
     /// Returns the state of a conversation, which is created if this process has not worked on it.
-    fn find_or_create(&self, context: &Context<'_>, conversation: &Conversation) -> Arc<Active> {
+    fn find_or_create(&self, context: &Context<'_>, conversation: &Conversation) -> Arc<ActiveChat> {
         let mut map = self.active.map();
         if map.len() >= MAX_ENDED {
             map.retain(|_, active| active.lock().is_busy());
         }
         let new = || {
-            let live = Live::new(
+            let live = LiveChat::new(
                 conversation.id.to_string(),
                 conversation.title.clone(),
                 context.page.events.clone(),
@@ -203,7 +203,7 @@ impl Chats {
             // There is no response yet.
             ended.cancel();
             let control = Control { stop: CancellationToken::new(), ended, decisions: None };
-            Arc::new(Active { live: Mutex::new(live), control: Mutex::new(control) })
+            Arc::new(ActiveChat { live: Mutex::new(live), control: Mutex::new(control) })
         };
         map.entry(conversation.id.clone()).or_insert_with(new).clone()
     }
@@ -313,7 +313,7 @@ impl Chats {
         &self,
         context: &Context<'_>,
         conversation: &Conversation,
-    ) -> Result<Option<Arc<Active>>, PageFailure> {
+    ) -> Result<Option<Arc<ActiveChat>>, PageFailure> {
         if let Some(active) = self.find(&conversation.id).filter(|active| active.lock().is_busy()) {
             return Ok(Some(active));
         }
@@ -362,7 +362,7 @@ impl Chats {
 /// A run that is ready to be driven.
 pub(super) struct Started {
     agent: Agent,
-    active: Arc<Active>,
+    active: Arc<ActiveChat>,
     run: Run,
     meter: Option<RunMeter>,
     /// The number of stored messages.

@@ -16,7 +16,7 @@ use super::super::events::Event;
 use super::super::failure::PageFailure;
 use super::super::reply::Reply;
 use super::super::request::PageRequest;
-use super::active::{Active, ActiveChats, store_failure};
+use super::active::{ActiveChat, ActiveChats, store_failure};
 use super::arguments::{at_place, fields, violation};
 use super::input::Input;
 use super::send::done;
@@ -41,7 +41,7 @@ impl ElicitationHandler for PageQuestions {
 
 /// Removes a question whose reply is not needed any more: the call has ended.
 struct WithdrawnOnDrop {
-    active: Arc<Active>,
+    active: Arc<ActiveChat>,
     number: u64,
 }
 

@@ -14,7 +14,7 @@ use super::super::reply::Reply;
 use super::super::request::PageRequest;
 use super::active::store_failure;
 use super::arguments::{at_place, fields, violation};
-use super::engine::Decided;
+use super::engine::CallDecision;
 use super::input::Input;
 use super::send::done;
 
@@ -68,7 +68,7 @@ pub(super) async fn decide(
         _ => return Err(PageFailure::invalid("the decision is not `once`, `always` or `no`")),
     };
     let always = (decision == Decision::Always).then_some(name.as_str());
-    if !active.decide(Decided { call: call_id, decision: decision.clone() }) {
+    if !active.decide(CallDecision { call: call_id, decision: decision.clone() }) {
         return Err(already());
     }
     let events = live.decided(key, always);

@@ -14,8 +14,8 @@ use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun};
 use toolwire_contract::conversations::ConversationId;
 use toolwire_page::traffic::RequestOutcome;
 
-use super::active::Active;
-use super::live::End;
+use super::active::ActiveChat;
+use super::live::AbnormalEnd;
 use super::saved::SavedRuns;
 use crate::meter::RunMeter;
 use crate::traffic::RunRecorder;
@@ -24,7 +24,7 @@ use crate::traffic::RunRecorder;
 const FRAME: Duration = Duration::from_millis(16);
 
 /// A decision of a person about a call.
-pub(super) struct Decided {
+pub(super) struct CallDecision {
     pub(super) call: String,
     pub(super) decision: Decision,
 }
@@ -33,15 +33,15 @@ pub(super) struct Decided {
 pub(super) struct Engine {
     pub(super) id: ConversationId,
     pub(super) agent: Agent,
-    pub(super) active: Arc<Active>,
+    pub(super) active: Arc<ActiveChat>,
     pub(super) saved: Arc<SavedRuns>,
-    pub(super) decisions: mpsc::Receiver<Decided>,
+    pub(super) decisions: mpsc::Receiver<CallDecision>,
     /// Cancelled when a person stops the response.
     pub(super) stop: CancellationToken,
     /// Cancelled when the gateway ends.
     pub(super) closing: CancellationToken,
     /// Decisions that the run has not used yet.
-    pub(super) early: Vec<Decided>,
+    pub(super) early: Vec<CallDecision>,
     /// The record of the run in the traffic.
     pub(super) recorder: RunRecorder,
     /// Counts the run, if the key of the visitor has limits.
@@ -78,18 +78,22 @@ impl Engine {
                     continue;
                 }
                 Ending::Finished => None,
-                Ending::Cancelled => Some(End::Stopped),
-                Ending::Stopped(limit) => Some(End::Limited(limit.to_string())),
-                Ending::Failed(failure) => Some(End::Failed { message: failure.message, hint: failure.hint }),
-                _ => Some(End::Failed {
+                Ending::Cancelled => Some(AbnormalEnd::Stopped),
+                Ending::Stopped(limit) => Some(AbnormalEnd::Limited(limit.to_string())),
+                Ending::Failed(failure) => {
+                    Some(AbnormalEnd::Failed { message: failure.message, hint: failure.hint })
+                }
+                _ => Some(AbnormalEnd::Failed {
                     message: "the run ended for an unknown reason".to_owned(),
                     hint: None,
                 }),
             };
             let (outcome, error) = match &end {
-                Some(End::Stopped) => (RequestOutcome::Stopped, None),
-                Some(End::Failed { message, .. }) => (RequestOutcome::UpstreamError, Some(message.as_str())),
-                Some(End::Limited(_)) | None => (RequestOutcome::Ok, None),
+                Some(AbnormalEnd::Stopped) => (RequestOutcome::Stopped, None),
+                Some(AbnormalEnd::Failed { message, .. }) => {
+                    (RequestOutcome::UpstreamError, Some(message.as_str()))
+                }
+                Some(AbnormalEnd::Limited(_)) | None => (RequestOutcome::Ok, None),
             };
             self.recorder.end(outcome, error);
             self.active.lock().end(end);
@@ -104,7 +108,7 @@ impl Engine {
             while let Ok(decided) = self.decisions.try_recv() {
                 self.early.push(decided);
             }
-            for Decided { call, decision } in self.early.drain(..) {
+            for CallDecision { call, decision } in self.early.drain(..) {
                 run.decide(&call, decision);
                 is_decided = true;
             }
@@ -144,12 +148,12 @@ impl Engine {
                 () = self.stop.cancelled(), if !cancellation.is_cancelled() => cancellation.cancel(),
                 () = self.closing.cancelled(), if !cancellation.is_cancelled() => cancellation.cancel(),
                 // An approved call starts at once, while others run.
-                Some(Decided { call, decision }) = self.decisions.recv() => stream.decide(call, decision),
+                Some(CallDecision { call, decision }) = self.decisions.recv() => stream.decide(call, decision),
                 event = stream.next() => match event {
                     Some(AgentEvent::Done(finished)) => {
                         self.active.lock().flush();
                         let unused = stream.take_unused_decisions().into_iter();
-                        self.early.extend(unused.map(|(call, decision)| Decided { call, decision }));
+                        self.early.extend(unused.map(|(call, decision)| CallDecision { call, decision }));
                         return *finished;
                     }
                     Some(event) => {

@@ -25,7 +25,7 @@ use crate::page::events::{Event, Events};
 mod questions;
 
 /// The state of a conversation that is not in the store.
-pub(super) struct Live {
+pub(super) struct LiveChat {
     id: String,
     events: Arc<Events>,
     title: Option<String>,
@@ -46,29 +46,39 @@ pub(super) enum Phase {
     /// Calls wait for decisions.
     Waiting,
     /// The last response has ended.
-    Ended(Option<End>),
+    Ended(Option<AbnormalEnd>),
 }
 
 /// How a response ended, if not with a complete message.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum End {
+pub(super) enum AbnormalEnd {
     Stopped,
     Limited(String),
     Failed { message: String, hint: Option<String> },
 }
 
-impl Live {
+impl LiveChat {
     pub(super) fn new(
         id: String,
         title: Option<String>,
         events: Arc<Events>,
         tools: Arc<dyn Toolbox>,
         policy: ApprovalPolicy,
-    ) -> Live {
+    ) -> LiveChat {
         let calls = Calls::new(id.clone(), tools, policy);
         let phase = Phase::Ended(None);
         let (position, new_version) = (0, None);
-        Live { id, events, title, model: String::new(), position, new_version, phase, writing: None, calls }
+        LiveChat {
+            id,
+            events,
+            title,
+            model: String::new(),
+            position,
+            new_version,
+            phase,
+            writing: None,
+            calls,
+        }
     }
 
     /// Whether the last message of a conversation belongs to this response.
@@ -114,7 +124,7 @@ impl Live {
     }
 
     /// Ends the response.
-    pub(super) fn end(&mut self, end: Option<End>) {
+    pub(super) fn end(&mut self, end: Option<AbnormalEnd>) {
         self.writing = None;
         self.phase = Phase::Ended(end);
         self.publish(self.controls());
@@ -138,9 +148,9 @@ impl Live {
     pub(super) fn ending(&self) -> Markup {
         let ending = match &self.phase {
             Phase::Ended(Some(end)) => Some(match end {
-                End::Stopped => Ending::Stopped,
-                End::Limited(limit) => Ending::Limited(limit),
-                End::Failed { message, hint } => Ending::Failed { message, hint: hint.as_deref() },
+                AbnormalEnd::Stopped => Ending::Stopped,
+                AbnormalEnd::Limited(limit) => Ending::Limited(limit),
+                AbnormalEnd::Failed { message, hint } => Ending::Failed { message, hint: hint.as_deref() },
             }),
             _ => None,
         };

@@ -21,9 +21,9 @@ use super::super::failure::PageFailure;
 use super::super::reply::Reply;
 use super::super::request::{PageRequest, accepts_html};
 use super::super::views::small_matrix;
-use super::active::{Active, default_model, store_failure};
+use super::active::{ActiveChat, default_model, store_failure};
 use super::calls::ended;
-use super::live::Live;
+use super::live::LiveChat;
 use super::{branches, input, uploads};
 
 /// The number of conversations in the list.
@@ -133,7 +133,7 @@ struct Drawn {
 async fn draw(
     context: &Context<'_>,
     conversation: &Conversation,
-    active: Option<&Active>,
+    active: Option<&ActiveChat>,
 ) -> Result<Drawn, PageFailure> {
     let store = &*context.page.parts.conversations;
     let branches = branches::find(store, conversation).await.map_err(store_failure)?;
@@ -198,12 +198,12 @@ async fn entries(
 fn messages(
     context: &Context<'_>,
     conversation: &Conversation,
-    active: Option<&Active>,
+    active: Option<&ActiveChat>,
     entries: &[Entry],
     positions: Range<u64>,
     branches: &BTreeMap<u64, Branches>,
 ) -> Markup {
-    let live = active.map(Active::lock);
+    let live = active.map(ActiveChat::lock);
     let drawn: Vec<Markup> = entries
         .iter()
         .enumerate()
@@ -253,7 +253,7 @@ pub(super) fn new_message(conversation: &Conversation, position: u64, message: M
 fn cards(
     context: &Context<'_>,
     conversation: &Conversation,
-    live: Option<&Live>,
+    live: Option<&LiveChat>,
     entry: &Entry,
     following: &[Entry],
 ) -> Vec<Markup> {
@@ -296,9 +296,9 @@ pub(super) fn results<'e>(
 }
 
 /// Returns the line after the last message.
-fn ending(conversation: &Conversation, active: Option<&Active>, last: Option<&Entry>) -> Markup {
+fn ending(conversation: &Conversation, active: Option<&ActiveChat>, last: Option<&Entry>) -> Markup {
     let retry = conversation.messages;
-    match active.map(Active::lock).filter(|live| live.is_current(retry)) {
+    match active.map(ActiveChat::lock).filter(|live| live.is_current(retry)) {
         Some(live) => live.ending(),
         None => {
             // A message without a response, or calls without results.

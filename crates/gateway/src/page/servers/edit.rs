@@ -2,7 +2,7 @@
 
 use toolwire_page::link::Link;
 use toolwire_page::servers::file_change::file_change;
-use toolwire_page::servers::form::{self, Answer, Draft, ServerKind};
+use toolwire_page::servers::form::{self, Draft, FormResponse, ServerKind};
 use toolwire_page::servers::{self, Server};
 use toolwire_page::shell::View;
 
@@ -121,10 +121,11 @@ pub(super) async fn submit(
 ) -> Result<Reply, PageFailure> {
     let draft = read(request)?;
     let is_navigation = accepts_html(&request.head.headers);
-    let form_again = |answer: Answer<'_>| Ok(page(context, source, &source.servers(), &draft, Some(answer)));
+    let form_again =
+        |response: FormResponse<'_>| Ok(page(context, source, &source.servers(), &draft, Some(response)));
     let error = match action {
         Action::Check => match source.check(&draft).await {
-            Ok(checked) if is_navigation => return form_again(Answer::Checked(&checked)),
+            Ok(checked) if is_navigation => return form_again(FormResponse::Checked(&checked)),
             Ok(checked) => {
                 let html = form::checked(&draft, &checked);
                 return Ok(Reply::changes(&[Event::put("server-check", html)]));
@@ -132,7 +133,7 @@ pub(super) async fn submit(
             Err(error) => error,
         },
         Action::Preview => match source.preview(&draft) {
-            Ok(change) if is_navigation => return form_again(Answer::Change(&change)),
+            Ok(change) if is_navigation => return form_again(FormResponse::Change(&change)),
             Ok(change) => return Ok(Reply::changes(&[Event::put("file-change", file_change(&change))])),
             Err(error) => error,
         },
@@ -146,7 +147,7 @@ pub(super) async fn submit(
     };
     match is_navigation {
         // The typed text stays in the form.
-        true => form_again(Answer::Problem { message: &error.message, hint: error.hint.as_deref() }),
+        true => form_again(FormResponse::Problem { message: &error.message, hint: error.hint.as_deref() }),
         false => Err(error.into()),
     }
 }
@@ -178,7 +179,7 @@ fn page(
     source: &dyn PageServers,
     servers: &[Server],
     draft: &Draft,
-    answer: Option<Answer<'_>>,
+    response: Option<FormResponse<'_>>,
 ) -> Reply {
     let may_change = is_admin(context);
     let current = draft.is_configured.then_some(draft.name.as_str());
@@ -189,6 +190,6 @@ fn page(
         topics: &[],
         has_item: true,
         list: Some(servers::list(servers, current)),
-        main: form::form(draft, &source.target(), may_change, answer),
+        main: form::form(draft, &source.target(), may_change, response),
     })
 }

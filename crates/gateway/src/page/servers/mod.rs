@@ -12,7 +12,7 @@ use http::{Method, StatusCode};
 use serde_json::Value;
 use toolwire_page::link::Link;
 use toolwire_page::servers::file_change::FileChange;
-use toolwire_page::servers::form::{Checked, Draft, Target};
+use toolwire_page::servers::form::{ConfigFile, Draft, ServerCheck};
 use toolwire_page::servers::{self, Server};
 use toolwire_page::shell::{Role, View};
 
@@ -65,13 +65,13 @@ pub trait PageServers: Send + Sync {
     fn sign_in<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<Link>, ServerChangeError>>;
 
     /// Returns the configuration file that [`write`](PageServers::write) changes.
-    fn target(&self) -> Target;
+    fn target(&self) -> ConfigFile;
 
     /// Returns the form of a configured server, or of a new one.
     fn draft(&self, server: Option<&str>) -> Result<Draft, ServerChangeError>;
 
     /// Starts a server as it would be configured, and stops it again.
-    fn check<'a>(&'a self, draft: &'a Draft) -> BoxFuture<'a, Result<Checked, ServerChangeError>>;
+    fn check<'a>(&'a self, draft: &'a Draft) -> BoxFuture<'a, Result<ServerCheck, ServerChangeError>>;
 
     /// Returns what [`write`](PageServers::write) would change in the configuration file.
     fn preview(&self, draft: &Draft) -> Result<FileChange, ServerChangeError>;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use toolwire_page::shell::View;
-use toolwire_page::traffic::{self, Filter, Options, Request};
+use toolwire_page::traffic::{self, Filter, FilterOptions, Request};
 
 use super::super::events::Event;
 use super::super::failure::PageFailure;
@@ -52,7 +52,7 @@ fn overview(context: &Context<'_>, request: &PageRequest) -> Reply {
         title: "Traffic",
         topics: &topics,
         has_item: true,
-        list: Some(traffic::filters(&filter, &Options::of(&all))),
+        list: Some(traffic::filters(&filter, &FilterOptions::of(&all))),
         main: traffic::overview(&selected, &filter, all.len(), is_live, now),
     })
 }
@@ -72,7 +72,7 @@ fn one(context: &Context<'_>, request: &PageRequest, id: &str) -> Result<Reply, 
         title: "Request",
         topics: &[],
         has_item: true,
-        list: Some(traffic::filters(&filter, &Options::of(&all))),
+        list: Some(traffic::filters(&filter, &FilterOptions::of(&all))),
         main: traffic::timeline(found, SystemTime::now()),
     }))
 }

@@ -5,11 +5,11 @@ use toolwire_agent::elicitation::{ElicitReply, ServerQuestion};
 use toolwire_page::chat;
 use toolwire_page::text::shortened;
 
-use super::Live;
+use super::LiveChat;
 use crate::page::chat::calls::OpenQuestion;
 use crate::page::events::Event;
 
-impl Live {
+impl LiveChat {
     /// Displays a question in the card of its call. Returns its number and the receiver of the reply.
     pub(in crate::page::chat) fn ask(
         &mut self,
