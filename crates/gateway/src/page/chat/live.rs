@@ -15,13 +15,13 @@ use toolwire_contract::{Message, Role, ToolCall};
 use toolwire_page::Markup;
 use toolwire_page::chat::{self, Activity, Ending, LiveMessage};
 use toolwire_page::form::Filling;
-use toolwire_page::text::{count, shortened};
 
 use super::calls::{CallKey, Calls};
-use super::input;
 use super::writing::Writing;
 use crate::page::events::{Event, Events};
+use announcements::spoken_summary;
 
+mod announcements;
 mod questions;
 
 /// The state of a conversation that is not in the store.
@@ -167,7 +167,7 @@ impl LiveChat {
             self.phase = Phase::Waiting;
         }
         self.publish_activity();
-        self.say_what_waits();
+        self.announce_waiting_call();
     }
 
     /// Restores the calls of a response that was saved while it waited.
@@ -192,7 +192,7 @@ impl LiveChat {
             self.phase = Phase::Running;
         }
         self.publish_activity();
-        self.say_what_waits();
+        self.announce_waiting_call();
         events
     }
 
@@ -309,11 +309,11 @@ impl LiveChat {
         });
         let mut events = self.window_event(position);
         events.push(Event::append(format!("m{position}"), chat::window_id(position), html));
-        events.push(Event::Say { text: spoken(message, cards.len()), is_urgent: false });
+        events.push(Event::Say { text: spoken_summary(message, cards.len()), is_urgent: false });
         self.publish(events);
         if self.calls.first_waiting().is_some() {
             self.publish_activity();
-            self.say_what_waits();
+            self.announce_waiting_call();
         }
     }
 
@@ -362,36 +362,6 @@ impl LiveChat {
             .collect()
     }
 
-    /// Publishes what the list of conversations, the title and the icon display.
-    fn publish_activity(&self) {
-        let glyph = chat::list_activity(&self.id, self.activity());
-        self.events.publish("chat", &[Event::put(format!("chat-{}-activity", self.id), glyph)]);
-        self.publish([self.title_event()]);
-    }
-
-    /// Returns the name of a tool whose call waits for a decision.
-    pub(super) fn waiting_name(&self) -> Option<String> {
-        self.calls.first_that_asks().filter(|_| self.is_busy()).map(str::to_owned)
-    }
-
-    /// Returns the title and the icon of a page with this conversation.
-    pub(super) fn title_event(&self) -> Event {
-        match self.calls.first_that_asks().filter(|_| self.is_busy()) {
-            Some(name) => Event::Title { text: format!("? {name}"), has_dot: true },
-            None => {
-                let title = self.title.as_deref().unwrap_or("untitled");
-                Event::Title { text: format!("{title} · Toolwire"), has_dot: false }
-            }
-        }
-    }
-
-    fn say_what_waits(&self) {
-        if let Some(name) = self.calls.first_waiting() {
-            let text = format!("{name} waits for your decision");
-            self.publish([Event::Say { text, is_urgent: true }]);
-        }
-    }
-
     /// Publishes changes, and returns them with their version.
     fn publish(&self, events: impl IntoIterator<Item = Event>) -> Vec<Event> {
         let version = self.events.next_version();
@@ -399,14 +369,4 @@ impl LiveChat {
         self.events.publish(&format!("chat.{}", self.id), &events);
         events
     }
-}
-
-/// Returns what a screen reader says about a message: the number of its calls, or its start.
-fn spoken(message: &Message, calls: usize) -> String {
-    if calls > 0 {
-        return count(calls, "call");
-    }
-    let text = input::text_of(message);
-    let sentence = text.split_inclusive(['.', '!', '?', '\n', '。']).next().unwrap_or_default();
-    format!("{} · {}", shortened(sentence, 200), count(text.split_whitespace().count(), "word"))
 }

@@ -114,10 +114,9 @@ pub(super) async fn retry(
         true => conversation,
         false => {
             let before = entries.iter().take(usize::try_from(position).unwrap_or(usize::MAX));
-            let question = before.rev().find(|entry| input::is_user_input(&entry.message));
-            let question =
-                question.ok_or_else(|| PageFailure::invalid("there is no message to respond to"))?;
-            branches::fork(&**store, &conversation, question.sequence).await.map_err(store_failure)?
+            let sent = before.rev().find(|entry| input::is_user_input(&entry.message));
+            let sent = sent.ok_or_else(|| PageFailure::invalid("there is no message to respond to"))?;
+            branches::fork(&**store, &conversation, sent.sequence).await.map_err(store_failure)?
         }
     };
     let started = context.page.chats.start(context, &target, &model, None).await?;
