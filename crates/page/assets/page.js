@@ -179,7 +179,7 @@ const appliers = {
 		byId('dot-chat').hidden = !dot;
 	},
 	go: (event) => go(event.location),
-	bye: ({ after }) => stream.lose(after, 'The gateway restarts'),
+	bye: ({ after }) => stream.lose(after, 'The gateway is restarting'),
 	beat() {},
 };
 
@@ -750,7 +750,7 @@ function updateJump() {
 	// Above the composer, which grows with files and is hidden on phones while a call waits.
 	const box = byId('composer');
 	jump.style.bottom = box?.checkVisibility() ? `${innerHeight - boxOf(box).top + 4}px` : '';
-	write(jump, `↓ ${lines} lines${find('#messages .call[data-state=waiting]') ? ' · asks you' : ''}`);
+	write(jump, `↓ ${lines} lines${find('#messages .call[data-state=waiting]') ? ' · waits for you' : ''}`);
 }
 
 /** Scrolls a sent message to the top, with space for the response. */

@@ -121,7 +121,7 @@ test('servers: information, instructions, standard error, changed definitions, t
   await page.locator('[name=kind][value=command]').check();
   await page.getByLabel('Command').fill('/missing/<img src=x onerror=alert(1)>');
   await page.getByLabel('Arguments').fill('<script>alert(1)</script>');
-  await page.getByRole('button', { name: 'Start it to check it' }).click();
+  await page.getByRole('button', { name: 'Start and check' }).click();
   await expect(page.locator('#server-check')).toContainText('onerror');
   await page.getByRole('button', { name: 'Show the difference' }).click();
   await expect(page.locator('#file-change')).toContainText('<script>');

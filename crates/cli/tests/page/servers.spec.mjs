@@ -165,7 +165,7 @@ test('a server is added: checked live, written with comments kept, used at once'
     await page.getByLabel('Command').fill(time.entry.command);
     await page.getByLabel('Arguments').fill(time.entry.args.join('\n'));
     await page.getByLabel('Environment').fill('TOKEN=s3cret-value');
-    await page.getByRole('button', { name: 'Start it to check it' }).click();
+    await page.getByRole('button', { name: 'Start and check' }).click();
     await expect(page.locator('#server-check')).toContainText('2 tools, all convert');
     await page.locator('#server-check').getByText('as JSON').click();
     await expect(page.locator('#server-entry pre')).toContainText('"TOKEN": "…"');
@@ -202,11 +202,11 @@ test('a check says why a server does not start, and a wrong field is marked', as
     await signIn(page, gateway);
     await page.goto(`${gateway.url}/servers/new?name=broken&command=/missing/program`);
     await expect(page.getByLabel('Command')).toHaveValue('/missing/program');
-    await page.getByRole('button', { name: 'Start it to check it' }).click();
+    await page.getByRole('button', { name: 'Start and check' }).click();
     await expect(page.locator('#server-check .error')).toContainText('/missing/program');
     await expect(page.locator('#server-check .hint')).toBeVisible();
     await page.getByLabel('Environment').fill('no value');
-    await page.getByRole('button', { name: 'Start it to check it' }).click();
+    await page.getByRole('button', { name: 'Start and check' }).click();
     await expect(page.locator('#server-form > [role=alert]')).toContainText('is not a name');
     await expect(page.getByLabel('Environment')).toHaveAttribute('aria-invalid', 'true');
     await expect(page.getByLabel('Environment')).toBeFocused();
@@ -358,7 +358,7 @@ test('for a YAML file, the lines to change are displayed', async ({ page, contex
     await expect(page.locator('.note')).toContainText('does not write YAML files, because their comments');
     await expect(page.getByRole('button', { name: 'Write to the configuration' })).toHaveCount(0);
     await page.getByLabel('Environment').fill('LEVEL=3');
-    await page.getByRole('button', { name: 'Start it to check it' }).click();
+    await page.getByRole('button', { name: 'Start and check' }).click();
     await expect(page.locator('#server-check')).toContainText('1 tool, all convert');
     await page.getByRole('button', { name: 'Show the lines to change' }).click();
     await expect(page.locator('#file-change')).toContainText('LEVEL: "3"');
@@ -428,7 +428,7 @@ test('everything works without JavaScript', async ({ browser }) => {
     await page.getByLabel('Name', { exact: true }).fill('time');
     await page.getByLabel('Command').fill(time.entry.command);
     await page.getByLabel('Arguments').fill(time.entry.args.join('\n'));
-    await page.getByRole('button', { name: 'Start it to check it' }).click();
+    await page.getByRole('button', { name: 'Start and check' }).click();
     await expect(page.locator('#server-check')).toContainText('1 tool, all convert');
     await expect(page.getByLabel('Name', { exact: true })).toHaveValue('time');
     await page.getByRole('button', { name: 'Write to the configuration' }).click();

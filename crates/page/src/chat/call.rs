@@ -89,10 +89,10 @@ impl CallState<'_> {
             CallState::Announced => look("running", "running", "◐", "receiving the arguments"),
             CallState::Queued => look("running", "running", "◐", "starts after the other calls"),
             CallState::Running { questions, .. } if !questions.is_empty() => {
-                look("waiting", "waiting", "?", "asks you")
+                look("waiting", "waiting", "?", "waits for your reply")
             }
             CallState::Running { .. } => look("running", "running", "◐", "running"),
-            CallState::Waiting(_) => look("waiting", "waiting", "?", "waits for you"),
+            CallState::Waiting(_) => look("waiting", "waiting", "?", "waits for your decision"),
             CallState::Done { result, .. } if result.is_error() => look("failed", "refused", "✗", "failed"),
             CallState::Done { .. } => look("done", "exact", "✓", "done"),
             CallState::Denied { .. } => look("denied", "refused", "✗", "not run"),

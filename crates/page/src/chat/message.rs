@@ -169,7 +169,7 @@ fn start_of(text: &str) -> String {
 
 fn calls(position: u64, calls: &[Markup]) -> Markup {
     html! {
-        @if calls.len() > 1 { p.step id={ "m" (position) "-step" } { (count(calls.len(), "call")) " at once" } }
+        @if calls.len() > 1 { p.step id={ "m" (position) "-step" } { (count(calls.len(), "call")) " in parallel" } }
         @if !calls.is_empty() {
             div.calls id={ "m" (position) "-calls" } { @for call in calls { (call) } }
         }

@@ -167,7 +167,7 @@ pub fn form(
             (checked)
             (change)
             div.row.wrap {
-                button.button formaction="/-/servers/check" disabled[!may_change] aria-describedby=[needs_admin] { "Start it to check it" }
+                button.button formaction="/-/servers/check" disabled[!may_change] aria-describedby=[needs_admin] { "Start and check" }
                 @if target.by_hand.is_some() {
                     button.button.primary formaction="/-/servers/preview" disabled[!may_change] aria-describedby=[needs_admin] { "Show the lines to change" }
                 } @else {

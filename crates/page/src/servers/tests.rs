@@ -203,7 +203,7 @@ fn the_form_keeps_what_was_typed_and_shows_the_check() {
     assert_eq!(texts(&user, "button[disabled]").len(), 3);
     let by_hand = form::ConfigFile { path: "a.yaml".to_owned(), by_hand: Some("comments".to_owned()) };
     let document = Html::parse_document(&form::form(&draft, &by_hand, true, None).into_string());
-    assert_eq!(texts(&document, "form button"), ["Start it to check it", "Show the lines to change"]);
+    assert_eq!(texts(&document, "form button"), ["Start and check", "Show the lines to change"]);
     assert_eq!(texts(&document, ".note"), ["comments"]);
 }
 

@@ -129,7 +129,7 @@ pub fn removal(
             (file_change(change))
             div.row.wrap {
                 @if change.by_hand.is_none() { button.button.primary { "Remove from the configuration" } }
-                a.button href=(Link::to(&["servers", server])) { "Keep it" }
+                a.button href=(Link::to(&["servers", server])) { "Cancel" }
             }
         }
     }
