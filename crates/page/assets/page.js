@@ -178,7 +178,6 @@ const appliers = {
 		icon.href = icon.href.replace(/icon(-dot)?\.svg/, dot ? 'icon-dot.svg' : 'icon.svg');
 		byId('dot-chat').hidden = !dot;
 	},
-	go: (event) => go(event.location),
 	bye: ({ after }) => stream.lose(after, 'The gateway is restarting'),
 	beat() {},
 };

@@ -302,7 +302,7 @@ impl Context<'_> {
             return Ok(());
         }
         Err(PageFailure::forbidden(
-            "the conversations on this gateway belong to no key, so only an administrator may see them",
+            "stored conversations have no owner, so with several keys only an administrator may see them",
             "sign in with a key that has `admin: true`",
         ))
     }

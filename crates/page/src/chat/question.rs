@@ -43,7 +43,7 @@ pub fn form(question: &Question<'_>, filling: Option<&Filling>) -> Markup {
                 details id={ (id) "-reason" } {
                     summary data-key="Shift+n" { "why " kbd { "N" } }
                     div.row {
-                        input name="because" aria-label="Why it must not run" placeholder="A reason, for the model" autocomplete="off";
+                        input name="because" aria-label="Why the call must not run" placeholder="A reason, for the model" autocomplete="off";
                         button.button name="decision" value="no" { "Do not run, for this reason" }
                     }
                 }

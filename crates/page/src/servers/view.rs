@@ -116,7 +116,7 @@ pub fn removal(
             h1 { "Remove " (inline(server)) }
         }
         p {
-            @if change.by_hand.is_some() { "Without these lines, the next start of the gateway does not start this server." }
+            @if change.by_hand.is_some() { "After you remove these lines and restart the gateway, it no longer connects to this server." }
             @else { "The gateway closes the connection to the server, and does not offer its tools any more." }
         }
         form.card.stack #server-form data-live method="post" action=(Link::to(&["-", "servers", server, "remove"])) {

@@ -202,7 +202,7 @@ fn message(context: &Context<'_>, input: Input, model: &str) -> Result<Message, 
     let mut files = Vec::new();
     for id in input.all("attachment") {
         let file = context.page.chats.uploads.find(&context.principal, id).ok_or_else(|| {
-            PageFailure::invalid("an attached file was uploaded too long ago").with_hint("attach it again")
+            PageFailure::invalid("an attached file has expired").with_hint("attach it again")
         })?;
         files.push(file);
     }

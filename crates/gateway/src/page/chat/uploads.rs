@@ -72,7 +72,7 @@ pub(super) fn upload(context: &Context<'_>, request: &PageRequest) -> Result<Rep
     for file in input.files {
         if file.bytes.len() > MAX_FILE_BYTES {
             return Err(PageFailure::invalid(format!("`{}` is larger than 32 MiB", file.name))
-                .with_hint("let a tool read it"));
+                .with_hint("use a tool that reads the file"));
         }
         let bytes = file.bytes.len();
         let content = input::recognize(file)?;

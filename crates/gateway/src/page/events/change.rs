@@ -5,7 +5,6 @@ use toolwire_page::Markup;
 
 /// A change that the script of the page applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(dead_code, reason = "the chat view constructs the others")]
 pub(in crate::page) enum Event {
     /// Replaces the element `id`. If there is none, inserts it into the element `parent`, before the element `before`.
     Put {
@@ -30,8 +29,6 @@ pub(in crate::page) enum Event {
     Say { text: String, is_urgent: bool },
     /// The title of the page, and whether its icon has a dot.
     Title { text: String, has_dot: bool },
-    /// Goes to a path of the page.
-    Go { location: String },
 }
 
 impl Event {
@@ -71,7 +68,6 @@ impl Event {
             Event::Reset { .. } => "reset",
             Event::Say { .. } => "say",
             Event::Title { .. } => "title",
-            Event::Go { .. } => "go",
         }
     }
 
@@ -94,7 +90,6 @@ impl Event {
             Event::Reset { id } => json!({"in": id}),
             Event::Say { text, is_urgent } => json!({"text": text, "urgent": is_urgent}),
             Event::Title { text, has_dot } => json!({"text": text, "dot": has_dot}),
-            Event::Go { location } => json!({"location": location}),
         }
     }
 
