@@ -86,7 +86,7 @@ pub fn introduction(tools: usize) -> Markup {
 }
 
 /// A tool with the form of a call.
-pub struct Open<'a> {
+pub struct OpenTool<'a> {
     pub tool: &'a Tool,
     pub server: Option<&'a str>,
     /// The name on the server, if it differs.
@@ -104,12 +104,12 @@ pub struct Open<'a> {
     /// The timeout of a call, in seconds.
     pub timeout: u64,
     /// The last calls, the newest first.
-    pub calls: &'a [Call],
+    pub calls: &'a [RecordedCall],
 }
 
 /// A call that a person made.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct RecordedCall {
     pub id: String,
     pub at: SystemTime,
     pub elapsed: Duration,
@@ -119,7 +119,7 @@ pub struct Call {
 }
 
 /// Returns a tool: its definition, the form of a call, and the last calls.
-pub fn open(tool: &Open<'_>) -> Markup {
+pub fn open(tool: &OpenTool<'_>) -> Markup {
     let definition = tool.tool;
     html! {
         header.head {
@@ -145,7 +145,7 @@ pub fn open(tool: &Open<'_>) -> Markup {
 }
 
 /// Returns the form of a call. The response to the form replaces it.
-pub fn form(tool: &Open<'_>) -> Markup {
+pub fn form(tool: &OpenTool<'_>) -> Markup {
     let name = &tool.tool.name;
     let post = Link::to(&["-", "tools", name, "call"]);
     html! {
@@ -181,7 +181,7 @@ pub fn form(tool: &Open<'_>) -> Markup {
 }
 
 /// Returns the last calls of a tool.
-pub fn calls(tool: &str, calls: &[Call]) -> Markup {
+pub fn calls(tool: &str, calls: &[RecordedCall]) -> Markup {
     html! {
         div #tool-calls {
             @if calls.is_empty() { p.empty { "none yet" } }
@@ -190,7 +190,7 @@ pub fn calls(tool: &str, calls: &[Call]) -> Markup {
     }
 }
 
-fn one_call(tool: &str, call: &Call, is_newest: bool) -> Markup {
+fn one_call(tool: &str, call: &RecordedCall, is_newest: bool) -> Markup {
     let is_error = call.outcome.as_ref().map_or(true, ToolResult::is_error);
     let (class, glyph, word) = match (&call.outcome, is_error) {
         (Err(_), _) => ("refused", "✗", "not made"),
@@ -225,11 +225,11 @@ fn one_call(tool: &str, call: &Call, is_newest: bool) -> Markup {
     }
 }
 
-fn raw(tool: &str, call: &Call) -> Link {
+fn raw(tool: &str, call: &RecordedCall) -> Link {
     Link::to(&["-", "tools", tool, "calls", &call.id, "result"])
 }
 
-fn again(tool: &str, call: &Call) -> Markup {
+fn again(tool: &str, call: &RecordedCall) -> Markup {
     html! { a.button.quiet href=(address(tool).with("args", &call.arguments.to_string())) { "Use again" } }
 }
 

@@ -191,7 +191,7 @@ fn pretty(value: &Value) -> String {
 
 /// The tool that a form with arguments is for, and the ids of the form.
 #[derive(Clone, Copy)]
-pub struct Target<'a> {
+pub struct ArgumentsTarget<'a> {
     /// The prefix of the ids of elements.
     pub id: &'a str,
     /// The name of the tool, if a server lists it.
@@ -201,7 +201,7 @@ pub struct Target<'a> {
 }
 
 /// Renders the arguments of both sides with fields to type in.
-pub fn both_ways(exchange: &Exchange, target: Target<'_>) -> Markup {
+pub fn both_ways(exchange: &Exchange, target: ArgumentsTarget<'_>) -> Markup {
     html! {
         section.both-ways aria-label="Arguments" {
             (arguments_form(exchange, Side::Left, target))
@@ -216,7 +216,7 @@ pub fn ids(id: &str, side: Side) -> (String, String) {
 }
 
 /// Renders the form of a side.
-pub fn arguments_form(exchange: &Exchange, side: Side, target: Target<'_>) -> Markup {
+pub fn arguments_form(exchange: &Exchange, side: Side, target: ArgumentsTarget<'_>) -> Markup {
     let arguments = exchange.side(side);
     let (form_id, _) = ids(target.id, side);
     let action = match target.listed {

@@ -18,12 +18,15 @@ use serde_json::Value;
 use toolwire_contract::text::estimate_tokens;
 use toolwire_dialect::{Effect, Status};
 
-pub use arguments::{Exchange, Route, Side, Target, arguments_form, both_ways, ids, notes};
+pub use arguments::{ArgumentsTarget, Exchange, Route, Side, arguments_form, both_ways, ids, notes};
 pub use grid::grid;
 pub use matrix::{MatrixRow, MatrixTarget, counts, matrix};
 pub use pair::{Pair, pair};
 pub use standalone::{CheckedTool, standalone};
-pub use view::{Open, Pasted, Shown, Survey, address, entries, list, open, overview, paste, pasted_tool};
+pub use view::{
+    ComparedTool, Pasted, ShownDialects, ToolReports, address, entries, list, open, overview, paste,
+    pasted_tool,
+};
 
 use maud::{Markup, html};
 

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use toolwire_dialect::comparison::Comparison;
 use toolwire_dialect::{Dialect, Report, Status, Toolset};
 
-use super::arguments::{Exchange, Route, Target, both_ways, shown};
+use super::arguments::{ArgumentsTarget, Exchange, Route, both_ways, shown};
 use super::matrix::{MatrixRow, MatrixTarget, counts, matrix};
 use super::pair::{Pair, chip, pair};
 use super::{symbol, tokens};
@@ -208,7 +208,7 @@ fn sampled(tool: &CheckedTool, variant: &Variant<'_>, id: &str, arguments: Argum
         return shown(exchange);
     }
     let pasted = tool_text(variant.comparison);
-    both_ways(exchange, Target { id, listed: None, pasted: Some(&pasted) })
+    both_ways(exchange, ArgumentsTarget { id, listed: None, pasted: Some(&pasted) })
 }
 
 /// Returns a compared tool as JSON.

@@ -154,7 +154,7 @@ fn typed(schema: &Value, dialect: Dialect, side: Side, text: &str) -> [String; 2
     let (left, right) = (bound(schema, Dialect::Mcp), bound(schema, dialect));
     let route = Route { tool: "f", left: &left, right: &right };
     let exchange = Exchange::typed(route, side, text).expect("a definition on both sides");
-    let target = Target { id: "", listed: Some("f"), pasted: None };
+    let target = ArgumentsTarget { id: "", listed: Some("f"), pasted: None };
     [Side::Left, Side::Right].map(|side| arguments_form(&exchange, side, target).into_string())
 }
 

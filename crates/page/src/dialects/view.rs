@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use toolwire_dialect::comparison::Comparison;
 use toolwire_dialect::{Dialect, Report, Status};
 
-use super::arguments::{Exchange, Target, both_ways};
+use super::arguments::{ArgumentsTarget, Exchange, both_ways};
 use super::grid::grid;
 use super::matrix::{MatrixRow, MatrixTarget, counts, matrix};
 use super::pair::{Pair, chip, pair};
@@ -16,7 +16,7 @@ use crate::shell::{back, palette_button};
 use crate::text::{UntrustedText, inline};
 
 /// A tool with its reports, one for each dialect.
-pub struct Survey<'a> {
+pub struct ToolReports<'a> {
     pub tool: &'a str,
     pub server: Option<&'a str>,
     pub reports: Vec<Report>,
@@ -28,7 +28,7 @@ pub fn address(tool: &str, dialect: Dialect) -> Link {
 }
 
 /// Returns the list of the tools with a field that filters it.
-pub fn list(surveys: &[Survey<'_>], query: &str, current: Option<&str>) -> Markup {
+pub fn list(tool_reports: &[ToolReports<'_>], query: &str, current: Option<&str>) -> Markup {
     html! {
         div.list-head {
             form method="get" action="/dialects" data-live="input" {
@@ -39,54 +39,54 @@ pub fn list(surveys: &[Survey<'_>], query: &str, current: Option<&str>) -> Marku
             }
             a.button href="/dialects/try" data-key="v" { "Paste a tool " kbd { "v" } }
         }
-        (entries(surveys, query, current))
+        (entries(tool_reports, query, current))
     }
 }
 
 /// Returns the entries of the list, each with the worst status of its tool.
-pub fn entries(surveys: &[Survey<'_>], query: &str, current: Option<&str>) -> Markup {
+pub fn entries(tool_reports: &[ToolReports<'_>], query: &str, current: Option<&str>) -> Markup {
     let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
-    let is_found = |survey: &&Survey<'_>| {
-        let text = format!("{} {}", survey.server.unwrap_or_default(), survey.tool).to_lowercase();
+    let is_found = |entry: &&ToolReports<'_>| {
+        let text = format!("{} {}", entry.server.unwrap_or_default(), entry.tool).to_lowercase();
         words.iter().all(|word| text.contains(word))
     };
     html! {
         div #dialect-entries {
             ul {
                 li { a.item href="/dialects" aria-current=[current.is_none().then_some("page")] { span.name.grow { "All tools" } } }
-                @for survey in surveys.iter().filter(is_found) {
-                    @let worst = survey.reports.iter().map(|report| report.status).max().unwrap_or(Status::Exact);
-                    li { a.item href=(Link::to(&["dialects", survey.tool])) aria-current=[(current == Some(survey.tool)).then_some("page")] {
-                        bdi.name.grow { (UntrustedText(survey.tool)) }
-                        span.aside { @if let Some(server) = survey.server { bdi { (UntrustedText(server)) } " " } (glyph(worst)) span.unseen { (worst.name()) } }
+                @for entry in tool_reports.iter().filter(is_found) {
+                    @let worst = entry.reports.iter().map(|report| report.status).max().unwrap_or(Status::Exact);
+                    li { a.item href=(Link::to(&["dialects", entry.tool])) aria-current=[(current == Some(entry.tool)).then_some("page")] {
+                        bdi.name.grow { (UntrustedText(entry.tool)) }
+                        span.aside { @if let Some(server) = entry.server { bdi { (UntrustedText(server)) } " " } (glyph(worst)) span.unseen { (worst.name()) } }
                     } }
                 }
             }
-            @if !surveys.is_empty() && !surveys.iter().any(|survey| is_found(&survey)) { p.empty { "no tool name contains this" } }
+            @if !tool_reports.is_empty() && !tool_reports.iter().any(|entry| is_found(&entry)) { p.empty { "no tool name contains this" } }
         }
     }
 }
 
 /// Returns the matrix of all tools.
-pub fn overview(dialects: &[Dialect], surveys: &[Survey<'_>]) -> Markup {
-    let rows: Vec<MatrixRow<'_>> = surveys
+pub fn overview(dialects: &[Dialect], tool_reports: &[ToolReports<'_>]) -> Markup {
+    let rows: Vec<MatrixRow<'_>> = tool_reports
         .iter()
-        .map(|survey| MatrixRow {
-            server: survey.server,
-            tool: survey.tool,
+        .map(|entry| MatrixRow {
+            server: entry.server,
+            tool: entry.tool,
             targets: dialects
                 .iter()
-                .map(|dialect| MatrixTarget::Link(address(survey.tool, *dialect)))
+                .map(|dialect| MatrixTarget::Link(address(entry.tool, *dialect)))
                 .collect(),
-            reports: survey.reports.iter().collect(),
+            reports: entry.reports.iter().collect(),
         })
         .collect();
     html! {
         header.head { h1 { "Dialects" } a.button.phone href="#list" { "Tools" } (palette_button()) }
-        @if surveys.is_empty() {
+        @if tool_reports.is_empty() {
             p.empty { "No server offers a tool at the moment." }
         } @else {
-            (counts(surveys.iter().flat_map(|survey| &survey.reports)))
+            (counts(tool_reports.iter().flat_map(|entry| &entry.reports)))
             (matrix(dialects, &rows))
         }
     }
@@ -94,7 +94,7 @@ pub fn overview(dialects: &[Dialect], surveys: &[Survey<'_>]) -> Markup {
 
 /// The part of a tool that is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ShownDialects {
     /// Its changes in all dialects.
     All,
     /// Two sides: the indexes of the comparisons. `None` is the tool itself.
@@ -102,19 +102,19 @@ pub enum Shown {
 }
 
 /// A tool with its definitions.
-pub struct Open<'a> {
+pub struct ComparedTool<'a> {
     pub tool: &'a str,
     pub server: Option<&'a str>,
     /// The comparisons, one for each dialect.
     pub comparisons: &'a [Comparison],
-    pub shown: Shown,
+    pub shown: ShownDialects,
     /// Arguments in both dialects of a pair.
     pub exchange: Option<&'a Exchange>,
 }
 
 /// Returns a tool: two sides of it, or its changes in all dialects.
-pub fn open(open: &Open<'_>) -> Markup {
-    let Open { tool, server, comparisons, shown, .. } = *open;
+pub fn open(open: &ComparedTool<'_>) -> Markup {
+    let ComparedTool { tool, server, comparisons, shown, .. } = *open;
     html! {
         header.head {
             (back())
@@ -124,19 +124,19 @@ pub fn open(open: &Open<'_>) -> Markup {
         }
         (chips(open))
         @match shown {
-            Shown::Pair { left, right } => (sides(open, left, right)),
-            Shown::All => (grid(tool, &comparisons.iter().map(|comparison| &comparison.report).collect::<Vec<_>>())),
+            ShownDialects::Pair { left, right } => (sides(open, left, right)),
+            ShownDialects::All => (grid(tool, &comparisons.iter().map(|comparison| &comparison.report).collect::<Vec<_>>())),
         }
     }
 }
 
 /// Returns the links to the dialects of the right side, in the order of the arrow keys.
-fn chips(open: &Open<'_>) -> Markup {
-    let Open { tool, comparisons, shown, .. } = *open;
+fn chips(open: &ComparedTool<'_>) -> Markup {
+    let ComparedTool { tool, comparisons, shown, .. } = *open;
     let (left, current) = match shown {
-        Shown::All => (None, None),
+        ShownDialects::All => (None, None),
         // The tool itself is before the dialects.
-        Shown::Pair { left, right } => (left, Some(right.map_or(0, |index| index + 1))),
+        ShownDialects::Pair { left, right } => (left, Some(right.map_or(0, |index| index + 1))),
     };
     let link = |right| pair_link(tool, comparisons, left, right);
     let is_current = |position| (current == Some(position)).then_some("page");
@@ -180,8 +180,8 @@ fn dialect_at(comparisons: &[Comparison], index: Option<usize>) -> Dialect {
 }
 
 /// Returns two sides of a tool, with arguments that can be typed.
-fn sides(open: &Open<'_>, left: Option<usize>, right: Option<usize>) -> Markup {
-    let Open { tool, comparisons, .. } = *open;
+fn sides(open: &ComparedTool<'_>, left: Option<usize>, right: Option<usize>) -> Markup {
+    let ComparedTool { tool, comparisons, .. } = *open;
     let side = |index: Option<usize>| index.and_then(|index| comparisons.get(index));
     let Some(any) = comparisons.first() else { return Markup::default() };
     html! {
@@ -198,7 +198,7 @@ fn sides(open: &Open<'_>, left: Option<usize>, right: Option<usize>) -> Markup {
         }
         (pair(&Pair::between(any, side(left), side(right)), ""))
         @if let Some(exchange) = open.exchange {
-            (both_ways(exchange, Target { id: "", listed: Some(tool), pasted: None }))
+            (both_ways(exchange, ArgumentsTarget { id: "", listed: Some(tool), pasted: None }))
         }
     }
 }
@@ -244,7 +244,7 @@ pub fn pasted_tool(
 ) -> Markup {
     html! {
         header.head { (back()) h1 { (inline(&any.report.tool)) } (palette_button()) }
-        (both_ways(exchange, Target { id: "", listed: None, pasted: Some(tool) }))
+        (both_ways(exchange, ArgumentsTarget { id: "", listed: None, pasted: Some(tool) }))
         (pair(&Pair::between(any, left, right), ""))
     }
 }

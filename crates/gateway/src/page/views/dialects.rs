@@ -5,7 +5,8 @@ use toolwire_contract::Tool;
 use toolwire_dialect::comparison::{Comparison, compare};
 use toolwire_dialect::{Dialect, Options, Report, Toolset, convert};
 use toolwire_page::dialects::{
-    self, CheckedTool, Exchange, Open, Pasted, Route, Shown, Side, Survey, Target,
+    self, ArgumentsTarget, CheckedTool, ComparedTool, Exchange, Pasted, Route, ShownDialects, Side,
+    ToolReports,
 };
 use toolwire_page::shell::View;
 
@@ -54,20 +55,20 @@ pub(super) fn targets() -> Vec<Dialect> {
 }
 
 /// Converts all tools to all dialects, and passes the reports to a function.
-fn with_surveys<T>(context: &Context<'_>, use_surveys: impl FnOnce(&[Survey<'_>]) -> T) -> T {
+fn with_reports<T>(context: &Context<'_>, use_reports: impl FnOnce(&[ToolReports<'_>]) -> T) -> T {
     let toolbox = &*context.tools;
     let tools = toolbox.tools();
     let owners: Vec<_> = tools.iter().map(|tool| toolbox.server_of(&tool.name)).collect();
-    let surveys: Vec<Survey<'_>> = tools
+    let tool_reports: Vec<ToolReports<'_>> = tools
         .iter()
         .zip(&owners)
-        .map(|(tool, server)| Survey {
+        .map(|(tool, server)| ToolReports {
             tool: &tool.name,
             server: server.as_ref().map(|server| server.name.as_str()),
             reports: reports(tool),
         })
         .collect();
-    use_surveys(&surveys)
+    use_reports(&tool_reports)
 }
 
 pub(super) fn reports(tool: &Tool) -> Vec<Report> {
@@ -84,13 +85,11 @@ fn text(tool: &Tool) -> String {
 }
 
 fn overview(context: &Context<'_>, request: &PageRequest) -> Reply {
-    with_surveys(context, |surveys| {
+    with_reports(context, |tool_reports| {
         if request.format != Format::Html {
-            let reports: Vec<Value> = surveys
+            let reports: Vec<Value> = tool_reports
                 .iter()
-                .map(
-                    |survey| json!({"tool": survey.tool, "server": survey.server, "reports": survey.reports}),
-                )
+                .map(|entry| json!({"tool": entry.tool, "server": entry.server, "reports": entry.reports}))
                 .collect();
             return Reply::json(json!({"tools": reports}));
         }
@@ -98,7 +97,7 @@ fn overview(context: &Context<'_>, request: &PageRequest) -> Reply {
         if !accepts_html(&request.head.headers) {
             return Reply::changes(&[Event::put(
                 "dialect-entries",
-                dialects::entries(surveys, &query, None),
+                dialects::entries(tool_reports, &query, None),
             )]);
         }
         context.page(Content {
@@ -106,8 +105,8 @@ fn overview(context: &Context<'_>, request: &PageRequest) -> Reply {
             title: "Dialects",
             topics: &[],
             has_item: true,
-            list: Some(dialects::list(surveys, &query, None)),
-            main: dialects::overview(&targets(), surveys),
+            list: Some(dialects::list(tool_reports, &query, None)),
+            main: dialects::overview(&targets(), tool_reports),
         })
     })
 }
@@ -134,10 +133,11 @@ fn open(
     let index =
         |dialect: Dialect| comparisons.iter().position(|comparison| comparison.report.dialect == dialect);
     let left = from.unwrap_or(Dialect::Mcp);
-    let shown = to.map_or(Shown::All, |to| Shown::Pair { left: index(left), right: index(to) });
+    let shown =
+        to.map_or(ShownDialects::All, |to| ShownDialects::Pair { left: index(left), right: index(to) });
     let exchange = to.and_then(|to| Sides::of(&text, left, to)?.exchange(typed));
     let server = context.tools.server_of(&tool.name).map(|server| server.name.to_string());
-    let main = dialects::open(&Open {
+    let main = dialects::open(&ComparedTool {
         tool: &tool.name,
         server: server.as_deref(),
         comparisons: &comparisons,
@@ -145,13 +145,13 @@ fn open(
         exchange: exchange.as_ref(),
     });
     let query = request.query("q").unwrap_or_default();
-    Ok(with_surveys(context, |surveys| {
+    Ok(with_reports(context, |tool_reports| {
         context.page(Content {
             view: View::Dialects,
             title: &tool.name,
             topics: &[],
             has_item: true,
-            list: Some(dialects::list(surveys, &query, Some(&tool.name))),
+            list: Some(dialects::list(tool_reports, &query, Some(&tool.name))),
             main,
         })
     }))
@@ -236,20 +236,20 @@ fn arguments(
         let of = |dialect| comparisons.iter().find(|comparison| comparison.report.dialect == dialect);
         let Some(any) = comparisons.first() else { return Err(PageFailure::invalid("there is no tool")) };
         let main = dialects::pasted_tool(&text, [of(from), of(to)], any, &exchange);
-        return Ok(with_surveys(context, |surveys| {
+        return Ok(with_reports(context, |tool_reports| {
             context.page(Content {
                 view: View::Dialects,
                 title: "Pasted tool",
                 topics: &[],
                 has_item: true,
-                list: Some(dialects::list(surveys, "", Some(""))),
+                list: Some(dialects::list(tool_reports, "", Some(""))),
                 main,
             })
         }));
     }
     let id: String = field("id")?.chars().filter(|one| one.is_ascii_alphanumeric() || *one == '-').collect();
     let pasted = listed.is_none().then_some(text.as_str());
-    let target = Target { id: &id, listed: listed.as_ref().map(|tool| tool.name.as_str()), pasted };
+    let target = ArgumentsTarget { id: &id, listed: listed.as_ref().map(|tool| tool.name.as_str()), pasted };
     let other = if side == Side::Left { Side::Right } else { Side::Left };
     Ok(Reply::changes(&[
         Event::put(dialects::ids(&id, side).1, dialects::notes(&exchange, side, &id)),
@@ -325,13 +325,13 @@ fn paste(context: &Context<'_>, request: &PageRequest, text: &str, from: Dialect
             tools.iter().flat_map(|tool| &tool.comparisons).map(|comparison| &comparison.report).collect();
         return Reply::json(json!({"reports": reports}));
     }
-    with_surveys(context, |surveys| {
+    with_reports(context, |tool_reports| {
         context.page(Content {
             view: View::Dialects,
             title: "Paste a tool",
             topics: &[],
             has_item: true,
-            list: Some(dialects::list(surveys, "", Some(""))),
+            list: Some(dialects::list(tool_reports, "", Some(""))),
             main: dialects::paste(text, from, &targets(), pasted),
         })
     })

@@ -17,9 +17,9 @@ pub(in crate::page) fn small_matrix(context: &Context<'_>) -> Option<Markup> {
         return None;
     }
     let dialects = targets();
-    let surveys: Vec<_> =
+    let tool_reports: Vec<_> =
         tools.iter().map(|tool| (tool, toolbox.server_of(&tool.name), reports(tool))).collect();
-    let rows: Vec<MatrixRow<'_>> = surveys
+    let rows: Vec<MatrixRow<'_>> = tool_reports
         .iter()
         .map(|(tool, server, reports)| MatrixRow {
             server: server.as_ref().map(|server| server.name.as_str()),

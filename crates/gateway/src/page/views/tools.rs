@@ -12,7 +12,7 @@ use toolwire_contract::Tool;
 use toolwire_contract::toolbox::{ToolServer, Toolbox};
 use toolwire_page::form::{Filling, Problem, Shape};
 use toolwire_page::shell::View;
-use toolwire_page::tools::{self, Entry, Open};
+use toolwire_page::tools::{self, Entry, OpenTool};
 
 use super::super::events::Event;
 use super::super::failure::PageFailure;
@@ -185,7 +185,7 @@ fn with_open<T>(
     tool: &Tool,
     arguments: &Arguments,
     is_from_link: bool,
-    use_open: impl FnOnce(&Open<'_>) -> T,
+    use_open: impl FnOnce(&OpenTool<'_>) -> T,
 ) -> T {
     let toolbox = &*context.tools;
     let server = toolbox.server_of(&tool.name);
@@ -193,7 +193,7 @@ fn with_open<T>(
     let value = arguments.filling.value(&arguments.shape).ok();
     let denied = denied(context, tool);
     let calls = context.page.calls.of(&context.principal, &tool.name);
-    use_open(&Open {
+    use_open(&OpenTool {
         tool,
         server: server.as_ref().map(|server| server.name.as_str()),
         original_name: original.as_deref(),

@@ -14,7 +14,7 @@ use toolwire_contract::toolbox::CallOptions;
 use toolwire_contract::{Content, Tool};
 use toolwire_page::form::{Fields, Filling, Problem, Shape};
 use toolwire_page::result::safe_media_type;
-use toolwire_page::tools::{self, Call};
+use toolwire_page::tools::{self, RecordedCall};
 use toolwire_validation::Validator;
 
 use super::super::super::Context;
@@ -92,7 +92,7 @@ fn check(tool: &Tool, shape: &Shape, filling: &Filling) -> Result<Value, Vec<Pro
     Err(violations.iter().map(problem).collect())
 }
 
-async fn make(context: &Context<'_>, tool: &Tool, arguments: Value, timeout: Duration) -> Call {
+async fn make(context: &Context<'_>, tool: &Tool, arguments: Value, timeout: Duration) -> RecordedCall {
     let policy = context.inner.settings.agent.approvals.clone();
     let name = tool.name.clone();
     // The tool may have changed since the form was drawn.
@@ -107,7 +107,7 @@ async fn make(context: &Context<'_>, tool: &Tool, arguments: Value, timeout: Dur
     let id = random_id("").unwrap_or_default();
     let tools = context.audited_tools(&format!("page_{id}"));
     let outcome = tools.call(&tool.name, &arguments, options).await;
-    Call {
+    RecordedCall {
         id,
         at,
         elapsed: start.elapsed(),
@@ -116,7 +116,7 @@ async fn make(context: &Context<'_>, tool: &Tool, arguments: Value, timeout: Dur
     }
 }
 
-fn find(context: &Context<'_>, tool: &str, id: &str) -> Result<Call, PageFailure> {
+fn find(context: &Context<'_>, tool: &str, id: &str) -> Result<RecordedCall, PageFailure> {
     context.page.calls.find(&context.principal, tool, id).ok_or_else(|| {
         PageFailure::not_found("this call is no longer recorded").with_hint("call the tool again")
     })

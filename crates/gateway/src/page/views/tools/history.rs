@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use toolwire_contract::ToolResult;
-use toolwire_page::tools::Call;
+use toolwire_page::tools::RecordedCall;
 
 use crate::principal::Principal;
 
@@ -20,11 +20,11 @@ const MAX_RESULT_BYTES: usize = 4 * 1024 * 1024;
 pub(in crate::page) struct CallHistory(Mutex<HashMap<Principal, CallsOfKey>>);
 
 /// The last calls of each tool. The tool that was called last is at the end.
-type CallsOfKey = VecDeque<(String, VecDeque<Call>)>;
+type CallsOfKey = VecDeque<(String, VecDeque<RecordedCall>)>;
 
 impl CallHistory {
     /// Adds a call.
-    pub(super) fn add(&self, principal: &Principal, tool: &str, mut call: Call) {
+    pub(super) fn add(&self, principal: &Principal, tool: &str, mut call: RecordedCall) {
         if let Ok(result) = &call.outcome {
             let bytes = serde_json::to_vec(result).map_or(0, |text| text.len());
             if bytes > MAX_RESULT_BYTES {
@@ -49,14 +49,14 @@ impl CallHistory {
     }
 
     /// Returns the last calls of a tool, the newest first.
-    pub(super) fn of(&self, principal: &Principal, tool: &str) -> Vec<Call> {
+    pub(super) fn of(&self, principal: &Principal, tool: &str) -> Vec<RecordedCall> {
         let keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let tools = keys.get(principal).into_iter().flatten();
         tools.filter(|(name, _)| name == tool).flat_map(|(_, calls)| calls.iter().cloned()).collect()
     }
 
     /// Returns a call.
-    pub(super) fn find(&self, principal: &Principal, tool: &str, id: &str) -> Option<Call> {
+    pub(super) fn find(&self, principal: &Principal, tool: &str, id: &str) -> Option<RecordedCall> {
         self.of(principal, tool).into_iter().find(|call| call.id == id)
     }
 }
@@ -70,9 +70,15 @@ mod tests {
     use super::*;
     use crate::principal::tests::principals;
 
-    fn call(id: usize) -> Call {
+    fn call(id: usize) -> RecordedCall {
         let (at, elapsed) = (SystemTime::UNIX_EPOCH, Duration::ZERO);
-        Call { id: id.to_string(), at, elapsed, arguments: json!({}), outcome: Ok(ToolResult::text("x")) }
+        RecordedCall {
+            id: id.to_string(),
+            at,
+            elapsed,
+            arguments: json!({}),
+            outcome: Ok(ToolResult::text("x")),
+        }
     }
 
     #[test]
@@ -95,7 +101,7 @@ mod tests {
     fn large_results_are_not_kept() {
         let history = CallHistory::default();
         let [one, ..] = principals();
-        let large = Call { outcome: Ok(ToolResult::text("x".repeat(MAX_RESULT_BYTES))), ..call(1) };
+        let large = RecordedCall { outcome: Ok(ToolResult::text("x".repeat(MAX_RESULT_BYTES))), ..call(1) };
         history.add(&one, "f", large);
         let kept = history.find(&one, "f", "1").expect("the call").outcome.expect("a result");
         assert_eq!(
