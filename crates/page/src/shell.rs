@@ -59,7 +59,7 @@ impl Theme {
     }
 }
 
-/// What a visitor may do.
+/// The role of a visitor, which determines the permitted actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     User,

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use chrono::{DateTime, SecondsFormat, Utc};
 use maud::{Markup, html};
 
-/// How the script displays a time.
+/// The format in which the script displays a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Time,

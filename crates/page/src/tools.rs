@@ -93,13 +93,13 @@ pub struct OpenTool<'a> {
     pub original_name: Option<&'a str>,
     pub shape: &'a Shape,
     pub filling: &'a Filling,
-    /// What is wrong with the arguments; `None` if they were not checked yet.
+    /// The problems of the arguments; `None` if they were not checked yet.
     pub problems: Option<&'a [Problem]>,
     /// The JSON of the arguments, if each field has a value.
     pub arguments: Option<&'a Value>,
     /// Whether a link filled in the arguments.
     pub is_from_link: bool,
-    /// Why the policy does not allow calls of the tool.
+    /// The reason why the policy does not allow calls of the tool.
     pub denied: Option<&'a str>,
     /// The timeout of a call, in seconds.
     pub timeout: u64,

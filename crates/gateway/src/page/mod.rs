@@ -44,7 +44,7 @@ pub use servers::{PageServers, ServerChangeError, ServerChangeErrorKind};
 use sessions::{Session, Sessions};
 use views::{CachedIndex, CallHistory};
 
-/// What the page needs besides the models and tools of the gateway.
+/// The parts of the page besides the models and tools of the gateway.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct PageParts {

@@ -70,7 +70,7 @@ pub struct Progress<'a> {
     pub message: Option<&'a str>,
 }
 
-/// How a state is displayed.
+/// The appearance of a state.
 struct Look {
     /// The value of `data-state`.
     name: &'static str,

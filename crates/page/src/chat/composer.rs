@@ -26,7 +26,7 @@ pub struct Attachment<'a> {
     pub name: &'a str,
     /// The type and the size: `image/png, 12 kB`.
     pub description: &'a str,
-    /// Why the model cannot read it.
+    /// The reason why the model cannot read it.
     pub problem: Option<&'a str>,
 }
 

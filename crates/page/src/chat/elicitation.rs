@@ -17,7 +17,7 @@ pub struct ServerQuestion<'a> {
     pub kind: QuestionKind<'a>,
 }
 
-/// What a server asks for.
+/// The kind of a question.
 pub enum QuestionKind<'a> {
     /// Values that match this schema.
     Form { schema: &'a Value },

@@ -19,7 +19,7 @@ pub struct Item<'a> {
     pub is_fork: bool,
 }
 
-/// What happens in a conversation.
+/// The activity in a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     None,

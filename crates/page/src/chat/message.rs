@@ -52,7 +52,7 @@ pub struct LiveMessage<'a> {
     pub waits_since: Option<SystemTime>,
 }
 
-/// How a response ended, if not with a complete message.
+/// The end of a response that did not end with a complete message.
 pub enum Ending<'a> {
     Stopped,
     /// A limit was reached, or the response was cut off.

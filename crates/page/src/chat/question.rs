@@ -13,7 +13,7 @@ pub struct Question<'a> {
     pub message: u64,
     pub position: usize,
     pub name: &'a str,
-    /// Why a decision is needed, as a clause.
+    /// The reason why a decision is needed, as a clause.
     pub why: &'a str,
     pub arguments: &'a Map<String, Value>,
     /// The schema of the tool's arguments, if the tool is known.

@@ -18,7 +18,7 @@ const MESSAGE_HEIGHT: u64 = 90;
 pub struct Conversation<'a> {
     pub id: &'a str,
     pub title: Option<&'a str>,
-    /// What the conversation has and has used: `2 tools · 14 messages · 565 tokens used`.
+    /// Facts about the conversation: `2 tools · 14 messages · 565 tokens used`.
     pub facts: &'a str,
     pub windows: &'a [Window],
     /// The line after the last message.

@@ -15,7 +15,7 @@ pub struct MatrixRow<'a> {
     pub targets: Vec<MatrixTarget>,
 }
 
-/// Where a symbol of the matrix leads.
+/// The target of the link of a symbol.
 pub enum MatrixTarget {
     /// A page.
     Link(crate::link::Link),

@@ -1,4 +1,4 @@
-//! Which parts of the two sides of a comparison correspond to each other.
+//! Determines which parts of the two sides of a comparison correspond to each other.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use toolwire_dialect::comparison::{ComparedDefinition, Comparison};
 /// The pointers into a tool's schema, by pointer into its definition.
 type Places = HashMap<String, Vec<String>>;
 
-/// Where the schemas of both sides come from. `None` for a side that is the tool itself.
+/// The origins of the schemas of both sides. `None` for a side that is the tool itself.
 pub(super) struct Origins {
     left: Option<Places>,
     right: Option<Places>,

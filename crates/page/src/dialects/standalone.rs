@@ -45,7 +45,7 @@ impl CheckedTool {
     }
 }
 
-/// How the arguments of a tool are displayed.
+/// The form in which the arguments of a tool are displayed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArgumentsAs {
     Text,

@@ -124,7 +124,7 @@ fn two_definitions_are_compared_with_the_reasons_of_both_reports() {
     assert_eq!(pair.unexplained(), Vec::<String>::new());
     let displayed: Vec<(&str, &str)> =
         pair.displayed().map(|change| (change.pointer.as_str(), change.keyword.as_str())).collect();
-    // Both drop the default, so it is no difference.
+    // Both drop the default, so it is not a difference.
     for expected in
         [("/properties/a", "pattern"), ("/properties/b", "required"), ("/properties/b", "default")]
     {

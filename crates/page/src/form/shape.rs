@@ -1,4 +1,4 @@
-//! What a form can draw of a schema.
+//! The parts of a schema that a form can draw.
 
 use serde_json::{Map, Value};
 
@@ -207,7 +207,7 @@ fn type_name(schema: &Map<String, Value>) -> (Option<&str>, bool) {
             let name = others.next().filter(|_| others.next().is_none());
             (name, is_nullable || names.iter().any(|name| name == "null"))
         }
-        // A schema with properties describes an object even if it does not say so.
+        // A schema with `properties` describes an object even without `type`.
         None if schema.contains_key("properties") => (Some("object"), is_nullable),
         _ => (None, is_nullable),
     }

@@ -49,7 +49,7 @@ struct Table {
 struct OpenLink {
     address: String,
     link: Option<Link>,
-    /// Where the text of the link starts in the HTML.
+    /// The start of the link's text in the HTML.
     start: usize,
 }
 
@@ -283,8 +283,8 @@ impl Writer {
         }
     }
 
-    /// Writes the box of an image. The image itself is not loaded: that would tell its server what was
-    /// displayed.
+    /// Writes the box of an image. The image itself is not loaded: its server would receive a request
+    /// for each displayed text.
     fn image_box(&mut self, image: &Image) {
         self.html.push_str("<span class=\"image\"><span class=\"alt\">");
         self.text(if image.alt.trim().is_empty() { "image" } else { &image.alt });

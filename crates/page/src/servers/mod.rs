@@ -68,11 +68,11 @@ pub enum ServerState {
     Stopped,
 }
 
-/// Why a server does not work, and when the gateway tries again.
+/// The reason why a server does not work, and the next attempt to connect to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerProblem {
     pub reason: String,
-    /// What to try.
+    /// Something to try.
     pub hint: Option<String>,
     pub attempt: ConnectionAttempt,
 }

@@ -34,7 +34,7 @@ pub struct Request {
     pub calls: Vec<CallSpan>,
 }
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RequestOutcome {
@@ -111,7 +111,7 @@ pub struct CallSpan {
     pub error: Option<String>,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CallOutcome {

@@ -137,7 +137,7 @@ pub fn overview(
     }
 }
 
-/// How much of the cost is known.
+/// Whether the prices of the models are known.
 pub(super) enum Prices {
     AllKnown,
     /// The number of models without a price; others have one.

@@ -66,7 +66,7 @@ pub(super) struct ActiveChat {
     control: Mutex<Control>,
 }
 
-/// How requests reach a run.
+/// The channels through which requests control a run.
 struct Control {
     stop: CancellationToken,
     /// Cancelled when the response has ended.
@@ -118,7 +118,7 @@ impl Chats {
         self.tasks.wait().await;
     }
 
-    /// Returns what this process knows about a conversation.
+    /// Returns the state of a conversation, if this process works or has worked on it.
     pub(super) fn find(&self, id: &ConversationId) -> Option<Arc<ActiveChat>> {
         self.active.find(id)
     }

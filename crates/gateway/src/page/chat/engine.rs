@@ -48,7 +48,7 @@ pub(super) struct Engine {
     pub(super) meter: Option<RunMeter>,
 }
 
-/// Why the engine stopped waiting for decisions.
+/// The reason why the engine stopped waiting for decisions.
 enum WaitEnd {
     Decided,
     Stopped,

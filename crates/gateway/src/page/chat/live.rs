@@ -30,7 +30,7 @@ pub(super) struct LiveChat {
     events: Arc<Events>,
     title: Option<String>,
     model: String,
-    /// The number of stored messages, as far as this response knows.
+    /// The number of stored messages, without those that other programs added since the response began.
     position: u64,
     /// The position of the first message of this response, if it is another version of a message.
     new_version: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) enum Phase {
     Ended(Option<AbnormalEnd>),
 }
 
-/// How a response ended, if not with a complete message.
+/// The end of a response that did not end with a complete message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum AbnormalEnd {
     Stopped,

@@ -1,4 +1,4 @@
-//! What the tests of the modules share.
+//! Functions that the tests of several modules use.
 
 use std::sync::Arc;
 

@@ -186,7 +186,7 @@ fn page(
     context.page(Content {
         view: View::Servers,
         title: if draft.is_configured { &draft.name } else { "Add a server" },
-        // What a person types must not be replaced.
+        // The text that a person types must not be replaced.
         topics: &[],
         has_item: true,
         list: Some(servers::list(servers, current)),
