@@ -6,8 +6,8 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 use toolwire_contract::{Content, ToolResult};
 
+use super::approval::{PendingApproval, form};
 use super::elicitation::{ServerQuestion, server_question};
-use super::question::{Question, form};
 use crate::icons::{Icon, icon};
 use crate::link::Link;
 use crate::result;
@@ -47,7 +47,7 @@ pub enum CallState<'a> {
         questions: Vec<ServerQuestion<'a>>,
     },
     /// It waits for a decision.
-    Waiting(&'a Question<'a>),
+    Waiting(&'a PendingApproval<'a>),
     /// It has a result. `edited` are the arguments with which it ran, if they are not the model's.
     Done {
         result: &'a ToolResult,
@@ -135,7 +135,7 @@ pub fn card(call: &Call<'_>) -> Markup {
                         @for question in questions { (server_question(question, None)) }
                     }
                 }
-                CallState::Waiting(question) => (form(question, None)),
+                CallState::Waiting(approval) => (form(approval, None)),
                 _ => {}
             }
             (body(call))

@@ -3,16 +3,17 @@
 //! The ids of elements contain only numbers of this page: message 2 is `m2`, its block 0 is `m2-0`, and its
 //! call 0 is `call-2-0`. Ids of providers may contain anything, and may occur twice.
 
+mod approval;
 mod call;
 mod composer;
 mod elicitation;
 mod export;
 mod list;
 mod message;
-mod question;
 mod start;
 mod view;
 
+pub use approval::{PendingApproval, form as approval_form};
 pub use call::{Call, CallState, Progress, card as call_card, progress as call_progress, questions_id};
 pub use composer::{Attachment, Composer, attachment, buttons as composer_buttons, composer, model_select};
 pub use elicitation::{QuestionKind, ServerQuestion, question_id, server_question};
@@ -24,7 +25,6 @@ pub use message::{
     Branches, Ending, LiveMessage, Message, ending, live_message, message, open_block, settled_block,
     thinking_block, waiting_note,
 };
-pub use question::{Question, form as question_form};
 pub use start::start;
 pub use view::{
     Conversation, WINDOW, Window, conversation, empty_window, heading, joined, new_conversation, window_id,

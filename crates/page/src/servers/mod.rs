@@ -72,7 +72,7 @@ pub enum ServerState {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerProblem {
     pub reason: String,
-    /// Something to try.
+    /// A hint for the user.
     pub hint: Option<String>,
     pub attempt: ConnectionAttempt,
 }

@@ -10,7 +10,7 @@ use toolwire_agent::run::{edited_arguments, is_denied, is_outcome_unknown};
 use toolwire_contract::toolbox::{Progress, Toolbox};
 use toolwire_contract::{Tool, ToolCall, ToolResult};
 use toolwire_page::Markup;
-use toolwire_page::chat::{self, Call, CallState, Question};
+use toolwire_page::chat::{self, Call, CallState, PendingApproval};
 use toolwire_page::form::Filling;
 
 use crate::page::events::Event;
@@ -211,15 +211,15 @@ impl Calls {
     pub(super) fn card(&self, key: CallKey) -> Option<Markup> {
         let call = self.calls.get(&key)?;
         let tools = self.tools.tools();
-        let schema = tools.iter().find(|tool| tool.name == call.name);
+        let tool = tools.iter().find(|tool| tool.name == call.name);
         let why = match &call.state {
             LiveState::Waiting { why } => why.as_str(),
             _ => "",
         };
-        let question = question(&self.conversation, key, call, why, schema);
+        let approval = pending_approval(&self.conversation, key, call, why, tool);
         let state = match &call.state {
             LiveState::Queued | LiveState::Decided => CallState::Queued,
-            LiveState::Waiting { .. } => CallState::Waiting(&question),
+            LiveState::Waiting { .. } => CallState::Waiting(&approval),
             LiveState::Running { since, progress, .. } => {
                 let questions = call.shown_questions(&self.conversation);
                 CallState::Running { since: *since, progress: progress.as_ref().map(shown), questions }
@@ -235,8 +235,8 @@ impl Calls {
         let LiveState::Waiting { why } = &call.state else { return None };
         let tools = self.tools.tools();
         let tool = tools.iter().find(|tool| tool.name == call.name);
-        let question = question(&self.conversation, key, call, why, tool);
-        Some(chat::question_form(&question, Some(filling)))
+        let approval = pending_approval(&self.conversation, key, call, why, tool);
+        Some(chat::approval_form(&approval, Some(filling)))
     }
 
     /// Returns the card of a call that the model is writing.
@@ -265,16 +265,16 @@ impl Calls {
     }
 }
 
-fn question<'q>(
+fn pending_approval<'q>(
     conversation: &'q str,
     (message, position): CallKey,
     call: &'q LiveCall,
     why: &'q str,
     tool: Option<&'q Tool>,
-) -> Question<'q> {
+) -> PendingApproval<'q> {
     let schema = tool.and_then(|tool| tool.input_schema.as_ref());
     let (name, arguments) = (&call.name, &call.arguments);
-    Question { conversation, message, position, name, why, arguments, schema }
+    PendingApproval { conversation, message, position, name, why, arguments, schema }
 }
 
 /// Returns the state of a call with a result. A stored result contains the arguments that a person changed.

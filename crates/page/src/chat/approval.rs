@@ -7,7 +7,7 @@ use crate::form::{self, Filling, Problem, Shape};
 use crate::text::UntrustedText;
 
 /// A call that waits for a decision.
-pub struct Question<'a> {
+pub struct PendingApproval<'a> {
     pub conversation: &'a str,
     /// The position of the message with the call, and the position of the call in it.
     pub message: u64,
@@ -21,16 +21,16 @@ pub struct Question<'a> {
 }
 
 /// Returns the form of a decision. The arguments can be changed; without a filling, they are those of the model.
-pub fn form(question: &Question<'_>, filling: Option<&Filling>) -> Markup {
-    let Question { conversation, message, position, name, .. } = question;
+pub fn form(approval: &PendingApproval<'_>, filling: Option<&Filling>) -> Markup {
+    let PendingApproval { conversation, message, position, name, .. } = approval;
     let id = format!("call-{message}-{position}");
     html! {
         form.call-question id={ (id) "-question" } method="post" action=(super::action(conversation, "decide")) data-live {
             // The first button of a form is its default: Enter in a field must not run the call.
             button type="submit" disabled hidden {}
             input type="hidden" name="call" value={ (message) "-" (position) };
-            p.muted { (UntrustedText(question.why)) }
-            (arguments(question, filling, &id))
+            p.muted { (UntrustedText(approval.why)) }
+            (arguments(approval, filling, &id))
             div.error role="alert" hidden {}
             div.actions {
                 button.button.primary name="decision" value="once" data-key="y" data-guard {
@@ -53,12 +53,12 @@ pub fn form(question: &Question<'_>, filling: Option<&Filling>) -> Markup {
 }
 
 /// Returns the fields of the arguments: a form of the tool's schema, or the JSON of an unknown tool.
-fn arguments(question: &Question<'_>, filling: Option<&Filling>, id: &str) -> Markup {
-    let value = Value::Object(question.arguments.clone());
+fn arguments(approval: &PendingApproval<'_>, filling: Option<&Filling>, id: &str) -> Markup {
+    let value = Value::Object(approval.arguments.clone());
     let none: [Problem; 0] = [];
     html! {
         div.arguments {
-            @match question.schema {
+            @match approval.schema {
                 Some(schema) => {
                     @let shape = Shape::of(schema);
                     @let filling = filling.cloned().unwrap_or_else(|| Filling::new(&shape, Some(&value)));
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn the_arguments_of_an_unknown_tool_are_json() {
         let Value::Object(arguments) = json!({"path": "</textarea><script>"}) else { panic!("an object") };
-        let question = Question {
+        let approval = PendingApproval {
             conversation: "c",
             message: 4,
             position: 1,
@@ -96,7 +96,7 @@ mod tests {
             arguments: &arguments,
             schema: None,
         };
-        let html = form(&question, None).into_string();
+        let html = form(&approval, None).into_string();
         assert!(html.contains("&lt;/textarea&gt;&lt;script&gt;") && !html.contains("<script>"), "{html}");
         assert!(html.contains("value=\"4-1\"") && html.contains("action=\"/-/chat/c/decide\""), "{html}");
         let first = html.find("<button").expect("a button");
