@@ -28,7 +28,7 @@ const DEFAULT_PARALLEL_CALLS: usize = 8;
 #[derive(Clone)]
 pub struct Agent(Arc<AgentInner>);
 
-/// Everything that a run needs from outside.
+/// The parts of an agent that its clones and its runs share.
 pub(crate) struct AgentInner {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) tools: Arc<dyn Toolbox>,
@@ -395,7 +395,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Asks the user what servers ask during calls. Without it, the toolbox decides whom to ask.
+    /// Asks the user the questions of servers during calls. Without it, the toolbox decides where they go.
     pub fn elicitation(mut self, handler: Arc<dyn ElicitationHandler>) -> AgentBuilder {
         self.elicitation = Some(handler);
         self

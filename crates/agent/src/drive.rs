@@ -59,8 +59,8 @@ impl RunStream {
     }
 
     /// Reports the decision about a call while others run, for an agent that pauses for approvals
-    /// ([`Unattended::Pause`](crate::Unattended::Pause)). An approved call starts at once. It is ignored if the call
-    /// does not need a decision.
+    /// ([`Unattended::Pause`](crate::Unattended::Pause)). An approved call starts at once. The decision is ignored if
+    /// the call does not need one.
     pub fn decide(&self, id: impl Into<String>, decision: Decision) {
         self.decisions.add(id.into(), decision);
     }
@@ -138,7 +138,7 @@ impl Driver {
             }
             match self.run.step() {
                 Step::AskModel(request) => {
-                    // A later call may have the same id.
+                    // Decisions that are left over are discarded: a later call may have the same id.
                     self.decisions.take();
                     if let Some(reduction) = self.run.take_reduction() {
                         self.emit(AgentEvent::ContextReduced(reduction)).await;
@@ -169,7 +169,7 @@ impl Driver {
         let _ = events.send(AgentEvent::Done(Box::new(FinishedRun { outcome, run }))).await;
     }
 
-    /// Applies the decisions that came from outside. Returns whether there were any.
+    /// Applies the decisions that were reported to [`RunStream::decide`]. Returns whether there were any.
     fn use_decisions(&mut self) -> bool {
         let decisions = self.decisions.take();
         for (id, decision) in &decisions {

@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 use toolwire_contract::conversations::ConversationId;
 pub use toolwire_contract::elicitation::{ElicitKind, ElicitReply, ElicitRequest};
 
-/// Asks the user what servers ask.
+/// Passes questions of servers to the user.
 pub trait ElicitationHandler: Send + Sync {
     /// Asks the user. If the call ends before there is a reply, the future is dropped.
     fn elicit(&self, question: ServerQuestion) -> BoxFuture<'static, ElicitReply>;

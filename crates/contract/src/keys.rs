@@ -140,7 +140,7 @@ impl fmt::Debug for KeyDigest {
 
 /// The table of the keys.
 ///
-/// All gateways that share a table see a change at once; each may remember a record for a few seconds.
+/// A change is visible to all gateways that share the table. A gateway may cache a record for a few seconds.
 pub trait KeyTable: Send + Sync {
     /// Adds a key. Returns false if there is a key with this id.
     fn add(&self, key: KeyRecord) -> BoxFuture<'_, Result<bool, StoreError>>;
@@ -194,8 +194,8 @@ pub struct Reservation {
     pub limit: UsageLimit,
     /// The month of the budget, such as `2026-11`.
     pub month: String,
-    /// The time after which the reserved tokens are free again, if the reservation is not settled: the process
-    /// has ended.
+    /// The time after which the reserved tokens are free again, if the reservation is not settled because the
+    /// process has ended.
     pub lifetime: core::time::Duration,
 }
 
@@ -206,13 +206,13 @@ pub struct Minute(pub u64);
 /// A limit that a request would exceed. Nothing was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitReached {
-    /// The requests of this minute; the time until the next one.
+    /// The limit of requests per minute, and the time until the next minute.
     Requests(core::time::Duration),
-    /// The tokens of this minute; the time until the next one.
+    /// The limit of tokens per minute, and the time until the next minute.
     Tokens(core::time::Duration),
-    /// The request alone needs more tokens than the limit of a minute.
+    /// The limit of tokens per minute, which the request alone exceeds.
     TooLarge,
-    /// The tokens of this month.
+    /// The limit of tokens per month.
     Budget,
 }
 

@@ -98,7 +98,7 @@ impl Message {
     }
 }
 
-/// Up to this number of calls, looking at all of them takes less time than a map.
+/// Up to this number of calls, a linear search is faster than a map.
 const FEW_CALLS: usize = 16;
 
 /// Returns the result of each call of a response, in the order of the calls.

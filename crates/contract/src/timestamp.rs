@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::conversation::Timestamp;
 
-const DAY: u64 = 24 * 60 * 60 * 1_000;
+const DAY_MILLISECONDS: u64 = 24 * 60 * 60 * 1_000;
 
 /// A date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ impl Timestamp {
         if parts.next().is_some() || date.year < 1970 || !(1..=12).contains(&date.month) || date.day == 0 {
             return None;
         }
-        let start = Timestamp(days_before(date) * DAY);
-        // A day such as February 30 is a day of the next month.
+        let start = Timestamp(days_before(date) * DAY_MILLISECONDS);
+        // A day that does not exist, such as February 30, was computed as a day of the next month.
         (start.date() == date).then_some(start)
     }
 
@@ -42,7 +42,7 @@ impl Timestamp {
     pub fn next_month(self) -> Timestamp {
         let Date { year, month, .. } = self.date();
         let (year, month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
-        Timestamp(days_before(Date { year, month, day: 1 }) * DAY)
+        Timestamp(days_before(Date { year, month, day: 1 }) * DAY_MILLISECONDS)
     }
 
     /// Returns the time in the format of RFC 3339, such as `2026-11-19T04:40:00.000Z`.
@@ -56,7 +56,7 @@ impl Timestamp {
     /// Computes the date in years that begin on March 1, so that the leap day is the last day of a year.
     fn date(self) -> Date {
         // 719,468 days from 0000-03-01 to 1970-01-01; an era has 400 years and 146,097 days.
-        let days = self.0 / DAY + 719_468;
+        let days = self.0 / DAY_MILLISECONDS + 719_468;
         let (era, day_of_era) = (days / 146_097, days % 146_097);
         let year_of_era =
             (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -92,7 +92,7 @@ mod tests {
         ] {
             let time = Timestamp::from_date(text).expect("a date");
             assert_eq!(time, Timestamp(seconds * 1_000), "{text}");
-            assert_eq!(Timestamp(time.0 + DAY - 1).rfc_3339().to_string(), format!("{text}T23:59:59.999Z"));
+            assert_eq!(Timestamp(time.0 + DAY_MILLISECONDS - 1).rfc_3339().to_string(), format!("{text}T23:59:59.999Z"));
         }
         for text in
             ["", "2026-11", "2026-02-30", "2026-13-01", "2026-00-01", "26-01-01", "2026-1-1", "2026-+1-01"]
@@ -100,7 +100,7 @@ mod tests {
             assert_eq!(Timestamp::from_date(text), None, "{text}");
         }
         for day in 0..100_000 {
-            let time = Timestamp(day * DAY);
+            let time = Timestamp(day * DAY_MILLISECONDS);
             let text = time.rfc_3339().to_string();
             assert_eq!(Timestamp::from_date(&text[..10]), Some(time), "{text}");
         }
@@ -111,6 +111,6 @@ mod tests {
         let time = Timestamp::from_date("2026-12-31").expect("a date");
         assert_eq!(time.month(), "2026-12");
         assert_eq!(time.next_month().month(), "2027-01");
-        assert_eq!(time.next_month(), Timestamp(time.0 + DAY));
+        assert_eq!(time.next_month(), Timestamp(time.0 + DAY_MILLISECONDS));
     }
 }

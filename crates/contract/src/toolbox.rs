@@ -78,7 +78,7 @@ pub struct CallOptions {
     pub validation: Option<ValidationStamp>,
     /// The trace that the call belongs to. The server gets it in `_meta`.
     pub trace: Option<TraceContext>,
-    /// Asks the user what the server asks during the call. Without it, the toolbox decides whom to ask.
+    /// Asks the user the questions of the server during the call. Without it, the toolbox decides where they go.
     pub elicitation: Option<Arc<ElicitHandler>>,
 }
 

@@ -37,12 +37,12 @@ struct BalancedInner {
     observer: Option<Arc<dyn AttemptObserver>>,
 }
 
-/// Is told about each attempt to send a request to an endpoint.
+/// Receives a report of each attempt to send a request to an endpoint.
 pub trait AttemptObserver: Send + Sync {
-    /// An attempt began a response, or failed with an error that has this code.
+    /// Reports that a response began, or that the attempt failed with an error that has this code.
     fn attempted(&self, model: &str, failure: Option<&str>);
 
-    /// The request is sent to another endpoint, because this one failed or is busy.
+    /// Reports that the request is sent to another endpoint, because this one failed or is busy.
     fn failed_over(&self, model: &str);
 }
 

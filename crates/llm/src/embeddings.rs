@@ -151,7 +151,7 @@ async fn attempt(endpoint: &Endpoint, body: Bytes, count: usize) -> Result<Vec<V
         .map_err(|problem| AttemptError { error: endpoint.malformed(problem), failure: None })
 }
 
-/// Returns the vectors of a reply in the order of the texts.
+/// Returns the vectors of a response in the order of the texts.
 fn read_vectors(body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, String> {
     let EmbeddingsResponse { mut data } = serde_json::from_slice(body).map_err(|error| {
         let is_json = serde_json::from_slice::<Value>(body).is_ok();

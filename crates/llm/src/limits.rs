@@ -78,7 +78,7 @@ impl LearnedLimits {
     }
 
     /// Returns the limits: as configured, else as the provider states them, else as in the table. No window
-    /// is larger than the one in an error. If none is known, a refused request shows roughly where it ends.
+    /// is larger than the one in an error. If none is known, it is assumed from refused requests.
     pub(crate) fn limits(&self, settings: &EndpointSettings) -> ModelLimits {
         let assumed = || {
             let assumed = self.assumed_window.lock().unwrap_or_else(PoisonError::into_inner);
@@ -238,7 +238,7 @@ mod tests {
         learned.record_refusal(20_000);
         assert_eq!(window(), Some(14_000));
         learned.record_window(32_000);
-        assert_eq!(window(), Some(32_000), "the provider knows better");
+        assert_eq!(window(), Some(32_000), "the stated window replaces the assumed one");
     }
 
     /// An assumed window is not requested from the provider.

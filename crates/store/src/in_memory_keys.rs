@@ -1,4 +1,4 @@
-//! Keys in memory, for tests and for programs that keep none.
+//! Keys in memory, for tests and for programs that do not persist keys.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,7 @@ use crate::usage::MinuteCounts;
 pub struct InMemoryKeys {
     keys: Mutex<BTreeMap<KeyId, KeyRecord>>,
     minutes: MinuteCounts,
+    /// By the owner and the month.
     budgets: Mutex<HashMap<(String, String), Budget>>,
 }
 
@@ -112,8 +113,8 @@ impl UsageLimits for InMemoryKeys {
         self.minutes.settle(reservation, minute, used);
         if reservation.limit.tokens_per_month.is_some() {
             let mut budgets = self.budgets();
-            let owner = (reservation.owner.clone(), reservation.month.clone());
-            let budget = budgets.entry(owner).or_default();
+            let owner_and_month = (reservation.owner.clone(), reservation.month.clone());
+            let budget = budgets.entry(owner_and_month).or_default();
             budget.reserved.remove(&reservation.id);
             budget.used = budget.used.saturating_add(used);
         }

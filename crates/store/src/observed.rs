@@ -1,4 +1,4 @@
-//! Tells an observer how each operation of a store ended, for metrics.
+//! Reports the outcome of each operation of a store to an observer, for metrics.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use toolwire_contract::conversations::{
     SearchResults, StoreError, Transcript,
 };
 
-/// Is told how each operation of a store ended.
+/// Receives the outcome of each operation of a store.
 pub trait StoreObserver: Send + Sync {
     /// `operation` is the name of a method of [`Conversations`].
     fn observe(&self, operation: &'static str, elapsed: Duration, error: Option<&StoreError>);
@@ -41,7 +41,7 @@ impl Observed {
     }
 }
 
-// Also the methods with a default: the store may have better ones.
+// Methods with a default implementation are forwarded too: the store may have a faster one.
 impl Conversations for Observed {
     fn begin(&self, new: NewConversation) -> BoxFuture<'_, Result<Conversation, StoreError>> {
         self.watch("begin", self.store.begin(new))

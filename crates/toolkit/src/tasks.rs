@@ -21,8 +21,8 @@ pub enum TaskStart {
     /// Before the tool runs.
     #[default]
     AtOnce,
-    /// When the tool calls [`crate::client::Client::continue_as_task`]. A question before that ends the call
-    /// with the question. A tool that finishes before that returns an ordinary result.
+    /// When the tool calls [`crate::client::Client::continue_as_task`]. A question before that is
+    /// the response to the call. A tool that finishes before that returns an ordinary result.
     OnRequest,
 }
 

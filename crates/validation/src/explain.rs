@@ -17,8 +17,9 @@ use crate::violation::{MAX_LISTED, Requirement, Violation, ViolationKind, quoted
 /// The maximum number of violations that are put in order, of which the first are listed.
 const MAX_EXPLAINED: usize = 1000;
 
-/// The maximum number and length of the keys that are compared with a missing property.
+/// The maximum number of keys that are compared with a missing property.
 const MAX_COMPARED_KEYS: usize = 100;
+/// The maximum length of such a key. Longer ones are not compared.
 const MAX_COMPARED_BYTES: usize = 200;
 
 /// The errors of one alternative.
@@ -133,8 +134,8 @@ impl Explanation<'_> {
         }
     }
 
-    /// Returns a key that looks like a misspelling of a missing property, if the schema neither describes it
-    /// nor rejects it, which is another violation.
+    /// Returns a key that looks like a misspelling of a missing property. The schema does not describe the key. If
+    /// it may reject the key, `None` is returned, because that is a separate violation.
     fn similar_unknown_name(&self, error: &ValidationError<'_>, missing: &str) -> Option<String> {
         let (schema_pointer, _) = error.schema_path().as_str().rsplit_once('/')?;
         let schema = self.schema.pointer(schema_pointer)?;

@@ -13,14 +13,14 @@ use super::compaction::{MessageSize, has_results, starts_turn};
 pub(super) struct HistoryIndex<'h> {
     pub(super) history: &'h [Arc<Message>],
     pub(super) sizes: &'h [MessageSize],
-    /// For each number of messages, their size together.
-    full: Vec<u64>,
+    /// The total size of the first `n` messages, at index `n`.
+    full_totals: Vec<u64>,
     /// The same with shortened results.
-    shortened: Vec<u64>,
-    /// For each index, the first message from there on that has results.
-    results: Vec<usize>,
-    /// For each index, the first message from there on that starts a turn.
-    turns: Vec<usize>,
+    shortened_totals: Vec<u64>,
+    /// The next message with results, at or after each index.
+    next_results: Vec<usize>,
+    /// The next message that starts a turn, at or after each index.
+    next_turns: Vec<usize>,
 }
 
 impl<'h> HistoryIndex<'h> {
@@ -29,40 +29,41 @@ impl<'h> HistoryIndex<'h> {
         HistoryIndex {
             history,
             sizes,
-            full: sums(sizes, |size| size.full),
-            shortened: sums(sizes, |size| size.shortened),
-            results: next(history, has_results),
-            turns: next(history, starts_turn),
+            full_totals: totals(sizes, |size| size.full),
+            shortened_totals: totals(sizes, |size| size.shortened),
+            next_results: next(history, has_results),
+            next_turns: next(history, starts_turn),
         }
     }
 
     /// Returns the first message in a range that has results.
     pub(super) fn next_results(&self, range: Range<usize>) -> Option<usize> {
-        first(&self.results, range)
+        first(&self.next_results, range)
     }
 
-    /// Returns the first message from an index on that starts a turn.
+    /// Returns the first message that starts a turn, at or after an index.
     pub(super) fn next_turn(&self, from: usize) -> Option<usize> {
-        first(&self.turns, from..self.history.len())
+        first(&self.next_turns, from..self.history.len())
     }
 
     /// Returns the size of a range of messages. Results before `shortened` are shortened.
     pub(super) fn tokens(&self, range: Range<usize>, shortened: usize) -> u64 {
         let middle = shortened.clamp(range.start, range.end);
-        let of = |sums: &[u64], range: Range<usize>| sums[range.end].saturating_sub(sums[range.start]);
-        of(&self.shortened, range.start..middle) + of(&self.full, middle..range.end)
+        let size =
+            |totals: &[u64], range: Range<usize>| totals[range.end].saturating_sub(totals[range.start]);
+        size(&self.shortened_totals, range.start..middle) + size(&self.full_totals, middle..range.end)
     }
 }
 
-/// Returns the sum of the first sizes, for each number of sizes.
-fn sums(sizes: &[MessageSize], size: impl Fn(&MessageSize) -> u64) -> Vec<u64> {
-    let mut sum = 0_u64;
-    let mut sums = vec![0];
-    sums.extend(sizes.iter().map(|message| {
-        sum = sum.saturating_add(size(message));
-        sum
+/// Returns the total of the first 0, 1, 2, … sizes.
+fn totals(sizes: &[MessageSize], size: impl Fn(&MessageSize) -> u64) -> Vec<u64> {
+    let mut total = 0_u64;
+    let mut totals = vec![0];
+    totals.extend(sizes.iter().map(|message| {
+        total = total.saturating_add(size(message));
+        total
     }));
-    sums
+    totals
 }
 
 /// Returns the index of the next matching message for each index; the number of messages means none.

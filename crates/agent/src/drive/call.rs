@@ -179,7 +179,7 @@ async fn make_call(
     FinishedCall { id, name, result, elapsed: start.elapsed() }
 }
 
-/// Returns the handler of the questions of one call. It counts those that are open.
+/// Returns the handler of the questions of one call. `open` has the number of those without a reply.
 fn elicitation(
     handler: Arc<dyn ElicitationHandler>,
     (conversation, call, tool): (Option<ConversationId>, String, String),
@@ -218,7 +218,8 @@ impl Drop for OpenQuestion {
     }
 }
 
-/// Waits for a call. The time in which the user has a question to answer does not count.
+/// Waits for a call; `None` if it times out. The timeout does not pass while the user has an open question, and
+/// begins again after it.
 async fn within<T>(
     timeout: Duration,
     open_questions: &watch::Sender<usize>,

@@ -13,7 +13,7 @@ use crate::approval::{ApprovalPolicy, PendingCall, Verdict};
 /// After this many failures of the same call, its result asks the model not to repeat it.
 const MAX_SAME_FAILURES: u32 = 3;
 
-/// The `_meta` field that says what became of a call without a result of its tool.
+/// The `_meta` field that states the outcome of a call whose tool returned no result.
 const OUTCOME_KEY: &str = "toolwire/outcome";
 /// The call may or may not have taken effect, because it was interrupted: its process ended, or its client
 /// disconnected.
@@ -93,7 +93,7 @@ impl OpenCall {
         self.is_edited = true;
     }
 
-    /// Adds the arguments that were used to the result, if they are not the model's.
+    /// Adds to the result the arguments of the call, if the user changed them.
     pub(super) fn note_edit(&self, result: ToolResult) -> ToolResult {
         if self.is_edited { note_edit(&self.call, result) } else { result }
     }
@@ -188,7 +188,7 @@ pub(super) fn outcome_unknown_result(name: &str) -> ToolResult {
     result
 }
 
-/// Adds a note for the model, and the arguments themselves for programs.
+/// Adds the changed arguments to a result: as a note for the model, and as JSON for programs.
 fn note_edit(call: &ToolCall, mut result: ToolResult) -> ToolResult {
     let arguments = Value::Object(call.arguments.clone().unwrap_or_default());
     let note = format!("The user changed the arguments of this call before it ran. It ran with: {arguments}");

@@ -172,7 +172,7 @@ mod tests {
             ("algorithms", json!(["HS256"]), "`algorithms` may contain RS256, ES256, EdDSA"),
             ("algorithms", json!(["none"]), "`algorithms` may contain RS256, ES256, EdDSA"),
             ("rights", json!({"model": ["x"]}), "unknown field `model`"),
-            ("rights", json!({"deny": ["hint:x"]}), "names no annotation"),
+            ("rights", json!({"deny": ["hint:x"]}), "unknown annotation"),
             ("audiences", json!("a"), "unknown field `audiences`"),
         ] {
             let message = with(key, value);

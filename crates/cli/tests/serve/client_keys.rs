@@ -126,7 +126,7 @@ fn mistakes_are_explained() {
         (&["create", "a", "--tools", "x,,y"], "`--tools` has an empty pattern"),
         (
             &["create", "a", "--deny", "hint:readonly"],
-            "`hint:readonly` names no annotation; expected `hint:readOnly`",
+            "unknown annotation in the pattern `hint:readonly`; expected `hint:readOnly`",
         ),
         (&["create", "a", "--requests-per-minute", "0"], "invalid value '0'"),
         (&["show", "missing"], "no key has the name or the id `missing`"),

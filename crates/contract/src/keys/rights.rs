@@ -1,4 +1,4 @@
-//! What a key may do.
+//! The rights of a key.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::UsageLimit;
 use crate::{Glob, Tool};
 
 /// The start of a pattern that selects tools by their annotations.
-const HINT: &str = "hint:";
+const HINT_PREFIX: &str = "hint:";
 
 /// The rights and limits of a key. The default has no restrictions.
 ///
@@ -61,9 +61,9 @@ pub enum ToolRule {
     Deny,
 }
 
-/// A pattern of rights that selects nothing.
+/// A pattern of rights with an annotation that is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{pattern}` names no annotation; expected {}", HINTS.map(|(name, _)| format!("`hint:{name}`")).join(", "))]
+#[error("unknown annotation in the pattern `{pattern}`; expected {}", HINTS.map(|(name, _)| format!("`hint:{name}`")).join(", "))]
 pub struct InvalidRights {
     pub pattern: String,
 }
@@ -84,7 +84,7 @@ impl KeyRights {
     pub fn check(&self) -> Result<(), InvalidRights> {
         let lists = [&self.allow, &self.ask, &self.deny];
         let is_unknown = |pattern: &&&String| {
-            let name = pattern.strip_prefix(HINT);
+            let name = pattern.strip_prefix(HINT_PREFIX);
             name.is_some_and(|name| HINTS.iter().all(|(known, _)| *known != name))
         };
         match lists.into_iter().flatten().collect::<Vec<_>>().iter().find(is_unknown) {
@@ -169,7 +169,7 @@ fn matches_any(patterns: &[String], name: &str) -> bool {
 fn has_hint(patterns: &[String], tool: &Tool) -> bool {
     patterns
         .iter()
-        .filter_map(|pattern| pattern.strip_prefix(HINT))
+        .filter_map(|pattern| pattern.strip_prefix(HINT_PREFIX))
         .any(|name| HINTS.iter().any(|(known, has_hint)| *known == name && has_hint(tool)))
 }
 
@@ -196,7 +196,7 @@ mod tests {
         assert!(rights.permits_tool(Some("github"), &search, "search"));
         assert!(!rights.permits_tool(Some("files"), &search, "search"));
         assert!(rights.permits_tool(None, &search, "search"), "a tool without a server");
-        // A server cannot get an allowed name: the listed names are unique.
+        // A server cannot take an allowed name of another one: the listed names are unique.
         let rights = KeyRights { tools: Some(list(&["search"])), ..KeyRights::default() };
         assert!(rights.permits_tool(Some("one"), &search, "search"));
         assert!(!rights.permits_tool(Some("other"), &renamed, "search"));
@@ -229,7 +229,9 @@ mod tests {
         let wrong = KeyRights { ask: list(&["a*", "hint:readonly"]), ..KeyRights::default() };
         let message = wrong.check().expect_err("an unknown annotation").to_string();
         assert!(
-            message.starts_with("`hint:readonly` names no annotation; expected `hint:readOnly`"),
+            message.starts_with(
+                "unknown annotation in the pattern `hint:readonly`; expected `hint:readOnly`"
+            ),
             "{message}"
         );
     }

@@ -164,7 +164,7 @@ fn is_temporary(error: &RedisError) -> bool {
 fn connection_error(place: &str, error: RedisError) -> StoreError {
     let (place, problem) = (place.to_owned(), error.to_string());
     match error.kind() {
-        // The parser quotes the bytes of the response.
+        // The parser's message is not used, because it quotes the bytes of the response.
         ErrorKind::Parse => {
             StoreError::Foreign { place, problem: "it does not respond like a Redis server".to_owned() }
         }

@@ -1,4 +1,4 @@
--- Returns one key with the time of its revocation or '', or all keys.
+-- Returns one key, or all keys if the id is ''. Each has the time of its revocation, or '' if it is not revoked.
 -- KEYS: records, revoked.
 -- ARGV: id or ''.
 local ids = {ARGV[1]}

@@ -7,8 +7,8 @@
 //! | `PREFIX:{ID}:forks` | set | ids of the forks of the conversation |
 //! | `PREFIX:list` | sorted set | ids by the time of the last change |
 //!
-//! The braces are a hash tag: both keys of a conversation are in one slot of a cluster, so one script can use
-//! both.
+//! The braces are a hash tag: all keys of a conversation are in one slot of a cluster, so one script can use
+//! several.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -35,7 +35,7 @@ impl Redis {
         format!("{}:{{keys}}:revoked", self.options.prefix)
     }
 
-    /// Returns a key for the usage of a client's key.
+    /// Returns the Redis key for the usage of a client's key.
     fn usage_key(&self, owner: &str, part: &str) -> Result<String, StoreError> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if owner.is_empty() || owner.len() > 128 || !owner.bytes().all(is_plain) {
@@ -122,8 +122,8 @@ impl KeyTable for Redis {
     }
 }
 
-/// Returns an argument of a script; empty for no limit.
-fn limit(limit: Option<u64>) -> String {
+/// Formats a limit as an argument of a script; empty means no limit.
+fn limit_argument(limit: Option<u64>) -> String {
     limit.map_or_else(String::new, |limit| limit.to_string())
 }
 
@@ -137,15 +137,16 @@ impl UsageLimits for Redis {
         reservation: &'a Reservation,
     ) -> BoxFuture<'a, Result<Result<Minute, LimitReached>, StoreError>> {
         Box::pin(async move {
-            let Reservation { owner, id, tokens, limit: limits, month, lifetime } = reservation;
-            if limits.tokens_per_minute.is_some_and(|limit| *tokens > limit) {
+            let Reservation { owner, id, tokens, limit, month, lifetime } = reservation;
+            if limit.tokens_per_minute.is_some_and(|maximum| *tokens > maximum) {
                 return Ok(Err(LimitReached::TooLarge));
             }
             let mut script = RESERVE.key(self.usage_key(owner, "minute")?);
             script.key(self.usage_key(owner, "reserved")?).key(self.usage_key(owner, "used")?);
             script.arg(id).arg(month).arg(*tokens).arg(milliseconds(*lifetime));
-            script.arg(limit(limits.requests_per_minute)).arg(limit(limits.tokens_per_minute));
-            script.arg(limit(limits.tokens_per_month));
+            script.arg(limit_argument(limit.requests_per_minute));
+            script.arg(limit_argument(limit.tokens_per_minute));
+            script.arg(limit_argument(limit.tokens_per_month));
             let response: (String, u64) =
                 self.connection.send(Access::Writes, Request::Script(script)).await?;
             Ok(match (response.0.as_str(), Duration::from_millis(response.1)) {

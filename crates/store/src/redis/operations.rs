@@ -204,7 +204,7 @@ impl Conversations for Redis {
                 Err(StoreError::UnknownConversation { .. }) => return Ok(found),
                 Err(error) => return Err(error),
             };
-            // One conversation has an end, so all of it is searched.
+            // A single conversation has a limited size, so all of it is searched.
             (found.hits, _) = self.search_one(&conversation, &query, limit, usize::MAX).await?;
             Ok(found)
         })

@@ -39,20 +39,20 @@ impl SqliteKeys {
         failure.at(&self.path.display().to_string(), TIMEOUT, access)
     }
 
-    /// Opens the file. Returns `None` if there is none yet.
-    async fn existing(&self) -> Result<Option<&Worker>, StoreError> {
+    /// Opens the file. Returns `None` if it does not exist yet.
+    async fn open_existing(&self) -> Result<Option<&Worker>, StoreError> {
         if let Some(worker) = self.worker.get() {
             return Ok(Some(worker));
         }
         match self.path.try_exists() {
-            Ok(true) => self.created().await.map(Some),
+            Ok(true) => self.open_or_create().await.map(Some),
             Ok(false) => Ok(None),
-            // Without the file, every key would be unknown, and a gateway without keys is open.
+            // An unreadable file must not count as missing: a gateway without keys accepts every request.
             Err(error) => Err(self.explain(SqliteFailure::Unavailable(error.to_string()), Access::Reads)),
         }
     }
 
-    async fn created(&self) -> Result<&Worker, StoreError> {
+    async fn open_or_create(&self) -> Result<&Worker, StoreError> {
         let open = || async {
             let path = self.path.clone();
             Worker::start("keys", move || open_file(&path), idle).await
@@ -64,7 +64,7 @@ impl SqliteKeys {
         &self,
         job: impl FnOnce(&mut Connection) -> Result<T, SqliteFailure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        match self.existing().await? {
+        match self.open_existing().await? {
             Some(worker) => worker.run(job).await.map_err(|failure| self.explain(failure, Access::Reads)),
             None => Ok(T::default()),
         }
@@ -74,7 +74,7 @@ impl SqliteKeys {
         &self,
         job: impl FnOnce(&mut Connection) -> Result<T, SqliteFailure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let worker = self.created().await?;
+        let worker = self.open_or_create().await?;
         worker.run(job).await.map_err(|failure| self.explain(failure, Access::Writes))
     }
 }
@@ -98,7 +98,7 @@ fn open_file(path: &Path) -> Result<Connection, SqliteFailure> {
 
 /// Writes the log to the file after a short time without jobs.
 fn idle(connection: &mut Connection) {
-    // The next operation reports errors.
+    // An error is ignored, because the next operation reports it.
     let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
 }
 

@@ -66,7 +66,7 @@ pub(super) fn open_cache(path: &Path) -> Result<Connection, SqliteFailure> {
     connect(path, &SqliteOptions::default())
 }
 
-/// Opens a file with keys of clients, or creates it. Its tables are created by its user.
+/// Opens a file with keys of clients, or creates it. The caller creates its tables.
 pub(super) fn open_keys(path: &Path, timeout: Duration) -> Result<Connection, SqliteFailure> {
     create_private(path).map_err(|error| SqliteFailure::Unavailable(error.to_string()))?;
     let connection = connect(path, &SqliteOptions { timeout, ..SqliteOptions::default() })?;
