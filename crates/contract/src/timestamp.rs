@@ -92,7 +92,10 @@ mod tests {
         ] {
             let time = Timestamp::from_date(text).expect("a date");
             assert_eq!(time, Timestamp(seconds * 1_000), "{text}");
-            assert_eq!(Timestamp(time.0 + DAY_MILLISECONDS - 1).rfc_3339().to_string(), format!("{text}T23:59:59.999Z"));
+            assert_eq!(
+                Timestamp(time.0 + DAY_MILLISECONDS - 1).rfc_3339().to_string(),
+                format!("{text}T23:59:59.999Z")
+            );
         }
         for text in
             ["", "2026-11", "2026-02-30", "2026-13-01", "2026-00-01", "26-01-01", "2026-1-1", "2026-+1-01"]

@@ -51,7 +51,7 @@ const RETURNED_HEADER_PREFIXES: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimi
 /// The response header with the type of the client's tool because of which the servers' tools were not added.
 const SERVERS_OMITTED: &str = "x-toolwire-servers-omitted";
 
-/// Bodies with more values and keys than this count with the memory of the parsed values.
+/// If a body has more values and keys than this, the memory of the parsed values is counted.
 const MANY_VALUES: usize = 10_000;
 
 /// A body, and the positions of its top-level fields.

@@ -234,12 +234,12 @@ impl Hub {
         Some(found.name.clone())
     }
 
-    /// Returns a number that changes whenever the tool list changes.
+    /// Returns a counter that increases whenever the tool list changes.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.state.version.subscribe()
     }
 
-    /// Returns a number that changes whenever the [`status`](Hub::status) of a server changes, apart from its
+    /// Returns a counter that increases whenever the [`status`](Hub::status) of a server changes, apart from its
     /// calls and its output.
     pub fn status_changes(&self) -> watch::Receiver<u64> {
         self.state.status_version.subscribe()

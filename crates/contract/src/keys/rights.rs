@@ -229,9 +229,8 @@ mod tests {
         let wrong = KeyRights { ask: list(&["a*", "hint:readonly"]), ..KeyRights::default() };
         let message = wrong.check().expect_err("an unknown annotation").to_string();
         assert!(
-            message.starts_with(
-                "unknown annotation in the pattern `hint:readonly`; expected `hint:readOnly`"
-            ),
+            message
+                .starts_with("unknown annotation in the pattern `hint:readonly`; expected `hint:readOnly`"),
             "{message}"
         );
     }

@@ -36,7 +36,7 @@ pub(super) struct Unusual {
 
 impl PropertyNames {
     pub(super) fn of(schema: &Value) -> PropertyNames {
-        // The root too, because the arguments may be wrapped.
+        // The root must reject other keys even if it has no properties, because the arguments may be wrapped.
         if rejects_other_keys(schema) && is_closed(schema) {
             return PropertyNames { is_closed: true, ..PropertyNames::default() };
         }

@@ -300,7 +300,7 @@ pub(crate) fn native(dialect: Dialect, part: Value) -> Content {
     Content::Other(json!({"type": type_name, "_meta": {dialect.family().meta_key(): part}}))
 }
 
-/// Returns an image with a URL, which the providers of these families fetch themselves.
+/// Returns an image that the provider fetches from a URL, in the format of each family that supports it.
 pub(crate) fn remote_image(dialect: Dialect, part: Value, url: &str, detail: Option<&str>) -> Content {
     let mut image = json!({"url": url});
     let mut item = json!({"type": "input_image", "image_url": url});
@@ -316,7 +316,7 @@ pub(crate) fn remote_image(dialect: Dialect, part: Value, url: &str, detail: Opt
     remote(dialect, part, url, forms)
 }
 
-/// Returns a document with a URL, which the providers of these families fetch themselves.
+/// Returns a document that the provider fetches from a URL, in the format of each family that supports it.
 pub(crate) fn remote_document(dialect: Dialect, part: Value, url: &str) -> Content {
     let forms = [
         (Family::OpenAiResponses, json!({"type": "input_file", "file_url": url})),

@@ -144,10 +144,10 @@ impl ClientRequest {
     }
 
     /// Records a tool that the provider runs. `position` is that of its definition in `tools`; `None` if an
-    /// item of the conversation contains it.
+    /// item of the conversation contains it. `error` is reported if the request must be converted.
     pub(crate) fn add_provider_tool(&mut self, name: String, position: Option<usize>, error: InvalidRequest) {
-        let follows = self.sources.tools.len();
-        self.sources.provider_tools.push(ProviderToolSource { name, position, follows });
+        let tools_before = self.sources.tools.len();
+        self.sources.provider_tools.push(ProviderToolSource { name, position, tools_before });
         self.native_tool.get_or_insert(error);
     }
 

@@ -65,11 +65,11 @@ pub(crate) struct ProviderToolSource {
     /// The position in `tools`; `None` if an item of the conversation contains the definition.
     pub(crate) position: Option<usize>,
     /// The number of [`Sources::tools`] before it.
-    pub(crate) follows: usize,
+    pub(crate) tools_before: usize,
 }
 
 impl ClientRequest {
-    /// Returns the parts of the body that this request was read from. `None`: the body is not a request of
+    /// Returns the parts of the body that this request was read from; `None` if the body is not a request of
     /// this family.
     pub fn verbatim(&self, family: Family, body: &str) -> Option<VerbatimRequest> {
         let format = family.format().verbatim?;
@@ -124,7 +124,7 @@ impl ClientRequest {
     /// tools.
     fn provider_definitions(&self, texts: &[String], offered: &HashSet<&str>) -> Option<Vec<ProviderTool>> {
         let definition = |tool: &ProviderToolSource| {
-            let before = self.sources.tools.iter().take(tool.follows);
+            let before = self.sources.tools.iter().take(tool.tools_before);
             let position = before.filter(|source| offered.contains(source.name.as_str())).count();
             let definition = texts.get(tool.position?)?.clone();
             Some(ProviderTool { name: tool.name.clone(), definition, position })
@@ -174,8 +174,8 @@ fn restrict_namespace(definition: &mut Value, offered: &HashSet<&str>) -> Option
     Some(tools.len())
 }
 
-/// Returns an item of the conversation. If it defines tools, it has only the offered ones; without any, the
-/// item is empty.
+/// Returns the text of an item of the conversation with only those of its tools that are offered. An item
+/// `additional_tools` without such a tool becomes an empty text.
 fn restricted_item(text: &str, offered: &HashSet<&str>) -> String {
     let mut item: Value = match ITEMS_WITH_TOOLS.iter().any(|type_name| text.contains(type_name)) {
         true => serde_json::from_str(text).unwrap_or_default(),
@@ -195,7 +195,7 @@ fn restricted_item(text: &str, offered: &HashSet<&str>) -> String {
     }
 }
 
-/// Whether a definition in an item is offered. The tools of a namespace that are not are removed.
+/// Whether a definition in an item is offered. Tools of a namespace that are not offered are removed from it.
 fn is_offered(definition: &mut Value, offered: &HashSet<&str>) -> bool {
     let kind = definition.get("type").and_then(Value::as_str).unwrap_or_default();
     if kind == "namespace" {

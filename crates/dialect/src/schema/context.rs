@@ -33,7 +33,7 @@ pub(crate) struct Context<'a, 'o> {
     /// Number of enclosing schemas with `unevaluatedItems`: an `items` inside them evaluates every item.
     pub(crate) unevaluated_items: usize,
     pub(crate) budget: &'a Budget,
-    /// Records where schemas come from, if the caller asked.
+    /// Records where schemas come from, for a comparison.
     pub(crate) trace: Option<&'o Trace>,
 }
 

@@ -1,4 +1,4 @@
-//! Records where the schemas of a definition come from, for callers that ask.
+//! Records where the schemas of a definition come from, for comparisons.
 
 use std::cell::RefCell;
 
@@ -6,7 +6,7 @@ use super::node_id::{NodeMap, node_id};
 use super::walk::{KeyLookup, each_child};
 use crate::json::{Node, Place};
 
-/// The original places of schemas, by their address.
+/// The original places of schemas, by the id of their node.
 #[derive(Default)]
 pub(crate) struct Trace {
     places: RefCell<NodeMap<Vec<String>>>,
@@ -79,7 +79,7 @@ impl Trace {
 }
 
 impl super::context::Context<'_, '_> {
-    /// Records that a schema was made from the one at `place`, if the caller asked.
+    /// Records that a schema was made from the one at `place`, if there is a trace.
     pub(super) fn trace(&self, node: Node<'_>, place: &Place<'_>) {
         if let Some(trace) = self.trace {
             trace.record(node, place.pointer());

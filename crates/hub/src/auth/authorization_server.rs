@@ -180,7 +180,7 @@ pub(super) async fn refresh(
     Ok(renewed)
 }
 
-/// Whether the refresh token cannot be used again.
+/// Whether the refresh token is permanently unusable.
 fn is_final(error: &TokenEndpointError, client: &OAuthClient) -> bool {
     let TokenEndpointError::Refused { code, .. } = error else { return false };
     match code.as_str() {

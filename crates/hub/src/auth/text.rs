@@ -1,4 +1,4 @@
-//! Texts of remote servers, as they may be displayed.
+//! Prepares texts of remote servers for display.
 
 use toolwire_contract::text::truncate;
 

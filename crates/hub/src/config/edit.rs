@@ -52,7 +52,7 @@ pub enum ServerEdit<'a> {
     Remove,
 }
 
-/// The servers of a file, in its order.
+/// The servers of a file, in the order of the file.
 type Servers = Vec<(String, Value)>;
 
 pub(super) fn edit_server(
@@ -65,7 +65,7 @@ pub(super) fn edit_server(
     let format = Format::of(file);
     let text = if text.trim().is_empty() && format == Format::Json { "{}\n" } else { text };
     if !format.is_writable() {
-        return Err(unsupported(text, file, Problem::ReadOnlyFormat));
+        return Err(error_at_root(text, file, Problem::ReadOnlyFormat));
     }
     let before = read(text, file)?;
     let is_edited = |changed: &String| is_edited(changed, file, &before, name, edit);
@@ -77,7 +77,7 @@ pub(super) fn edit_server(
     if let Some(changed) = changed.filter(is_edited) {
         return Ok(changed);
     }
-    // Another place than the keys of an object, such as the list of another host: the server is written to
+    // The server is not a member of an object: it may be in the list of another host. It is written to
     // `mcpServers`, where it replaces the other one.
     let after = edited(&before, name, edit);
     let replacement = match (format, after.iter().rev().find(|(known, _)| known == name)) {
@@ -88,7 +88,7 @@ pub(super) fn edit_server(
     };
     replacement
         .filter(is_edited)
-        .ok_or_else(|| unsupported(text, file, Problem::UnknownPlace { name: name.to_owned() }))
+        .ok_or_else(|| error_at_root(text, file, Problem::UnknownPlace { name: name.to_owned() }))
 }
 
 /// Returns the text in which the lines of a server are replaced. Its comments and its style are lost, so this is
@@ -101,17 +101,17 @@ pub(super) fn edit_server_lines(
 ) -> Result<String, ConfigError> {
     let text = strip_byte_order_mark(text);
     if Format::of(file) != Format::Yaml {
-        return Err(unsupported(text, file, Problem::ReadOnlyFormat));
+        return Err(error_at_root(text, file, Problem::ReadOnlyFormat));
     }
     let before = read(text, file)?;
     #[cfg(feature = "yaml")]
     let changed = yaml_lines::edit_server(text, file, name, &edited(&before, name, edit))?;
-    // Reading the file has failed.
+    // Never reached: without the feature, `read` fails.
     #[cfg(not(feature = "yaml"))]
     let changed: Option<String> = None;
     changed
         .filter(|changed| is_edited(changed, file, &before, name, edit))
-        .ok_or_else(|| unsupported(text, file, Problem::UnknownPlace { name: name.to_owned() }))
+        .ok_or_else(|| error_at_root(text, file, Problem::UnknownPlace { name: name.to_owned() }))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -140,7 +140,7 @@ pub(super) fn is_writable(file: &Path) -> bool {
     Format::of(file).is_writable()
 }
 
-fn unsupported(text: &str, file: &Path, problem: Problem) -> ConfigError {
+fn error_at_root(text: &str, file: &Path, problem: Problem) -> ConfigError {
     let error = with_root(text, file, &|_| None, |parser, root| parser.error(&root.at, problem));
     match error {
         Ok(problem) => ConfigError(vec![problem]),
@@ -155,7 +155,7 @@ fn read(text: &str, file: &Path) -> Result<Servers, ConfigError> {
     }
 }
 
-/// Returns the servers after a change. Keys are written as the server writes them already.
+/// Returns the servers after a change. The server keeps the spelling of its keys.
 fn edited(before: &Servers, name: &str, edit: ServerEdit<'_>) -> Servers {
     let mut servers = before.clone();
     let changes = match edit {
@@ -181,7 +181,8 @@ fn edited(before: &Servers, name: &str, edit: ServerEdit<'_>) -> Servers {
     servers
 }
 
-/// Returns the key as it is written, which may be an alias of another host.
+/// Returns the spelling of `key` among the existing keys, which may be an alias of another host; `key` itself if
+/// there is none.
 fn spelling<'k>(mut keys: impl Iterator<Item = &'k str>, key: &str) -> String {
     keys.find(|known| is_spelling_of(known, key)).unwrap_or(key).to_owned()
 }
@@ -221,7 +222,7 @@ fn without<'v>(server: &'v Value, changes: &[(String, Option<Value>)]) -> BTreeM
     members.filter(|(key, _)| is_kept(key)).map(|(key, value)| (key.as_str(), value)).collect()
 }
 
-/// Changes a server with all comments around it. Returns `None` if it is not in an object.
+/// Changes a server and keeps all comments. Returns `None` if the server is not in an object.
 fn edit_json(text: &str, file: &Path, name: &str, edit: ServerEdit<'_>) -> Option<String> {
     let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
     let object = root.object_value()?;

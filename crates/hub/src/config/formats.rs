@@ -12,14 +12,14 @@ pub(super) struct JsonText<'t> {
     pub(super) positions: Positions,
 }
 
-/// What the offsets of values say about their positions in the file.
+/// The relation of the offsets of values to positions in the file.
 pub(super) enum Positions {
     /// They are offsets of the file.
     OfFile,
     /// They are offsets of the JSON text that a YAML file was converted to.
     #[cfg_attr(not(feature = "yaml"), expect(dead_code, reason = "YAML is not read"))]
     Mapped(PositionMap),
-    /// Nothing: a TOML file was converted to JSON.
+    /// They have no relation: a TOML file was converted to JSON.
     #[cfg_attr(not(feature = "toml"), expect(dead_code, reason = "TOML is not read"))]
     Unknown,
 }

@@ -39,7 +39,7 @@ impl ConfigParser<'_> {
         };
         let (unused, used): (&[&str], _) =
             if kind.is_none() { (&HTTP_KEYS, "command") } else { (&STDIO_KEYS, "url") };
-        // goose writes it for each server.
+        // goose writes an empty `envs` for each server.
         let is_empty_envs = |value: &ConfigValue<'_>| {
             value.at.key == "envs"
                 && value.node.as_object().is_some_and(|object| object.properties.is_empty())

@@ -15,7 +15,7 @@ use crate::process_table;
 use crate::status::Phase;
 use crate::supervise::{Server, ServerContext, StartQueue, supervise};
 
-/// What is needed to start a server.
+/// Starts servers, with the options that all of them share.
 pub(super) struct Launcher {
     options: HubOptions,
     environment: Arc<[(OsString, OsString)]>,

@@ -205,8 +205,9 @@ impl ItemWriter {
         events
     }
 
-    /// Adds an item about a server. `middle` has the events between its start and its end.
-    fn server_item(
+    /// Adds an item that is complete, such as a server's call. `middle` has the events between its start and its
+    /// end.
+    fn complete_item(
         &mut self,
         added: Value,
         middle: Vec<(&'static str, Value)>,
@@ -242,7 +243,7 @@ impl ItemWriter {
             ("response.mcp_list_tools.in_progress", json!({})),
             ("response.mcp_list_tools.completed", json!({})),
         ];
-        self.server_item(item(&[]), middle, item(&entries))
+        self.complete_item(item(&[]), middle, item(&entries))
     }
 
     fn server_unavailable(&mut self, server: &str, reason: &str) -> Vec<StreamEvent> {
@@ -254,7 +255,7 @@ impl ItemWriter {
         ];
         let mut failed = item.clone();
         failed["error"] = json!(reason);
-        self.server_item(item, middle, failed)
+        self.complete_item(item, middle, failed)
     }
 
     fn server_call(&mut self, call: &ServerCall) -> Vec<StreamEvent> {
@@ -281,7 +282,7 @@ impl ItemWriter {
             ("response.mcp_call_arguments.done", json!({"arguments": arguments})),
             (end, json!({})),
         ];
-        self.server_item(item("in_progress", ""), middle, done)
+        self.complete_item(item("in_progress", ""), middle, done)
     }
 
     fn approval_request(
@@ -295,7 +296,7 @@ impl ItemWriter {
             "id": id, "type": "mcp_approval_request", "server_label": server, "name": name,
             "arguments": Value::Object(arguments.clone()).to_string(),
         });
-        self.server_item(item.clone(), Vec::new(), item)
+        self.complete_item(item.clone(), Vec::new(), item)
     }
 
     fn finish(&mut self, status: Status, usage: Option<Usage>) -> Vec<StreamEvent> {

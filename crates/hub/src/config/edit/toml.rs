@@ -8,8 +8,8 @@ use super::{ServerEdit, spelling};
 /// The keys with servers. A new server is added to the first that exists.
 const COLLECTIONS: [&str; 4] = ["mcp_servers", "mcpServers", "servers", "context_servers"];
 
-/// Changes a server with all comments around it. Returns `None` if it is not in a table of servers, or if TOML
-/// cannot express the change.
+/// Changes a server and keeps all comments. Returns `None` if the server is not in a table of servers, or if
+/// TOML cannot express the change.
 pub(super) fn edit_server(text: &str, name: &str, edit: ServerEdit<'_>) -> Option<String> {
     let mut document: DocumentMut = text.parse().ok()?;
     let has_server = |key: &&&str| {
@@ -98,7 +98,7 @@ fn json(value: &TomlValue) -> String {
     value.clone().decorated("", "").to_string()
 }
 
-/// Returns a value of TOML, which has no `null`.
+/// Converts a value to TOML. Returns `None` for `null`, which TOML does not have.
 fn toml_value(value: &Value) -> Option<TomlValue> {
     Some(match value {
         Value::Null => return None,

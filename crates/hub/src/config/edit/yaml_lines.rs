@@ -13,8 +13,8 @@ use super::super::parse::with_root;
 use super::super::yaml::yaml_to_json;
 use super::Servers;
 
-/// The lines of a server.
-struct Entry {
+/// The place and the style of the lines of a server.
+struct ServerLines {
     name: String,
     /// Counted from 0.
     lines: Range<usize>,
@@ -25,7 +25,8 @@ struct Entry {
     is_extension: bool,
 }
 
-/// Returns the text with the server of `servers`, or without it if `servers` does not contain it.
+/// Writes the server as it is in `servers`, or removes it if `servers` does not contain it. Returns `None` if its
+/// lines are unknown.
 pub(super) fn edit_server(
     text: &str,
     file: &Path,
@@ -42,16 +43,16 @@ pub(super) fn edit_server(
     let sibling = entries.last();
     let (place, new) = match (known, server) {
         (Some(entry), Some(server)) => (entry.lines.clone(), entry.text(server)),
-        // An empty mapping would be `null`.
+        // Without its last member, the mapping would be `null`.
         (Some(_), None) if entries.len() == 1 => return Ok(None),
         (Some(entry), None) => (entry.lines.clone(), String::new()),
         (None, Some(server)) => match sibling {
             Some(sibling) => {
-                let new = Entry { name: name.to_owned(), lines: 0..0, ..*sibling };
+                let new = ServerLines { name: name.to_owned(), lines: 0..0, ..*sibling };
                 (sibling.lines.end..sibling.lines.end, new.text(server))
             }
             None => {
-                let new = Entry {
+                let new = ServerLines {
                     name: name.to_owned(),
                     lines: 0..0,
                     indent: 2,
@@ -72,7 +73,7 @@ pub(super) fn edit_server(
 }
 
 /// Returns the servers of the file that have lines of their own.
-fn entries(text: &str, file: &Path) -> Result<Vec<Entry>, ConfigError> {
+fn entries(text: &str, file: &Path) -> Result<Vec<ServerLines>, ConfigError> {
     with_root(text, file, &|_| None, |parser, root| {
         let folder = std::env::current_dir().ok();
         let collections = server_collections(root, folder.as_deref());
@@ -85,14 +86,21 @@ fn entries(text: &str, file: &Path) -> Result<Vec<Entry>, ConfigError> {
             let is_item = collection.items().is_some();
             for (name, offset, _) in named_servers(collection) {
                 let Some((name, (line, column))) = name.zip(position(offset)) else { continue };
-                entries.extend(Entry::find(text, name, line - 1, column - 1, is_item, &collection.at.key));
+                entries.extend(ServerLines::find(
+                    text,
+                    name,
+                    line - 1,
+                    column - 1,
+                    is_item,
+                    &collection.at.key,
+                ));
             }
         }
         entries
     })
 }
 
-impl Entry {
+impl ServerLines {
     /// Finds the lines of a server whose key, or whose first key in a list, is at a position.
     fn find(
         text: &str,
@@ -101,7 +109,7 @@ impl Entry {
         column: usize,
         is_item: bool,
         collection: &str,
-    ) -> Option<Entry> {
+    ) -> Option<ServerLines> {
         let lines: Vec<&str> = text.lines().collect();
         let before: String = lines.get(line)?.chars().take(column).collect();
         let indent = match is_item {
@@ -120,7 +128,7 @@ impl Entry {
             end = number + 1;
         }
         let is_extension = collection == "extensions";
-        Some(Entry { name: name.to_owned(), lines: line..end, indent, is_item, is_extension })
+        Some(ServerLines { name: name.to_owned(), lines: line..end, indent, is_item, is_extension })
     }
 
     /// Returns the lines of a server in the style of this place.

@@ -65,6 +65,6 @@ impl ItemWriter {
             ("response.image_generation_call.in_progress", json!({})),
             ("response.image_generation_call.completed", json!({})),
         ];
-        self.server_item(item("in_progress", None), middle, item("completed", Some(data)))
+        self.complete_item(item("in_progress", None), middle, item("completed", Some(data)))
     }
 }

@@ -17,11 +17,11 @@ impl ItemWriter {
     }
 
     pub(super) fn provider_item(&mut self, item: &Value) -> Vec<StreamEvent> {
-        self.server_item(begun(item), progress(item), item.clone())
+        self.complete_item(begun(item), progress(item), item.clone())
     }
 }
 
-/// Returns an item as it begins: without what its events and its end contain.
+/// Returns an item as its first event contains it: without the parts that follow in later events.
 fn begun(item: &Value) -> Value {
     let mut begun = item.clone();
     for (key, value) in [
