@@ -305,7 +305,7 @@ pub(crate) struct Forward {
     pub(crate) model: String,
     pub(crate) request_id: String,
     pub(crate) deadline: tokio::time::Instant,
-    /// The span of the request in a distributed trace.
+    /// The part of a distributed trace that the request is.
     pub(crate) span: Option<ForwardedSpan>,
     /// The record of the request.
     pub(crate) recorder: Option<RequestRecorder>,

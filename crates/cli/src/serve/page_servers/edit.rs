@@ -125,7 +125,7 @@ impl ConfigEditor {
         let Changed { before, after, .. } = change()?;
         let config = self.parse(&after)?;
         if hash(&before) != file_hash {
-            let message = format!("`{}` changed at this moment", self.path.display());
+            let message = format!("`{}` changed while the server was written", self.path.display());
             return Err(
                 ServerChangeError::new(ServerChangeErrorKind::Conflict, message).with_hint("reload the form")
             );
@@ -159,7 +159,7 @@ impl ConfigEditor {
     fn change(&self, changed: &Changed) -> FileChange {
         let ConfigFile { path, by_hand } = self.target();
         let mut secrets = file_change::secrets(&changed.before, &self.path);
-        // Lines to copy contain what the form contains.
+        // The user copies these lines, so they must contain the secrets of the form.
         if by_hand.is_none() {
             secrets.extend(file_change::secrets(&changed.after, &self.path));
         }
