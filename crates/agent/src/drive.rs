@@ -262,7 +262,7 @@ impl Driver {
                     let context = self.run.context();
                     return self.emit(AgentEvent::Usage { step, total, context }).await;
                 }
-                // An event of a later version of the contract, which this driver has no use for.
+                // An event of a later version of the contract, which this driver ignores.
                 Some(Ok(_)) => {}
                 Some(Err(ModelError::ContextExceeded { window, .. }))
                     if self.run.context_exceeded(window) =>

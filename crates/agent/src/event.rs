@@ -14,7 +14,7 @@ use crate::approval::PendingCall;
 use crate::outcome::{Ending, RunOutcome};
 use crate::run::Run;
 
-/// An event of a run, in the order in which the events happen.
+/// An event of a run. Events are emitted in the order in which they happen.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum AgentEvent {

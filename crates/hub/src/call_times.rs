@@ -1,4 +1,4 @@
-//! How long the calls of a server take.
+//! The durations of the calls of a server.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

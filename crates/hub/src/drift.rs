@@ -1,4 +1,4 @@
-//! Compares the tools of the hub's servers with their pins, to detect definitions that a server has swapped.
+//! Compares the tools of the hub's servers with their pins, to detect definitions that a server has changed.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -172,7 +172,7 @@ impl DriftMonitor {
         }
     }
 
-    /// Saves changes. Blocks, but not the other methods.
+    /// Saves changes. Blocks, but the other methods do not wait for it.
     pub(crate) fn save(&self) {
         let mut has_reported = lock(&self.saving);
         let unsaved = self.state().pins.as_mut().and_then(Pins::take_unsaved);

@@ -52,7 +52,7 @@ pub(crate) struct EndpointSettings {
     pub(crate) price: Option<Price>,
     /// As configured, or as in the table of models.
     pub(crate) limits: ModelLimits,
-    /// Whether the context window is configured. The provider is not asked then.
+    /// Whether the context window is configured. In that case, the provider is not queried.
     pub(crate) is_window_configured: bool,
     /// The URL that states the limits of the model.
     pub(crate) limits_url: Option<Url>,

@@ -8,7 +8,7 @@ use toolwire_contract::keys::{LimitReached, Minute, Reservation};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The number of counted keys above which minutes that are over are removed.
+/// The number of counted keys above which past minutes are removed.
 const MAX_OWNERS: usize = 10_000;
 
 /// The requests and tokens of the current minute of each key. A minute begins with its first request.

@@ -1,5 +1,5 @@
-//! Answers questions about a history in constant time, so that reducing a request takes time proportional to
-//! its number of messages.
+//! Sizes and positions in a history, computed once, so that reducing a request takes time proportional to its
+//! number of messages.
 
 use std::ops::Range;
 use std::sync::Arc;

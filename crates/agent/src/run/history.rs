@@ -55,8 +55,8 @@ pub fn is_summary(message: &Message) -> bool {
     read_summary(message).is_some()
 }
 
-/// Whether the user wrote a stored message. Messages of the role `user` that contain only results are not,
-/// and summaries are not.
+/// Whether a stored message is input of the user. A message of the role `user` that contains only results is
+/// not, and neither is a summary.
 pub fn is_user_input(message: &Message) -> bool {
     message.role == Role::User
         && !is_summary(message)

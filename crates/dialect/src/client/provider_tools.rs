@@ -23,7 +23,8 @@ pub fn runs_at_provider(family: Family, type_name: &str) -> bool {
     starts.iter().any(|start| type_name.starts_with(start))
 }
 
-/// Whether a tool with this definition lets programs at the provider call the client's tools. Such calls have fields that the types of `toolwire-contract` do not represent.
+/// Whether a tool with this definition lets programs at the provider call the client's tools. Such calls have
+/// fields that the types of `toolwire-contract` do not represent.
 pub fn has_programmatic_calls(definition: &Value) -> bool {
     let callers = definition.get("allowed_callers").and_then(Value::as_array).into_iter().flatten();
     let is_program = |caller: &Value| caller.as_str().is_some_and(|name| name != "direct");

@@ -8,7 +8,7 @@ use toolwire_contract::Secret;
 use super::Transport;
 use crate::excerpt::excerpt_of;
 
-/// Shorter values are not secret, and are parts of other words.
+/// Shorter values are not treated as secrets, because they also occur as parts of other words.
 const MIN_SECRET_BYTES: usize = 8;
 
 /// The values of the headers and of the URL's query that a server receives, and its token. Cheap to clone;

@@ -63,7 +63,7 @@ impl ConfigParser<'_> {
         let text = self.string(value)?;
         // Hosts write `streamable-http`, `streamable_http` and `streamableHttp`.
         let kind = match text.to_lowercase().replace(['-', '_'], "").as_str() {
-            // The second word of each is opencode's.
+            // opencode writes the second word of each.
             "stdio" | "local" => None,
             // As in VS Code: which of the two HTTP transports the server uses is detected.
             "http" | "remote" => Some(HttpKind::Auto),

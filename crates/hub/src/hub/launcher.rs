@@ -107,7 +107,7 @@ async fn report_changes(server: Arc<Server>, version: watch::Sender<u64>) {
     }
 }
 
-/// Creates the token source of a remote server.
+/// Creates the token provider of a remote server.
 fn token_provider(config: &ServerConfig, options: &HubOptions) -> Option<Arc<dyn TokenProvider>> {
     let data_folder = options.data_folder.as_ref()?;
     match OAuth::of_server(config, data_folder, options.browser.clone())? {

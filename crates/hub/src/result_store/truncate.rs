@@ -1,4 +1,4 @@
-//! Cuts a result to a budget.
+//! Truncates a result to a budget.
 
 use serde_json::{Value, json};
 use toolwire_contract::{Content, ResourceBody, ToolResult};
@@ -22,7 +22,7 @@ pub struct ResultBudget {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TruncatedResult {
     pub(crate) result: ToolResult,
-    /// All text of the result, to be stored under the id in the truncation note; `None` if nothing was cut.
+    /// All text of the result, to be stored under the id in the truncation note; `None` if no text was truncated.
     pub(crate) full_text: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Default for ResultBudget {
     }
 }
 
-/// Cuts a result to a budget. Text that is cut ends with a note that contains `id`.
+/// Truncates a result to a budget. Truncated text ends with a note that contains `id`.
 ///
 /// The blocks of a result, joined with line breaks, are one text. Offsets into it mean the same in the note
 /// and in the stored text. Blocks without text stay in place.

@@ -41,7 +41,7 @@ pub(crate) struct SessionCall {
     pub(crate) progress: Option<ProgressListener>,
     /// The trace that the request belongs to.
     pub(crate) trace: Option<TraceContext>,
-    /// Asks the user what the server asks during a call.
+    /// Asks the user the questions of the server during a call.
     pub(crate) elicitation: Option<Arc<ElicitHandler>>,
 }
 

@@ -39,7 +39,7 @@ struct OutputItem {
     refusal: String,
     thinking: String,
     call: Option<usize>,
-    /// The number of citations and images that were emitted.
+    /// The number of citations, images and other parts that were emitted.
     emitted: usize,
 }
 

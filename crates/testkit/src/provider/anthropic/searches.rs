@@ -1,4 +1,4 @@
-//! Web searches that Anthropic makes itself: their blocks, and the checks of those that come back.
+//! Web searches that Anthropic makes itself: their blocks, and the checks of those that a request sends back.
 //!
 //! Rules in `docs/providers.md`: `anthropic/server-tools`.
 
