@@ -1,8 +1,10 @@
 //! Several endpoints as one model: requests are distributed by weight, and a request that fails before its
 //! response begins is sent to another endpoint.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+mod member;
+mod request_in_progress;
+
+use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -18,11 +20,8 @@ use toolwire_dialect::Dialect;
 use toolwire_dialect::request::ApiSupport;
 
 use crate::{Endpoint, RawBody, RawRequest, RawResponse};
-
-/// The number of consecutive failures after which an endpoint is paused: for some time, it is tried last.
-const MAX_FAILURES: u32 = 3;
-const FIRST_PAUSE: Duration = Duration::from_secs(5);
-const MAX_PAUSE: Duration = Duration::from_secs(300);
+use member::Member;
+use request_in_progress::RequestInProgress;
 
 /// The code of a failure that a provider has reported; see [`ModelError::code`].
 const REFUSED: &str = "refused";
@@ -44,20 +43,6 @@ pub trait AttemptObserver: Send + Sync {
 
     /// Reports that the request is sent to another endpoint, because this one failed or is busy.
     fn failed_over(&self, model: &str);
-}
-
-struct Member {
-    endpoint: Endpoint,
-    weight: u32,
-    /// Limits the concurrent requests; `None` if the configuration has no limit.
-    requests: Option<Arc<Semaphore>>,
-    health: Arc<Mutex<Health>>,
-}
-
-#[derive(Default)]
-struct Health {
-    failures: u32,
-    paused_until: Option<Instant>,
 }
 
 impl Balanced {
@@ -235,36 +220,6 @@ impl BalancedInner {
     }
 }
 
-impl Member {
-    fn is_paused(&self, now: Instant) -> bool {
-        let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        health.paused_until.is_some_and(|until| until > now)
-    }
-
-    /// Returns a permit for one request. At the maximum number of concurrent requests, it waits if `waits` is
-    /// set, and otherwise returns `None`.
-    async fn enter(&self, waits: bool) -> Option<Option<OwnedSemaphorePermit>> {
-        let Some(requests) = &self.requests else { return Some(None) };
-        match waits {
-            true => requests.clone().acquire_owned().await.ok().map(Some),
-            false => requests.clone().try_acquire_owned().ok().map(Some),
-        }
-    }
-
-    fn record(&self, is_success: bool) {
-        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_success {
-            *health = Health::default();
-            return;
-        }
-        health.failures = health.failures.saturating_add(1);
-        if let Some(doublings) = health.failures.checked_sub(MAX_FAILURES) {
-            let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(doublings)).min(MAX_PAUSE);
-            health.paused_until = Some(Instant::now() + pause);
-        }
-    }
-}
-
 /// Whether another endpoint may succeed where this one failed.
 fn may_succeed_elsewhere(error: &ModelError) -> bool {
     match error {
@@ -311,10 +266,10 @@ impl Model for Balanced {
 
     fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
         let order = self.0.order(fastrand::f64());
-        let asking = Asking { inner: &self.0, request, order, position: 0, current: None };
-        stream::unfold(asking, |mut asking| async move {
-            let event = asking.next().await?;
-            Some((event, asking))
+        let in_progress = RequestInProgress::new(&self.0, request, order);
+        stream::unfold(in_progress, |mut in_progress| async move {
+            let event = in_progress.next().await?;
+            Some((event, in_progress))
         })
         .boxed()
     }
@@ -327,80 +282,12 @@ fn min<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     }
 }
 
-/// A request, and the endpoint that currently handles it.
-struct Asking<'m> {
-    inner: &'m BalancedInner,
-    request: ModelRequest,
-    order: Vec<usize>,
-    position: usize,
-    current: Option<Current<'m>>,
-}
-
-struct Current<'m> {
-    events: BoxStream<'m, Result<ModelEvent, ModelError>>,
-    member: &'m Member,
-    has_begun: bool,
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
-impl Asking<'_> {
-    async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
-        loop {
-            let is_last = self.position + 1 >= self.order.len();
-            let Some(current) = &mut self.current else {
-                let member = &self.inner.members[*self.order.get(self.position)?];
-                match member.enter(is_last).await {
-                    Some(permit) => {
-                        let events = member.endpoint.ask(self.request.clone());
-                        self.current = Some(Current { events, member, has_begun: false, _permit: permit });
-                    }
-                    None => {
-                        self.position += 1;
-                        self.inner.failed_over();
-                    }
-                }
-                continue;
-            };
-            let event = current.events.next().await;
-            match &event {
-                Some(Ok(ModelEvent::Retrying { error, .. }) | Err(error)) if !current.has_begun => {
-                    self.inner.attempted(Some(error.code()));
-                }
-                Some(Ok(_)) if !current.has_begun => self.inner.attempted(None),
-                _ => {}
-            }
-            match &event {
-                // Trying another endpoint is faster than waiting for a retry.
-                Some(Ok(ModelEvent::Retrying { .. })) if !is_last && !current.has_begun => {
-                    current.member.record(false);
-                }
-                Some(Err(error)) if !current.has_begun && may_succeed_elsewhere(error) => {
-                    current.member.record(false);
-                    if is_last {
-                        return event;
-                    }
-                }
-                Some(Ok(ModelEvent::Retrying { .. })) => return event,
-                Some(Ok(_)) => {
-                    if !std::mem::replace(&mut current.has_begun, true) {
-                        current.member.record(true);
-                    }
-                    return event;
-                }
-                Some(Err(_)) | None => return event,
-            }
-            self.current = None;
-            self.position += 1;
-            self.inner.failed_over();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::SystemTime;
+    use std::time::{Duration, SystemTime};
 
+    use super::member::MAX_FAILURES;
     use super::*;
     use crate::{Clock, EndpointConfig};
 
