@@ -5,6 +5,7 @@
 mod annotations;
 mod cache_marks;
 mod content;
+mod error;
 mod fields;
 mod hosted;
 mod openai;
@@ -29,14 +30,13 @@ pub(crate) use content::{
     ConversationReader, from_data_url, joined_text, media, native, read_parts, read_result, remote_document,
     remote_image, text_file, with_detail,
 };
+pub use error::{ClientError, ErrorKind};
 pub(crate) use fields::{ReadRequest, RequestFields, expected};
 pub use hosted::{HostedApproval, HostedServer, ToolFilter};
 pub(crate) use hosted::{read_hosted_server, read_hosted_toolsets};
 pub(crate) use openai::{read_audio, read_file, read_output_format, read_tools};
 pub use provider_tools::{has_programmatic_calls, runs_at_provider};
-pub use response::{
-    ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent,
-};
+pub use response::{ClientEvent, ResponseHead, ResponseWriter, ServerCall, StreamData, StreamEvent};
 pub(crate) use response::{ClientWriter, OPENAI_TIERS, custom_input, known_tier, media_note};
 pub use tool_forms::ToolForm;
 pub(crate) use verbatim::{ProviderToolSource, Sources, ToolSource};
