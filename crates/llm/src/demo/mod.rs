@@ -3,6 +3,7 @@
 mod arguments;
 mod describe;
 mod fill;
+mod properties;
 mod select;
 mod tokens;
 

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use toolwire_contract::Tool;
 use toolwire_contract::model::ToolChoice;
 
-use super::arguments::{allowed_strings, extract_arguments};
+use super::arguments::extract_arguments;
+use super::properties::allowed_strings;
 use super::tokens::{Token, clauses, operation, stem, stems, tokens};
 
 /// The tool calls for a question.
