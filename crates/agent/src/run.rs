@@ -10,11 +10,13 @@
 //! | `summarize` | the summary of earlier turns |
 //! | `output` | the required format of the final response |
 //! | `turn` | the usage and the limits of one user message |
+//! | `ending` | the end of a run |
 //! | `accessors` | the public state of a run |
 
 mod accessors;
 mod calls;
 mod catalog;
+mod ending;
 mod history;
 mod offered_tools;
 mod output;
@@ -28,7 +30,6 @@ use std::mem;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use toolwire_contract::conversations::ConversationId;
 use toolwire_contract::model::{ModelLimits, ModelRequest, ModelResponse, StopReason, Usage};
 use toolwire_contract::toolbox::MissingServer;
@@ -36,7 +37,7 @@ use toolwire_contract::{Block, Message, Role, Tool, ToolCall, ToolResult};
 
 use crate::approval::{Decision, PendingCall};
 use crate::context_window::ContextWindow;
-use crate::outcome::{Ending, RunError, RunFailure, RunLimit, RunOutcome};
+use crate::outcome::{Ending, RunLimit, RunOutcome};
 use crate::settings::AgentSettings;
 use calls::{CallState, OpenCall};
 pub use calls::{InvalidArguments, edited_arguments, is_denied, is_outcome_unknown};
@@ -270,15 +271,6 @@ impl Run {
         self.end_at_limit(limit);
     }
 
-    /// Ends the run at a limit, unless the caller still has calls to run.
-    fn end_at_limit(&mut self, limit: Option<RunLimit>) {
-        if let Some(limit) = limit
-            && self.calls.is_empty()
-        {
-            self.end(Ending::Stopped(limit));
-        }
-    }
-
     /// Lets the model continue its last response, which the provider has paused ([`StopReason::Paused`]).
     /// Nothing happens if the last message is not a response, or if the run has already ended.
     pub fn continue_response(&mut self) {
@@ -355,24 +347,6 @@ impl Run {
         }
     }
 
-    /// Cancels the run. The text written so far stays as an interrupted message; each open call gets a
-    /// result.
-    pub fn cancel(&mut self) {
-        if self.state == RunState::Working {
-            self.abort(Ending::Cancelled);
-        }
-    }
-
-    /// Ends the run with an error. The history is as consistent as after [`Run::cancel`].
-    pub fn fail(&mut self, error: impl Into<RunError>) {
-        let failure = RunFailure::from(error.into());
-        if self.state == RunState::Working {
-            self.abort(Ending::Failed(failure));
-        } else {
-            self.end(Ending::Failed(failure));
-        }
-    }
-
     fn expects_response(&self) -> bool {
         self.state == RunState::Working && self.calls.is_empty()
     }
@@ -388,27 +362,6 @@ impl Run {
     fn add_response(&mut self, message: Message) {
         let usage = mem::take(&mut self.turn.unattributed);
         self.add(message, (usage != Usage::default()).then_some(usage));
-    }
-
-    fn end(&mut self, ending: Ending) {
-        self.state = RunState::Done(ending);
-    }
-
-    fn abort(&mut self, ending: Ending) {
-        let partial = mem::take(&mut self.turn.partial);
-        if !partial.trim().is_empty() {
-            let mut message = Message::assistant(&*partial);
-            message.extra.insert("_meta".to_owned(), json!({"toolwire/interrupted": true}));
-            self.turn.text = partial;
-            self.add_response(message);
-        } else if let Some(message) = self.turn.output.take_rejected() {
-            self.add_response(Arc::unwrap_or_clone(message));
-        }
-        for call in &mut self.calls {
-            call.abort();
-        }
-        self.record_results();
-        self.end(ending);
     }
 }
 
