@@ -1,25 +1,22 @@
 //! The keys of the clients, and the authentication.
 
-use std::sync::Arc;
-use std::time::Duration;
+mod validity;
 
-use futures::future::BoxFuture;
+use std::sync::Arc;
+
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
 use subtle::ConstantTimeEq as _;
 use toolwire_contract::keys::{KeyDigest, KeyRights, KeyTable, UsageLimits};
 
 use crate::issued_key::{digest, id_of};
-use crate::principal::{Identity, Principal, Source, now};
+use crate::principal::{Identity, Principal, now};
 use crate::stored_keys::StoredKeys;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Longer values are not compared. Tokens are longer than keys.
 const MAX_KEY_BYTES: usize = 8 * 1_024;
-
-/// The interval at which the key of a running request is checked again.
-const RECHECK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// The keys that clients may use. Without any key, every client that can connect may use the gateway.
 #[derive(Clone, Default)]
@@ -256,55 +253,6 @@ impl Keys {
     #[cfg(not(feature = "oidc"))]
     async fn find_token(&self, _: &[u8]) -> Result<Principal, AuthenticationError> {
         Err(Unauthenticated)
-    }
-
-    /// Checks that the key of an earlier request is still valid.
-    pub(crate) async fn check_again(&self, principal: &Principal) -> Result<(), AuthenticationError> {
-        let Some(identity) = principal.identity() else { return Ok(()) };
-        match (&identity.source, &self.stored) {
-            // The configuration may have been read again.
-            (Source::Configuration(fingerprint), _) => {
-                let is_same = |key: &Key| {
-                    key.identity.is_same_key(identity)
-                        && key.identity.source == Source::Configuration(*fingerprint)
-                };
-                self.configured.iter().any(is_same).then_some(()).ok_or(Unauthenticated)
-            }
-            #[cfg(feature = "oidc")]
-            (Source::Token(expires), _) if now() < *expires => Ok(()),
-            #[cfg(feature = "oidc")]
-            (Source::Token(_), _) => Err(Unauthenticated),
-            (Source::Table(id), Some(stored)) => match stored.is_valid(id).await {
-                Ok(true) => Ok(()),
-                Ok(false) => Err(Unauthenticated),
-                Err(_) => Err(Unavailable),
-            },
-            (Source::Table(_), None) => Err(Unauthenticated),
-        }
-    }
-
-    /// Returns a future that ends when the key of a running request is not valid any more; `None` if it cannot
-    /// become invalid.
-    pub(crate) fn invalidation(&self, principal: &Principal) -> Option<BoxFuture<'static, ()>> {
-        let id = match principal.identity()?.source.clone() {
-            Source::Configuration(_) => return None,
-            #[cfg(feature = "oidc")]
-            Source::Token(expires) => {
-                let left = Duration::from_millis(expires.0.saturating_sub(now().0));
-                return Some(Box::pin(tokio::time::sleep(left)));
-            }
-            Source::Table(id) => id,
-        };
-        let stored = self.stored.clone()?;
-        Some(Box::pin(async move {
-            loop {
-                tokio::time::sleep(RECHECK_INTERVAL).await;
-                // If the table cannot be read for a moment, running requests continue.
-                if matches!(stored.is_valid(&id).await, Ok(false)) {
-                    return;
-                }
-            }
-        }))
     }
 }
 
