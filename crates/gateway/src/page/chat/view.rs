@@ -1,17 +1,17 @@
 //! The pages: an open conversation, the start, the list.
 
+mod conversation_list;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Map;
-use toolwire_contract::conversations::{
-    Conversation, ConversationId, Conversations, Cursor, Entry, SearchResults, Timestamp,
-};
+use toolwire_contract::conversations::{Conversation, ConversationId, Conversations, Entry, Timestamp};
 use toolwire_contract::{Block, Message, Role, ToolCall, ToolResult};
 use toolwire_page::Markup;
-use toolwire_page::chat::{self, Activity, Branches, Call, CallState, Composer, Found, Hit, Item, Window};
+use toolwire_page::chat::{self, Branches, Call, CallState, Composer, Window};
 use toolwire_page::shell::{Shell, View};
 use toolwire_page::text::count;
 
@@ -25,13 +25,7 @@ use super::active::{ActiveChat, default_model, store_failure};
 use super::calls::ended;
 use super::live::LiveChat;
 use super::{branches, input, uploads};
-
-/// The number of conversations in the list.
-const MAX_ITEMS: usize = 60;
-
-/// The number of messages that a search finds: in all conversations, and in the open one.
-const MAX_HITS: usize = 50;
-const MAX_HITS_HERE: usize = 500;
+pub(super) use conversation_list::list;
 
 /// The maximum number of messages after a message that are searched for the results of its calls.
 const MAX_RESULTS: usize = 200;
@@ -340,87 +334,6 @@ fn facts(context: &Context<'_>, conversation: &Conversation) -> String {
 pub(super) fn heading(context: &Context<'_>, conversation: &Conversation) -> Markup {
     let facts = facts(context, conversation);
     chat::heading(conversation.id.as_str(), conversation.title.as_deref(), &facts)
-}
-
-/// Returns the list of conversations, or of the messages that a search found.
-pub(super) async fn list(
-    context: &Context<'_>,
-    current: Option<&ConversationId>,
-    query: &str,
-    after: Option<&str>,
-) -> Result<Markup, PageFailure> {
-    let store: &Arc<dyn Conversations> = &context.page.parts.conversations;
-    if !query.trim().is_empty() {
-        let everywhere = store.search(query, MAX_HITS).await.map_err(store_failure)?;
-        let mut here = match current {
-            Some(id) => Some(store.search_in(id, query, MAX_HITS_HERE + 1).await.map_err(store_failure)?),
-            None => None,
-        };
-        if let Some(here) = &mut here {
-            here.is_complete &= here.hits.len() <= MAX_HITS_HERE;
-            here.hits.truncate(MAX_HITS_HERE);
-        }
-        return Ok(chat::list_hits(here.as_ref().map(found).as_ref(), &found(&everywhere)));
-    }
-    let after = after.and_then(|text| {
-        let (changed, id) = text.split_once('-')?;
-        Some(Cursor { changed: Timestamp(changed.parse().ok()?), id: id.parse().ok()? })
-    });
-    let page = store.list(MAX_ITEMS, after).await.map_err(store_failure)?;
-    let next = page.next.map(|next| format!("{}-{}", next.changed.0, next.id));
-    let sorted = with_forks(&page.conversations);
-    let items: Vec<Item<'_>> = sorted
-        .into_iter()
-        .map(|(conversation, is_fork)| Item {
-            id: conversation.id.as_str(),
-            title: conversation.title.as_deref(),
-            messages: conversation.messages,
-            changed: time(conversation.changed),
-            activity: activity(context, &conversation.id),
-            is_fork,
-        })
-        .collect();
-    Ok(chat::list_entries(&items, current.map(ConversationId::as_str), next.as_deref()))
-}
-
-fn found(results: &SearchResults) -> Found<'_> {
-    let hits = results.hits.iter().map(|hit| Hit {
-        conversation: hit.conversation.as_str(),
-        title: hit.title.as_deref(),
-        position: hit.sequence,
-        snippet: &hit.snippet,
-        time: time(hit.time),
-    });
-    Found { hits: hits.collect(), is_complete: results.is_complete }
-}
-
-fn activity(context: &Context<'_>, id: &ConversationId) -> Activity {
-    match context.page.chats.find(id).map(|active| active.lock().activity()) {
-        Some(activity) if activity != Activity::None => activity,
-        _ if context.page.chats.is_saved(id) => Activity::Waiting,
-        _ => Activity::None,
-    }
-}
-
-/// Sorts forks behind their parents, if these are in the list too.
-fn with_forks(conversations: &[Conversation]) -> Vec<(&Conversation, bool)> {
-    let is_listed = |id: &ConversationId| conversations.iter().any(|listed| listed.id == *id);
-    let parent = |listed: &Conversation| {
-        listed.parent.as_ref().map(|parent| parent.conversation.clone()).filter(is_listed)
-    };
-    let mut sorted = Vec::new();
-    let mut waiting: Vec<(&Conversation, bool)> = conversations
-        .iter()
-        .filter(|listed| parent(listed).is_none())
-        .map(|root| (root, false))
-        .rev()
-        .collect();
-    while let Some((next, is_fork)) = waiting.pop() {
-        sorted.push((next, is_fork));
-        let forks = conversations.iter().filter(|listed| parent(listed).as_ref() == Some(&next.id));
-        waiting.extend(forks.map(|fork| (fork, true)).rev());
-    }
-    sorted
 }
 
 /// Returns a page of this view. Events after `event` are applied to it.
