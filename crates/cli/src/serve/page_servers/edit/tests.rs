@@ -1,3 +1,5 @@
+use toolwire_page::servers::form::HIDDEN;
+
 use super::*;
 
 fn editor(text: &str) -> (tempfile::TempDir, ConfigEditor) {
