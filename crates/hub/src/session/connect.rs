@@ -4,8 +4,9 @@
 //! with `server/discover`. If the response is not from a modern server, or there is none, it falls back to
 //! `initialize`. A server whose era is known needs no probe.
 
+mod explain;
+
 use std::ffi::OsString;
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,16 +14,12 @@ use std::time::Duration;
 use reqwest::Url;
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
-use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, RunningService, serve_client_with_lifecycle,
-};
+use rmcp::service::{ClientLifecycleMode, RunningService, serve_client_with_lifecycle};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::Secret;
-use toolwire_contract::text::truncate;
 
 use super::early_requests::EarlyRequests;
 use super::error::{ConnectError, ConnectFailure};
@@ -37,7 +34,8 @@ use crate::host::Host;
 use crate::raw_capture::{IgnoredOutput, SdkSchemas};
 use crate::transport::http::{HttpClient, max_message_bytes};
 use crate::transport::stdio::{self, ServerCommand, ServerProcess};
-use crate::transport::{Connection, ConnectionEnd, HttpKind, SpawnError, TransportFailure, http, sse};
+use crate::transport::{Connection, HttpKind, TransportFailure, http, sse};
+use explain::explain;
 
 /// The maximum time that a process may take to respond to `server/discover` after reading it, before it is
 /// treated as legacy.
@@ -46,13 +44,8 @@ const STDIO_PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same for a remote server, which may be distant or have to wake up.
 const HTTP_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The maximum wait for a process to exit after its pipe broke, because the exit status explains more.
-const EXIT_WAIT: Duration = Duration::from_secs(1);
-
 /// The maximum number of abandoned calls that wait until the server is notified.
 const MAX_ABANDONED_CALLS: usize = 256;
-
-const MAX_REASON_CHARS: usize = 300;
 
 /// The data that a connection needs in addition to the transport.
 #[derive(Clone)]
@@ -400,43 +393,5 @@ fn server_info(connection: &Connection, protocol: Option<String>) -> ServerInfo 
         capabilities: result.get("capabilities").cloned().unwrap_or_default(),
         era: if is_discovery { ProtocolEra::Modern } else { ProtocolEra::Legacy },
         corrected_type: None,
-    }
-}
-
-/// Finds out why the SDK could not start a session.
-async fn explain(
-    error: ClientInitializeError,
-    connection: &Connection,
-    secrets: &SentSecrets,
-) -> ConnectError {
-    match error {
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
-            Box::pin(explain(*fallback, connection, secrets)).await
-        }
-        ClientInitializeError::JsonRpcError(error) => {
-            ConnectError::Rejected { code: error.code.0.into(), message: error.message.into_owned() }
-        }
-        error => {
-            if let Some(failure) = connection.last_failure() {
-                return ConnectError::Failed(failure);
-            }
-            let is_disconnected = matches!(
-                error,
-                ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. }
-            );
-            if is_disconnected
-                && let Ok(end) = timeout(EXIT_WAIT, connection.ended()).await
-                && end != ConnectionEnd::Closed
-            {
-                return match end {
-                    ConnectionEnd::NotStarted { path, code } => {
-                        SpawnError::Failed { path, source: io::Error::from_raw_os_error(code) }.into()
-                    }
-                    end => ConnectError::Ended { end },
-                };
-            }
-            let reason = secrets.redact(error.to_string());
-            ConnectError::Protocol { reason: truncate(&reason, MAX_REASON_CHARS).into_owned() }
-        }
     }
 }
