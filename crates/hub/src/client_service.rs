@@ -42,21 +42,22 @@ impl Service<RoleClient> for ClientService {
         };
         // Removed even if the request is refused, because nothing else removes it.
         let params = self.connection.capture.take_server_request(&context.id).unwrap_or_default();
-        let asking = if method == "elicitation/create" { self.connection.callers.asked() } else { None };
+        let is_question = method == "elicitation/create";
+        let question = if is_question { self.connection.calls.begin_question() } else { None };
         let responding = async {
             let _responding = self.connection.application_responds();
-            let elicitation = asking.as_ref().map(|asking| &*asking.elicitation);
+            let elicitation = question.as_ref().map(|question| &*question.elicitation);
             respond(&*self.host, elicitation, &self.server, method, params).await
         };
         let call_ended = async {
-            match &asking {
-                Some(asking) => asking.ended.cancelled().await,
+            match &question {
+                Some(question) => question.call_ended.cancelled().await,
                 None => std::future::pending().await,
             }
         };
         let response = tokio::select! {
             response = responding => response?,
-            // Nobody needs the reply any more.
+            // The call has ended, so its question needs no reply.
             () = call_ended => json!({ "action": "cancel" }),
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the request was cancelled", None)),
             _ = self.connection.ended() => return Err(ErrorData::internal_error("the connection ended", None)),

@@ -4,7 +4,7 @@ mod allowed_hosts; // URLs from untrusted sources
 pub mod auth;
 mod call;
 mod call_times;
-mod callers;
+mod calls_in_progress;
 mod catalog;
 mod client_service; // responds to requests of servers
 pub mod config;

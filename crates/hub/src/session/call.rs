@@ -56,7 +56,7 @@ impl Session {
         call: SessionCall,
     ) -> Result<Value, SessionError> {
         let until = Instant::now() + call.max_total;
-        let _in_progress = self.connection.callers.enter(call.elicitation.clone());
+        let _in_progress = self.connection.calls.begin_call(call.elicitation.clone());
         let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let mut rounds = 0;
         let mut delay = Duration::ZERO;

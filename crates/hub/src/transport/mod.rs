@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-use crate::callers::Callers;
+use crate::calls_in_progress::CallsInProgress;
 use crate::raw_capture::{RawCapture, SdkSchemas};
 use crate::stderr_tail::StderrTail;
 use crate::sync::lock;
@@ -98,7 +98,7 @@ pub(crate) struct Connection {
     end: watch::Sender<Option<ConnectionEnd>>,
     /// The number of server requests that the application is responding to.
     open_requests: watch::Sender<usize>,
-    pub(crate) callers: Arc<Callers>,
+    pub(crate) calls: Arc<CallsInProgress>,
     last_failure: Mutex<Option<TransportFailure>>,
     has_output: AtomicBool,
 }
@@ -110,7 +110,7 @@ impl Connection {
             stderr: StderrTail::default(),
             end: watch::Sender::new(None),
             open_requests: watch::Sender::new(0),
-            callers: Arc::default(),
+            calls: Arc::default(),
             last_failure: Mutex::default(),
             has_output: AtomicBool::new(false),
         })

@@ -1,6 +1,6 @@
-//! The calls of a connection that are in progress: one of them caused a question of the server.
+//! The calls of a connection that are in progress, and the questions of the server that belong to them.
 //!
-//! A server of the older era does not say to which call its question belongs.
+//! A server of the older era does not state which call its question belongs to.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use crate::sync::lock;
 
 /// The calls in progress.
 #[derive(Default)]
-pub(crate) struct Callers(Mutex<Calls>);
+pub(crate) struct CallsInProgress(Mutex<Calls>);
 
 #[derive(Default)]
 struct Calls {
@@ -29,32 +29,35 @@ struct Call {
 
 /// A call in progress, until it is dropped.
 pub(crate) struct CallInProgress {
-    callers: Arc<Callers>,
+    calls: Arc<CallsInProgress>,
     number: u64,
 }
 
 /// A question that a call asks the user, until it is dropped.
-pub(crate) struct Asking {
-    callers: Arc<Callers>,
+pub(crate) struct OpenQuestion {
+    calls: Arc<CallsInProgress>,
     number: u64,
     pub(crate) elicitation: Arc<ElicitHandler>,
     /// Cancelled when the call ends.
-    pub(crate) ended: CancellationToken,
+    pub(crate) call_ended: CancellationToken,
 }
 
-impl Callers {
-    pub(crate) fn enter(self: &Arc<Callers>, elicitation: Option<Arc<ElicitHandler>>) -> CallInProgress {
+impl CallsInProgress {
+    pub(crate) fn begin_call(
+        self: &Arc<CallsInProgress>,
+        elicitation: Option<Arc<ElicitHandler>>,
+    ) -> CallInProgress {
         let mut calls = lock(&self.0);
         let number = calls.next;
         calls.next += 1;
         let call = Call { elicitation, ended: CancellationToken::new(), open_questions: 0 };
         calls.by_number.insert(number, call);
-        CallInProgress { callers: self.clone(), number }
+        CallInProgress { calls: self.clone(), number }
     }
 
-    /// Returns the call that a new question belongs to: the latest one without an open question. Returns `None` if it
-    /// could be a call that does not ask the user, because no other user may see its question.
-    pub(crate) fn asked(self: &Arc<Callers>) -> Option<Asking> {
+    /// Assigns a new question to the latest call without an open question. Returns `None` if the question could
+    /// belong to a call that does not ask the user, because the users of other calls must not see it.
+    pub(crate) fn begin_question(self: &Arc<CallsInProgress>) -> Option<OpenQuestion> {
         let mut calls = lock(&self.0);
         let has_free = calls.by_number.values().any(|call| call.open_questions == 0);
         let is_candidate = |call: &Call| !has_free || call.open_questions == 0;
@@ -65,21 +68,26 @@ impl Callers {
         }
         let elicitation = call.elicitation.clone()?;
         call.open_questions += 1;
-        Some(Asking { callers: self.clone(), number: *number, elicitation, ended: call.ended.clone() })
+        Some(OpenQuestion {
+            calls: self.clone(),
+            number: *number,
+            elicitation,
+            call_ended: call.ended.clone(),
+        })
     }
 }
 
 impl Drop for CallInProgress {
     fn drop(&mut self) {
-        if let Some(call) = lock(&self.callers.0).by_number.remove(&self.number) {
+        if let Some(call) = lock(&self.calls.0).by_number.remove(&self.number) {
             call.ended.cancel();
         }
     }
 }
 
-impl Drop for Asking {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
-        if let Some(call) = lock(&self.callers.0).by_number.get_mut(&self.number) {
+        if let Some(call) = lock(&self.calls.0).by_number.get_mut(&self.number) {
             call.open_questions -= 1;
         }
     }
@@ -92,14 +100,14 @@ mod tests {
 
     use super::*;
 
-    /// Returns a handler whose reply tells which one it is.
+    /// Returns a handler whose reply is its name.
     fn handler(name: &'static str) -> Option<Arc<ElicitHandler>> {
         Some(Arc::new(move |_, _| Box::pin(std::future::ready(ElicitReply::Accept(Some(name.into()))))))
     }
 
-    fn name(asking: &Asking) -> String {
+    fn name(question: &OpenQuestion) -> String {
         let request = ElicitRequest::new("", ElicitKind::Form { schema: serde_json::json!({}) });
-        match (asking.elicitation)("s", request).now_or_never() {
+        match (question.elicitation)("s", request).now_or_never() {
             Some(ElicitReply::Accept(Some(name))) => name.as_str().unwrap_or_default().to_owned(),
             other => panic!("unexpected reply: {other:?}"),
         }
@@ -107,31 +115,31 @@ mod tests {
 
     #[test]
     fn a_question_belongs_to_the_latest_call_that_asks_nothing_yet() {
-        let callers = Arc::new(Callers::default());
-        assert!(callers.asked().is_none());
-        let _one = callers.enter(handler("one"));
-        let two = callers.enter(handler("two"));
-        let first = callers.asked().expect("a call");
-        let second = callers.asked().expect("a call");
-        let third = callers.asked().expect("a call");
+        let calls = Arc::new(CallsInProgress::default());
+        assert!(calls.begin_question().is_none());
+        let _one = calls.begin_call(handler("one"));
+        let two = calls.begin_call(handler("two"));
+        let first = calls.begin_question().expect("a call");
+        let second = calls.begin_question().expect("a call");
+        let third = calls.begin_question().expect("a call");
         assert_eq!([&first, &second, &third].map(name), ["two", "one", "two"]);
-        assert!(!first.ended.is_cancelled());
+        assert!(!first.call_ended.is_cancelled());
         drop(two);
-        assert!(first.ended.is_cancelled());
+        assert!(first.call_ended.is_cancelled());
         drop((first, third));
-        assert_eq!(name(&callers.asked().expect("a call")), "one");
+        assert_eq!(name(&calls.begin_question().expect("a call")), "one");
     }
 
     #[test]
     fn a_question_that_may_be_of_a_call_without_a_user_is_not_shown() {
-        let callers = Arc::new(Callers::default());
-        let silent = callers.enter(None);
-        let _one = callers.enter(handler("one"));
-        assert!(callers.asked().is_none());
+        let calls = Arc::new(CallsInProgress::default());
+        let silent = calls.begin_call(None);
+        let _one = calls.begin_call(handler("one"));
+        assert!(calls.begin_question().is_none());
         drop(silent);
-        let asking = callers.asked().expect("a call");
-        let _silent = callers.enter(None);
-        assert!(callers.asked().is_none());
-        drop(asking);
+        let question = calls.begin_question().expect("a call");
+        let _silent = calls.begin_call(None);
+        assert!(calls.begin_question().is_none());
+        drop(question);
     }
 }
