@@ -1,4 +1,4 @@
-use toolwire_page::servers::form::HIDDEN;
+use toolwire_page::servers::form::{HIDDEN, ServerKind};
 
 use super::*;
 
@@ -87,7 +87,7 @@ async fn the_first_server_creates_the_file() {
     let (folder, editor) = editor("");
     let draft = Draft {
         name: " web ".to_owned(),
-        kind: Kind::Url,
+        kind: ServerKind::Url,
         url: "https://example.com/mcp".to_owned(),
         headers: "X-Key: a: b\n\n".to_owned(),
         ..editor.draft(None).expect("a draft")
@@ -112,7 +112,7 @@ async fn another_kind_removes_the_keys_of_the_first() {
     let text = TEXT.replace("${KEY}", "k");
     let (folder, editor) = editor(&text);
     let draft = editor.draft(Some("files")).expect("a draft");
-    let draft = Draft { kind: Kind::Url, url: "https://example.com/mcp".to_owned(), ..draft };
+    let draft = Draft { kind: ServerKind::Url, url: "https://example.com/mcp".to_owned(), ..draft };
     editor.write(&draft).await.expect("written");
     let servers = Config::raw_servers(&file(&folder), Path::new("mcp.json")).expect("valid");
     assert_eq!(servers[0].1, json!({"timeout": 5, "url": "https://example.com/mcp"}));
@@ -126,11 +126,11 @@ fn wrong_fields_are_named() {
         (Draft { name: " ".to_owned(), ..new() }, "name"),
         (Draft { name: "files".to_owned(), ..new() }, "name"),
         (Draft { command: String::new(), ..new() }, "command"),
-        (Draft { kind: Kind::Url, ..new() }, "url"),
+        (Draft { kind: ServerKind::Url, ..new() }, "url"),
         (Draft { environment: "A=1\nwrong".to_owned(), ..new() }, "environment"),
         (Draft { environment: "A=…".to_owned(), ..new() }, "environment"),
         (
-            Draft { kind: Kind::Url, url: "http://x".to_owned(), headers: ": x".to_owned(), ..new() },
+            Draft { kind: ServerKind::Url, url: "http://x".to_owned(), headers: ": x".to_owned(), ..new() },
             "headers",
         ),
     ] {
