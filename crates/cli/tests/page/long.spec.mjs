@@ -67,7 +67,7 @@ test('the search finds all messages of the chat, also those that are not loaded'
   expect(await page.evaluate(() => performance.timeOrigin), 'the page was not loaded again').toBe(before);
   await page.locator('[data-search]').fill('invoice');
   await expect(list).toContainText('In this chat · 500 messages');
-  await expect(list).toContainText('the latest are listed');
+  await expect(list).toContainText('only the latest messages are listed');
   await page.locator('[data-search]').fill('');
   await expect(list.locator('[aria-current=page]')).toContainText('A long chat');
 });

@@ -144,15 +144,6 @@ test.describe('events', () => {
     await page.locator('#old img').evaluate((image) => image.decode());
     expect(await page.evaluate(() => globalThis.ran)).toBeUndefined();
   });
-
-  test('go follows only paths of this origin', async ({ page, mock }) => {
-    await open(page, mock);
-    mock.emit('go', { location: 'https://example.org/' });
-    mock.emit('go', { location: '//example.org/' });
-    mock.emit('go', { location: '/\\example.org/' });
-    mock.emit('go', { location: '/servers' });
-    await page.waitForURL('**/servers');
-  });
 });
 
 test.describe('the stream', () => {
@@ -496,6 +487,17 @@ test.describe('forms', () => {
         <form action="/-/search" data-live="input" data-url><input name="q" aria-label="search"></form><p id="hits">none</p>
         <p><time datetime="2026-11-19T12:00:00Z" data-format="time">x</time></p><p id="timer"></p>`,
     },
+  });
+
+  test('a reply leads only to paths of this origin', async ({ page, mock }) => {
+    const locations = ['https://example.org/', '//example.org/', '/\\example.org/', '/servers'];
+    mock.routes['/-/call'] = () => ({ location: locations[mock.requests.length - 1] });
+    await open(page, mock);
+    for (const count of locations.keys()) {
+      await page.locator('[name=days]').press('Control+Enter');
+      await expect.poll(() => mock.requests.length).toBe(count + 1);
+    }
+    await page.waitForURL('**/servers');
   });
 
   test('typing sets a value and its objects', async ({ page, mock }) => {
