@@ -80,7 +80,9 @@ fn rustdoc_json(root: &Path) -> PathBuf {
     // again, here and in the next build.
     let of_package = |name: &OsString| {
         let name = name.to_string_lossy();
-        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_CRATE_NAME"
+        name.starts_with("CARGO_PKG_")
+            || name.starts_with("CARGO_MANIFEST_")
+            || ["CARGO_CRATE_NAME", "OUT_DIR"].contains(&&*name)
     };
     for (name, _) in std::env::vars_os().filter(|(name, _)| of_package(name)) {
         command.env_remove(name);
