@@ -21,7 +21,7 @@ test('the first minute: an example, two calls, an answer', async ({ page }) => {
   await expect(page.locator('.call[data-state=done] .call-name')).toHaveText(['get_weather', 'calculate']);
   await expect(last(page)).toContainText('42');
   await checkLooks(page, 'chat-first-answer');
-  await gateway.stop();
+  await gateway.stop(page);
 });
 
 test('a chat with everything in it', async ({ page, provider }) => {

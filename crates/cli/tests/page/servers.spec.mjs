@@ -388,13 +388,18 @@ test('changed definitions execute nothing, whatever they say', async ({ page }) 
     await signIn(page, gateway);
     await page.goto(`${gateway.url}/servers`);
     await expect(page.locator('article.server')).toHaveCount(texts.length + 1);
+    // A server that is still connecting would list only the changed definitions.
+    await expect(page.locator('article.server', { has: page.getByText('ready', { exact: true }) })).toHaveCount(texts.length);
     for (const [index, source] of sources.entries()) {
       const text = `${texts[index]} changed`;
       source.list({ tools: [{ name: `tool${index}`, title: text, description: text, inputSchema: { type: 'object', title: text } }], stderr: `${text}\n` });
     }
     for (const article of await page.locator('article.server').all()) {
       const restart = article.getByRole('button', { name: /^Restart/ });
-      if (await restart.count()) await restart.click();
+      if (!await restart.count()) continue;
+      await restart.click();
+      // The difference moves the servers below it, and the next click must not miss its button.
+      await expect(article.locator('.changed-tool')).toHaveCount(1);
     }
     await expect(page.locator('.changed-tool')).toHaveCount(texts.length);
     for (const [index] of texts.entries()) {

@@ -108,7 +108,7 @@ test('the link for administrators works once, and leaves no token behind', async
   await page.goto(gateway.adminLink);
   await expect(page.locator('.error')).toContainText('already used');
   expect(page.url()).not.toContain('token');
-  await gateway.stop();
+  await gateway.stop(page);
 });
 
 test('a lost connection is told and comes back by itself', async ({ page, gateway, traps }) => {
@@ -199,7 +199,7 @@ test.describe('without JavaScript', () => {
     await page.locator('[name=key]').fill(new URL(gateway.adminLink).hash.slice('#token='.length));
     await page.getByRole('button', { name: 'Sign in' }).click();
     await expect(page.locator('.rail-foot')).toContainText('admin');
-    await gateway.stop();
+    await gateway.stop(page);
   });
 });
 

@@ -31,8 +31,7 @@ const test = base.extend({
       return response.status;
     };
     await use({ gateway, ask });
-    await page.goto('about:blank');
-    await gateway.stop();
+    await gateway.stop(page);
     await provider.stop();
   },
 });

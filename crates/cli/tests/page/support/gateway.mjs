@@ -8,6 +8,10 @@ import readline from 'node:readline';
 
 const API_KEYS = /_API_KEY$|^TOOLWIRE_|^OPENAI_BASE_URL$/;
 
+/** The processes that end with the tests. */
+const running = new Set();
+process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
+
 export class Gateway {
   /** The lines that the program printed. */
   lines = [];
@@ -25,7 +29,8 @@ export class Gateway {
     gateway.folder = options.folder ?? (await mkdtemp(path.join(tmpdir(), 'toolwire-page-')));
     if (options.config) await writeFile(path.join(gateway.folder, 'mcp.json'), JSON.stringify(options.config, null, 2));
     gateway.#child = gateway.#spawn(['serve', '--listen', `127.0.0.1:${options.port ?? 0}`, ...(options.args ?? [])]);
-    process.on('exit', () => gateway.#child.kill('SIGKILL'));
+    running.add(gateway.#child);
+    gateway.#child.once('exit', () => running.delete(gateway.#child));
     await gateway.#ready();
     return gateway;
   }
@@ -92,7 +97,9 @@ export class Gateway {
     return Gateway.start({ ...this.options, folder: this.folder, port: this.port });
   }
 
-  async stop() {
+  /** Ends the process and removes its data. The page leaves first: it reports an error if it loses its connection. */
+  async stop(page) {
+    await page?.goto('about:blank');
     await this.end();
     await rm(this.folder, { recursive: true, force: true });
   }
