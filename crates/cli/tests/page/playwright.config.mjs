@@ -21,7 +21,7 @@ export default defineConfig({
     actionTimeout: 60_000,
     navigationTimeout: 120_000,
     screenshot: 'only-on-failure',
-    // Recording a trace costs about as much as the test itself.
+    // Recording traces makes the tests much slower.
     trace: process.env.PAGE_TEST_TRACE ? 'retain-on-failure' : 'off',
     launchOptions: {
       executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
