@@ -213,6 +213,19 @@ async fn a_decision_can_come_after_a_restart() {
     assert_eq!(runs.names(), Vec::<String>::new());
 }
 
+/// A server can ask before the page knows that its call runs.
+#[tokio::test]
+async fn a_question_at_the_start_of_a_call_is_displayed() {
+    let browser = Browser::start().await;
+    let id = browser.begin("question").await;
+    let page = browser.until(&id, "asks:</p>").await;
+    assert!(page.contains("Which branch?") && page.contains("data-state=\"waiting\""), "{page}");
+    let reply = [("question", "1"), ("reply", "cancel")];
+    browser.act(&format!("/-/chat/{id}/answer"), &reply).await;
+    let page = browser.until_idle(&id).await;
+    assert!(page.contains("reply: Cancel"), "{page}");
+}
+
 #[tokio::test]
 async fn a_response_can_be_stopped() {
     let browser = Browser::start().await;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolwire_agent::Functions;
+use toolwire_contract::elicitation::{ElicitKind, ElicitRequest};
 use toolwire_contract::model::{
     ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse, StopReason, UnusableCall, Usage,
 };
@@ -248,7 +249,15 @@ impl Toolbox for Demo {
         arguments: &'a Value,
         options: CallOptions,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
-        self.0.call(tool, arguments, options)
+        match &options.elicitation {
+            // The server asks at once.
+            Some(elicit) if arguments["key"] == "question" => {
+                let kind = ElicitKind::Form { schema: json!({"type": "object", "properties": {}}) };
+                let reply = elicit("demo", ElicitRequest::new("Which branch?", kind));
+                Box::pin(async move { Ok(ToolResult::text(format!("reply: {:?}", reply.await))) })
+            }
+            _ => self.0.call(tool, arguments, options),
+        }
     }
 }
 
@@ -284,6 +293,7 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
         ("call", 0) => ScriptedTurn::calls([("1", rest[0], json!({"key": "a"}))]),
         ("call-then", done @ (0 | 1)) => ScriptedTurn::calls([("1", rest[done], json!({"key": "a"}))]),
         ("ours", 0) => ScriptedTurn::calls([lookup("1", "a")]),
+        ("question", 0) => ScriptedTurn::calls([lookup("1", "question")]),
         ("find" | "find-client", 0) => ScriptedTurn::calls([search("1")]),
         ("find", 1) | ("find-client" | "find-mixed", 2) => ScriptedTurn::calls([lookup("2", "a")]),
         ("find-client", 1) => ScriptedTurn::calls([weather("2", "Paris")]),

@@ -30,6 +30,8 @@ pub(super) struct Calls {
     always: Vec<String>,
     calls: BTreeMap<CallKey, LiveCall>,
     next_question: u64,
+    /// Questions of calls whose start the run has not reported yet, with the ids of the calls.
+    early_questions: Vec<(String, OpenQuestion)>,
 }
 
 struct LiveCall {
@@ -70,7 +72,15 @@ impl LiveCall {
 
 impl Calls {
     pub(super) fn new(conversation: String, tools: Arc<dyn Toolbox>, policy: ApprovalPolicy) -> Calls {
-        Calls { conversation, tools, policy, always: Vec::new(), calls: BTreeMap::new(), next_question: 1 }
+        Calls {
+            conversation,
+            tools,
+            policy,
+            always: Vec::new(),
+            calls: BTreeMap::new(),
+            next_question: 1,
+            early_questions: Vec::new(),
+        }
     }
 
     pub(super) fn always(&self) -> &[String] {
@@ -80,6 +90,7 @@ impl Calls {
     /// Removes all calls, for a new response.
     pub(super) fn clear(&mut self, always: &[String]) {
         self.calls.clear();
+        self.early_questions.clear();
         self.always = always.to_vec();
     }
 

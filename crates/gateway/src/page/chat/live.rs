@@ -220,6 +220,7 @@ impl LiveChat {
             AgentEvent::CallStarted { id, arguments, .. } => {
                 if let Some(key) = self.calls.started(id, arguments) {
                     self.publish_call(key);
+                    self.publish_early_questions(key);
                 }
             }
             AgentEvent::CallProgress { id, progress } => self.calls.progress(id, progress),

@@ -47,22 +47,36 @@ impl LiveCall {
 }
 
 impl Calls {
-    /// Adds a question to the call that caused it. Returns the call, the number of the question, and the receiver of its
-    /// reply. A question that cannot be displayed, or whose call does not run, is not added.
+    /// Adds a question to the call that caused it. Returns the call, the number of the question, and the receiver
+    /// of its reply. Without a call, the question waits for the start of its call: the server may ask before the
+    /// event of the start arrives. A question that cannot be displayed is not added.
     pub(in crate::page::chat) fn ask(
         &mut self,
         question: ServerQuestion,
-    ) -> Option<(CallKey, u64, oneshot::Receiver<ElicitReply>)> {
-        let is_running = |call: &LiveCall| matches!(call.state, LiveState::Running { .. });
-        let mut calls = self.calls.iter_mut().rev();
-        let (key, call) = calls.find(|(_, call)| call.id == question.call && is_running(call))?;
+    ) -> Option<(Option<CallKey>, u64, oneshot::Receiver<ElicitReply>)> {
         let (reply, answer) = oneshot::channel();
         let number = self.next_question;
         let open = OpenQuestion { number, server: question.server, request: question.request, reply };
         open.shown("")?;
         self.next_question += 1;
+        let is_running = |call: &LiveCall| matches!(call.state, LiveState::Running { .. });
+        let mut calls = self.calls.iter_mut().rev();
+        let Some((key, call)) = calls.find(|(_, call)| call.id == question.call && is_running(call)) else {
+            self.early_questions.push((question.call, open));
+            return Some((None, number, answer));
+        };
         call.questions.push(open);
-        Some((*key, number, answer))
+        Some((Some(*key), number, answer))
+    }
+
+    /// Adds the first question that waits for the start of this call, and returns its number.
+    pub(in crate::page::chat) fn add_early_question(&mut self, key: CallKey) -> Option<u64> {
+        let call = self.calls.get_mut(&key)?;
+        let index = self.early_questions.iter().position(|(id, _)| *id == call.id)?;
+        let (_, question) = self.early_questions.remove(index);
+        let number = question.number;
+        call.questions.push(question);
+        Some(number)
     }
 
     /// Returns the number of open questions of a call.
@@ -75,8 +89,9 @@ impl Calls {
         self.calls.values().flat_map(|call| &call.questions).find(|question| question.number == number)
     }
 
-    /// Removes a question.
+    /// Removes a question. Returns it if it was displayed.
     pub(in crate::page::chat) fn remove_question(&mut self, number: u64) -> Option<(CallKey, OpenQuestion)> {
+        self.early_questions.retain(|(_, question)| question.number != number);
         self.calls.iter_mut().find_map(|(key, call)| {
             let index = call.questions.iter().position(|question| question.number == number)?;
             Some((*key, call.questions.remove(index)))

@@ -6,28 +6,43 @@ use toolwire_page::chat;
 use toolwire_page::text::shortened;
 
 use super::LiveChat;
-use crate::page::chat::calls::OpenQuestion;
+use crate::page::chat::calls::{CallKey, OpenQuestion};
 use crate::page::events::Event;
 
 impl LiveChat {
-    /// Displays a question in the card of its call. Returns its number and the receiver of the reply.
+    /// Displays a question in the card of its call, as soon as the call runs. Returns its number and the receiver
+    /// of the reply.
     pub(in crate::page::chat) fn ask(
         &mut self,
         question: ServerQuestion,
     ) -> Option<(u64, oneshot::Receiver<ElicitReply>)> {
-        let said = format!("server {} asks: {}", question.server, shortened(&question.request.message, 200));
         let (key, number, answer) = self.calls.ask(question)?;
-        let id = chat::question_id(number);
-        let form = self.question(number).and_then(|question| question.shown(&self.id));
-        let form = form.map(|question| chat::server_question(&question, None));
-        let into = chat::questions_id(key.0, key.1);
+        if let Some(key) = key {
+            self.publish_question(key, number);
+        }
+        Some((number, answer))
+    }
+
+    /// Displays the questions that waited for the start of a call.
+    pub(super) fn publish_early_questions(&mut self, key: CallKey) {
+        while let Some(number) = self.calls.add_early_question(key) {
+            self.publish_question(key, number);
+        }
+    }
+
+    fn publish_question(&self, key: CallKey, number: u64) {
+        let Some(question) = self.question(number).and_then(|question| question.shown(&self.id)) else {
+            return;
+        };
+        let said = format!("server {} asks: {}", question.server, shortened(question.message, 200));
+        let (id, into) = (chat::question_id(number), chat::questions_id(key.0, key.1));
+        let form = Event::append(id, into, chat::server_question(&question, None));
         // The first question changes the state of the card. For others, the card is not replaced, because a person
         // may be typing in it.
         let card = self.call_event(key).filter(|_| self.calls.questions(key) == 1);
-        self.publish(form.map(|form| Event::append(id, into, form)).into_iter().chain(card));
+        self.publish([form].into_iter().chain(card));
         self.publish_activity();
         self.publish([Event::Say { text: said, is_urgent: true }]);
-        Some((number, answer))
     }
 
     /// Returns a question that has no reply yet.
