@@ -1,18 +1,14 @@
 //! Servers that are starting or have failed, and tools that the provider runs: requests that the gateway
 //! could forward.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{Running, play, tools};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::HeaderMap;
 use serde_json::{Value, json};
-use support::{Running, play, tools};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

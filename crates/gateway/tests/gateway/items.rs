@@ -1,13 +1,8 @@
 //! References to items of the Responses API, and the stop reasons of each API.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-mod support;
-
-use client::{CHAT, Client, MESSAGES, RESPONSES, text};
+use crate::client::{CHAT, Client, MESSAGES, RESPONSES, text};
+use crate::support::{MODEL, TestGateway};
 use serde_json::{Value, json};
-use support::{MODEL, TestGateway};
 use toolwire_gateway::{GatewaySettings, Keys};
 use toolwire_testkit::http_client;
 

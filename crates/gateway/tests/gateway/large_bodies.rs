@@ -1,14 +1,10 @@
 //! Bodies with many values, and large ones, which are read on another thread. The number is that of
 //! `docs/security-tests.md`.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{MODEL, TestGateway};
 use serde_json::{Value, json};
-use support::{MODEL, TestGateway};
 use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;
 

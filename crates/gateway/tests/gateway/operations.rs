@@ -1,20 +1,16 @@
 //! The state of the gateway for its operators: metrics, readiness, and what happens when it stops or gets
 //! another configuration. The numbers are those of `docs/security-tests.md`.
 
-#![allow(clippy::unwrap_used, clippy::result_large_err)]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::support::{MODEL, Running, TestGateway, tools};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use serde_json::{Value, json};
-use support::{MODEL, Running, TestGateway, tools};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;

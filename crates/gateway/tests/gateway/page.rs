@@ -1,11 +1,7 @@
 //! The web page over HTTP: who may use it, its headers, and the views of tools and traffic.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::{MODEL, TestGateway};
 use serde_json::{Value, json};
-use support::{MODEL, TestGateway};
 use toolwire_agent::search::ToolIndex;
 use toolwire_contract::Tool;
 use toolwire_contract::toolbox::ToolServer;

@@ -9,7 +9,7 @@ use toolwire_contract::toolbox::{CallError, CallOptions, ToolServer, Toolbox};
 use toolwire_contract::{Tool, ToolResult};
 use toolwire_gateway::GatewaySettings;
 
-use crate::{URL, entry, offered, respond, start, start_with, types, user};
+use super::{URL, entry, offered, respond, start, start_with, types, user};
 
 /// A server whose first call changes its list: it adds `late`, which claims that it only reads, and changes
 /// `lookup`.

@@ -1,15 +1,11 @@
 //! Requests to a provider that supports the client's own API: tools are added, and everything else is sent
 //! unchanged.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::TestGateway;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use support::TestGateway;
 use toolwire_contract::Tool;
 use toolwire_contract::model::ModelRequest;
 use toolwire_dialect::request::{RequestOptions, write_request_text};

@@ -1,13 +1,8 @@
 //! Results of the client's tools: in any order, and only for calls that exist.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-mod support;
-
-use client::{CHAT, Client, MESSAGES, RESPONSES, text};
+use crate::client::{CHAT, Client, MESSAGES, RESPONSES, text};
+use crate::support::TestGateway;
 use serde_json::{Value, json};
-use support::TestGateway;
 use toolwire_testkit::http_client;
 
 /// If a client returns parallel calls as call, result, call, result, the hidden calls are inserted once.

@@ -1,17 +1,12 @@
 //! Conversations in each API: the servers' tools run here, the client's tools run at the client.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-mod support;
-
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use client::{CHAT, Client, MESSAGES, RESPONSES, Reply, text};
+use crate::client::{CHAT, Client, MESSAGES, RESPONSES, Reply, text};
+use crate::support::TestGateway;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use support::TestGateway;
 use toolwire_contract::{Block, Role};
 use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;
@@ -355,8 +350,7 @@ async fn models_and_sizes_are_reported() {
     assert_eq!(one.status(), 200);
     assert_eq!(http_client().get(gateway.url("/v1/models/other")).send().await.unwrap().status(), 404);
     let count = async |headers: &[(&str, &str)]| {
-        let body =
-            json!({"model": support::MODEL, "messages": [{"role": "user", "content": "a ".repeat(300)}]});
+        let body = json!({"model": crate::support::MODEL, "messages": [{"role": "user", "content": "a ".repeat(300)}]});
         let request = http_client().post(gateway.url("/v1/messages/count_tokens")).json(&body);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let counted: Value = request.send().await.unwrap().json().await.unwrap();

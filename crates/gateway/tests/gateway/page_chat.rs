@@ -1,17 +1,13 @@
 //! The chat view: messages, responses that need no browser, decisions, branches, files.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{PNG, TestGateway};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use support::{PNG, TestGateway};
 use toolwire_contract::conversations::{ConversationId, Conversations, NewConversation, NewEntry};
 use toolwire_contract::{Block, Content, Message, Role, ToolResult};
 use toolwire_gateway::{GatewaySettings, Keys, PageParts, RunStorage};

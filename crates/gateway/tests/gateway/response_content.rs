@@ -1,14 +1,9 @@
 //! What a model's response contains arrives at the client: citations, images, details. Limits on calls, and
 //! responses in a wrong format.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-mod support;
-
-use client::{CHAT, Client, MESSAGES, RESPONSES};
+use crate::client::{CHAT, Client, MESSAGES, RESPONSES};
+use crate::support::{PNG, TestGateway, content};
 use serde_json::{Value, json};
-use support::{PNG, TestGateway, content};
 use toolwire_testkit::http_client;
 
 /// Sends a message without tools of the client. Returns the status, the headers that matter, and the body.

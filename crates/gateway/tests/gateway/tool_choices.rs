@@ -1,13 +1,8 @@
 //! The tools that the model is offered: choices, limits, and tools that an API cannot express.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-mod support;
-
-use client::{CHAT, Client, MESSAGES, RESPONSES, text};
+use crate::client::{CHAT, Client, MESSAGES, RESPONSES, text};
+use crate::support::TestGateway;
 use serde_json::{Value, json};
-use support::TestGateway;
 use toolwire_contract::model::ToolChoice;
 
 /// The tools and the choice of the last request to the model.
@@ -158,7 +153,7 @@ async fn the_names_in_lists_of_servers_are_limited() {
         assert_eq!((status, &error["error"]["param"]), (400, &json!("tools")), "{error}");
     }
     let servers = vec![json!({"type": "url", "name": "demo", "url": "toolwire://demo"}); 4];
-    let body = json!({"model": support::MODEL, "messages": [], "mcp_servers": servers});
+    let body = json!({"model": crate::support::MODEL, "messages": [], "mcp_servers": servers});
     for path in ["/v1/messages", "/v1/messages/count_tokens"] {
         let response =
             toolwire_testkit::http_client().post(gateway.url(path)).json(&body).send().await.unwrap();

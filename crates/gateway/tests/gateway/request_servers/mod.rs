@@ -1,19 +1,15 @@
 //! MCP servers that requests name by URL. The numbers are those of `docs/security-tests.md`.
 
-#![allow(clippy::unwrap_used)]
-
 mod changes;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{MODEL, Running, TestGateway};
 use changes::Changing;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use support::{MODEL, Running, TestGateway};
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_gateway::{GatewaySettings, Keys, RequestServer, RequestServerError, RequestServers};
 use toolwire_testkit::http_client;
@@ -44,7 +40,7 @@ impl RequestServers for Servers {
         Box::pin(async move {
             self.connected.lock().unwrap().push(server.clone());
             if server.url.starts_with("https://tools.example/") {
-                return Ok(support::tools(&self.running));
+                return Ok(crate::support::tools(&self.running));
             }
             if server.url.starts_with("https://changing.example/") {
                 return Ok(self.changing.clone());

@@ -1,14 +1,9 @@
 //! Parameters of clients: each API gets those that it has, and the response header `x-toolwire-dropped` lists
 //! the others.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-mod support;
-
-use client::{CHAT, MESSAGES, RESPONSES};
+use crate::client::{CHAT, MESSAGES, RESPONSES};
+use crate::support::TestGateway;
 use serde_json::{Value, json};
-use support::TestGateway;
 use toolwire_dialect::request::{RequestOptions, write_request};
 use toolwire_dialect::{Dialect, Options, Toolset};
 use toolwire_testkit::http_client;

@@ -1,15 +1,11 @@
 //! The errors for requests beyond a limit: status, headers, and the format of the client's API.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::support::{MODEL, TestGateway};
 use http::HeaderMap;
 use serde_json::{Value, json};
-use support::{MODEL, TestGateway};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use toolwire_gateway::{GatewaySettings, Keys};

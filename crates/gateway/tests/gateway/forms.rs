@@ -1,12 +1,8 @@
 //! Paths of OpenAI's API whose requests are forms with files.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::TestGateway;
+use crate::support::forms::FILES;
 use serde_json::{Value, json};
-use support::TestGateway;
-use support::forms::FILES;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use toolwire_gateway::{GatewaySettings, Keys};

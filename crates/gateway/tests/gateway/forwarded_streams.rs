@@ -1,8 +1,6 @@
 //! Responses that are passed on as the provider sends them: their bytes, clients that read slowly or leave,
 //! and limits.
 
-#![allow(clippy::result_large_err, clippy::unwrap_used)]
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,17 +1,13 @@
 //! Limits: many requests, large bodies, clients that stop reading, the client's own timeout, and the errors
 //! of providers. The numbers are those of `docs/security-tests.md`.
 
-#![allow(clippy::unwrap_used, clippy::result_large_err)]
-
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::support::{MODEL, Running, TestGateway, play, tools};
 use futures::stream::{self, BoxStream, StreamExt};
 use serde_json::{Value, json};
-use support::{MODEL, Running, TestGateway, play, tools};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;

@@ -1,14 +1,9 @@
 //! The tool search: with too many tools, the model finds those of the servers by a search that the client
 //! does not see.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-mod support;
-
-use client::{CHAT, Client, MESSAGES, RESPONSES, Reply};
+use crate::client::{CHAT, Client, MESSAGES, RESPONSES, Reply};
+use crate::support::TestGateway;
 use serde_json::{Value, json};
-use support::TestGateway;
 use toolwire_contract::model::ModelRequest;
 use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;

@@ -1,14 +1,10 @@
 //! Access control of the gateway, and the requests that it rejects. The numbers are those in
 //! `docs/security-tests.md`.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{MODEL, TestGateway};
 use serde_json::{Value, json};
-use support::{MODEL, TestGateway};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -149,7 +145,7 @@ async fn a_gateway_for_other_machines_needs_a_strong_key() {
         let listener = TcpListener::bind(address).await.ok()?;
         let mut settings = GatewaySettings::default();
         settings.keys = keys;
-        let tools = support::tools(&support::Running::default());
+        let tools = crate::support::tools(&crate::support::Running::default());
         let stop = CancellationToken::new();
         stop.cancel();
         Some(Gateway::new(std::sync::Arc::new(NoModels), tools, settings).serve(listener, stop).await)

@@ -1,16 +1,12 @@
 //! Keys of a key table: their validity, rights and limits. The numbers are those of `docs/security-tests.md`.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{MODEL, TestGateway};
 use futures::StreamExt as _;
 use futures::future::join_all;
 use serde_json::{Value, json};
-use support::{MODEL, TestGateway};
 use toolwire_contract::conversations::Timestamp;
 use toolwire_contract::keys::{KeyRecord, KeyRights, KeyTable, UsageLimits as _};
 use toolwire_gateway::{GatewaySettings, IssuedKey, Keys, stored_key_owner};

@@ -1,12 +1,8 @@
 //! Requests that name MCP servers in the formats of OpenAI and Anthropic, and approvals. The numbers are
 //! those of `docs/security-tests.md`.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::{MODEL, TestGateway};
 use serde_json::{Value, json};
-use support::{MODEL, TestGateway};
 use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;
 

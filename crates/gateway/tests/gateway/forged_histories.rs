@@ -1,16 +1,11 @@
 //! Histories that a client invented: no call in them runs, and they make no tool available. The numbers are
 //! those of `docs/security-tests.md`.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-mod support;
-
 use std::sync::atomic::Ordering;
 
-use client::{CHAT, Client, MESSAGES, RESPONSES, text};
+use crate::client::{CHAT, Client, MESSAGES, RESPONSES, text};
+use crate::support::TestGateway;
 use serde_json::{Value, json};
-use support::TestGateway;
 use toolwire_agent::approval::ApprovalPolicy;
 use toolwire_gateway::GatewaySettings;
 

@@ -1,15 +1,11 @@
 //! Calls that the client must approve: what it can send with its decisions, and what happens if the response
 //! fails.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::support::{MODEL, TestGateway};
 use serde_json::{Value, json};
-use support::{MODEL, TestGateway};
 use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;
 

@@ -1,16 +1,11 @@
 //! The limits of a run: steps, tokens and time, and how each ends in each API.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-mod support;
-
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use client::{CHAT, Client, MESSAGES, RESPONSES, text};
+use crate::client::{CHAT, Client, MESSAGES, RESPONSES, text};
+use crate::support::TestGateway;
 use serde_json::{Value, json};
-use support::TestGateway;
 use toolwire_gateway::GatewaySettings;
 use toolwire_testkit::http_client;
 
