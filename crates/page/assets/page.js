@@ -734,7 +734,7 @@ function toEnd() {
 
 listen('scroll', () => {
 	if (scrollY < lastTop - 1) following = false;
-	else if (below() <= 48) following = true;
+	else if (scrollY > lastTop && below() <= 48) following = true;
 	lastTop = scrollY;
 	updateJump();
 }, window);

@@ -21,6 +21,29 @@ async function open(page, mock, path = '/') {
 const message = (position, text = '', kind = 'model') =>
   `<article class="message ${kind}" id="m${position}"><div class="body">${text && `<div class="block" id="m${position}-0"><p>${text}</p></div>`}</div></article>`;
 
+/** Returns when the scroll position has been the same for ten frames. */
+const scrollingStops = (page) => page.evaluate(() => new Promise((resolve) => {
+  let [top, frames] = [scrollY, 0];
+  const check = () => {
+    frames = scrollY === top ? frames + 1 : 0;
+    top = scrollY;
+    if (frames >= 10) resolve();
+    else requestAnimationFrame(check);
+  };
+  check();
+}));
+
+/** Scrolls until the end is out of view. A busy browser may drop the turn of a wheel while another scroll is in progress. */
+async function scrollUp(page, pixels) {
+  await scrollingStops(page);
+  await page.mouse.move(600, 300);
+  await expect(async () => {
+    await page.mouse.wheel(0, -pixels);
+    await expect(page.locator('#jump')).toBeVisible({ timeout: 2000 });
+  }).toPass();
+  await scrollingStops(page);
+}
+
 test.describe('events', () => {
   test.use({ content: { main: `<div id="part"><p id="old">old</p></div><div class="messages" id="messages">${message(1)}</div>` } });
 
@@ -382,9 +405,7 @@ test.describe('the composer', () => {
     grow(2);
     await expect(page.locator('#m2')).toBeAttached();
     await expect.poll(() => page.evaluate(() => document.querySelector('#messages').getBoundingClientRect().bottom <= document.querySelector('#composer').getBoundingClientRect().top + 1)).toBe(true);
-    await page.mouse.move(600, 300);
-    await page.mouse.wheel(0, -600);
-    await expect(page.locator('#jump')).toBeVisible();
+    await scrollUp(page, 600);
     const before = await page.evaluate(() => scrollY);
     grow(3);
     await expect(page.locator('#m3')).toBeAttached();
@@ -410,9 +431,7 @@ test.describe('the composer', () => {
     };
     await page.keyboard.press('End');
     await stream(2);
-    await page.mouse.move(600, 300);
-    await page.mouse.wheel(0, -900);
-    await expect(page.locator('#jump')).toBeVisible();
+    await scrollUp(page, 900);
     const before = await page.evaluate(() => scrollY);
     await stream(3);
     expect(await page.evaluate(() => scrollY)).toBe(before);
