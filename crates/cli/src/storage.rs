@@ -10,7 +10,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toolwire_contract::conversations::{Conversations, StoreError};
-use toolwire_contract::keys::{KeyTable, UsageLimits};
+use toolwire_contract::keys::{KeyTable, UsageCounter};
 use toolwire_contract::text::parse_duration;
 use toolwire_store::{InMemory, InMemoryKeys, Sqlite, SqliteKeys, SqliteOptions};
 #[cfg(feature = "redis")]
@@ -138,7 +138,7 @@ fn place(settings: &StoreSettings) -> Result<Place, CommandError> {
 /// The keys of the gateway's clients.
 pub(crate) struct KeyStore {
     pub(crate) table: Arc<dyn KeyTable>,
-    pub(crate) usage: Arc<dyn UsageLimits>,
+    pub(crate) usage: Arc<dyn UsageCounter>,
     /// The place, for messages.
     pub(crate) place: String,
 }

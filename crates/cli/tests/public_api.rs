@@ -114,5 +114,9 @@ fn difference(name: &str, expected: &str, found: &str) -> String {
         let lines = lines.lines().filter(|line| !from.lines().any(|other| other == *line));
         lines.map(|line| format!("{sign} {line}\n")).collect()
     };
-    format!("crate `{name}`:\n{}{}", missing(found, expected, '-'), missing(expected, found, '+'))
+    let lines = missing(found, expected, '-') + &missing(expected, found, '+');
+    format!(
+        "crate `{name}`:\n{}",
+        if lines.is_empty() { "the same lines in another order\n" } else { &lines }
+    )
 }

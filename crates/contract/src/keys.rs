@@ -1,4 +1,4 @@
-//! The keys of a gateway's clients: their rights and limits, and the traits `KeyTable` and `UsageLimits`.
+//! The keys of a gateway's clients: their rights and limits, and the traits `KeyTable` and `UsageCounter`.
 
 mod rights;
 
@@ -164,16 +164,16 @@ pub trait KeyTable: Send + Sync {
 
 /// The limits of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UsageLimit {
+pub struct UsageLimits {
     pub requests_per_minute: Option<u64>,
     pub tokens_per_minute: Option<u64>,
     pub tokens_per_month: Option<u64>,
 }
 
-impl UsageLimit {
+impl UsageLimits {
     /// Whether there is no limit.
     pub fn is_none(&self) -> bool {
-        *self == UsageLimit::default()
+        *self == UsageLimits::default()
     }
 
     /// Whether tokens are limited.
@@ -191,7 +191,7 @@ pub struct Reservation {
     pub id: String,
     /// The estimate of the tokens.
     pub tokens: u64,
-    pub limit: UsageLimit,
+    pub limit: UsageLimits,
     /// The month of the budget, such as `2026-11`.
     pub month: String,
     /// The time after which the reserved tokens are free again, if the reservation is not settled because the
@@ -218,7 +218,7 @@ pub enum LimitReached {
 
 /// Counts requests and tokens. Each operation is atomic, so that concurrent requests never exceed a limit
 /// together.
-pub trait UsageLimits: Send + Sync {
+pub trait UsageCounter: Send + Sync {
     /// Counts a request and reserves its tokens, unless a limit would be exceeded.
     fn reserve<'a>(
         &'a self,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
 use subtle::ConstantTimeEq as _;
-use toolwire_contract::keys::{KeyDigest, KeyRights, KeyTable, UsageLimits};
+use toolwire_contract::keys::{KeyDigest, KeyRights, KeyTable, UsageCounter};
 
 use crate::issued_key::{digest, id_of};
 use crate::principal::{Identity, Principal, now};
@@ -104,14 +104,18 @@ impl Keys {
     /// Adds the keys of a key table, and the counters for the limits of all keys. As long as the table is empty
     /// and there is no other key, clients need no key.
     #[must_use]
-    pub fn with_table(self, table: Arc<dyn KeyTable>, usage: Arc<dyn UsageLimits>) -> Keys {
+    pub fn with_table(self, table: Arc<dyn KeyTable>, usage: Arc<dyn UsageCounter>) -> Keys {
         Keys { stored: Some(StoredKeys::new(table, usage)), ..self }
     }
 
     /// Accepts the tokens of an issuer, as an alternative to keys.
     #[cfg(feature = "oidc")]
     #[must_use]
-    pub fn with_issuer(mut self, issuer: crate::TokenIssuer, keys: Arc<dyn crate::KeySetSource>) -> Keys {
+    pub fn with_issuer(
+        mut self,
+        issuer: crate::tokens::TokenIssuer,
+        keys: Arc<dyn crate::tokens::KeySetSource>,
+    ) -> Keys {
         self.issuers.add(issuer, keys);
         self
     }
@@ -157,7 +161,7 @@ impl Keys {
     }
 
     /// Returns the counters for the limits of keys.
-    pub(crate) fn usage(&self) -> Option<&Arc<dyn UsageLimits>> {
+    pub(crate) fn usage(&self) -> Option<&Arc<dyn UsageCounter>> {
         self.stored.as_ref().map(StoredKeys::usage)
     }
 

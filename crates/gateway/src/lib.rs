@@ -3,7 +3,7 @@
 // Access control, limits, and reading of requests.
 mod access;
 mod admission;
-mod audit;
+pub mod audit;
 mod audited_tools;
 mod body;
 mod body_scan;
@@ -16,7 +16,7 @@ mod keys;
 mod large_bodies;
 mod lifecycle;
 mod meter;
-mod metrics;
+pub mod metrics;
 mod origin;
 mod permitted_tools;
 mod principal;
@@ -24,11 +24,11 @@ mod request_options;
 mod routes;
 mod screened_tools;
 mod settings;
-mod spans;
+pub mod spans;
 mod stored_keys;
-mod tls;
+pub mod tls;
 #[cfg(feature = "oidc")]
-mod tokens;
+pub mod tokens;
 mod top_level;
 
 // Models, tools, runs and responses.
@@ -55,27 +55,20 @@ mod traffic;
 mod verbatim;
 
 // The web page.
-mod page;
+pub mod page;
 
 mod gateway;
 mod server;
 
-pub use audit::{AuditArguments, AuditLog, AuditSink};
 pub use catalog::{ForwardedBody, ForwardedRequest, ForwardedResponse};
 pub use catalog::{ModelCatalog, ServedModel, UnknownModel, Upstream};
 pub use gateway::Gateway;
 pub use issued_key::IssuedKey;
 pub use keys::Keys;
 pub use lifecycle::{ReadinessCheck, ReadinessChecks};
-pub use metrics::{Distribution, Measurement, MetricData, MetricKind, MetricLabels, MetricSource, Metrics};
 pub use origin::OriginError;
-pub use page::{PageParts, PageServers, RunStorage, ServerChangeError, ServerChangeErrorKind};
 pub use principal::stored_key_owner;
 pub use request_servers::{RequestServer, RequestServerError, RequestServers};
 pub use routes::RouteInfo;
 pub use server::StartError;
 pub use settings::{GatewayLimits, GatewaySettings, LimitError};
-pub use spans::{Span, SpanKind, SpanSink, SpanValue, Spans};
-pub use tls::{Tls, TlsError};
-#[cfg(feature = "oidc")]
-pub use tokens::{ClaimRule, KeySetError, KeySetSource, TokenAlgorithm, TokenIssuer};

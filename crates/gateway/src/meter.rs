@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use tokio_util::task::TaskTracker;
 use toolwire_agent::AgentEvent;
-use toolwire_contract::keys::{LimitReached, Minute, Reservation, UsageLimits};
+use toolwire_contract::keys::{LimitReached, Minute, Reservation, UsageCounter};
 use toolwire_contract::model::Usage;
 use toolwire_dialect::client::ErrorKind;
 
@@ -38,7 +38,7 @@ pub(crate) struct Meters {
 pub(crate) struct Meter(Arc<Measured>);
 
 struct Measured {
-    usage: Arc<dyn UsageLimits>,
+    usage: Arc<dyn UsageCounter>,
     reservation: Reservation,
     minute: Minute,
     estimate: Estimate,

@@ -12,7 +12,7 @@ use toolwire_agent::AgentSettings;
 use toolwire_contract::text::parse_duration;
 
 use crate::principal::Principal;
-use crate::{AuditLog, Keys, Metrics, ReadinessChecks, Spans, Tls};
+use crate::{Keys, ReadinessChecks, audit::AuditLog, metrics::Metrics, spans::Spans, tls::Tls};
 
 /// The settings of a gateway. The defaults are for clients on the same machine.
 #[derive(Clone, Debug, Default)]

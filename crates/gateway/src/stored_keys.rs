@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use toolwire_contract::conversations::StoreError;
-use toolwire_contract::keys::{KeyId, KeyRecord, KeyTable, UsageLimits};
+use toolwire_contract::keys::{KeyId, KeyRecord, KeyTable, UsageCounter};
 
 use crate::principal::{Identity, now};
 
@@ -21,7 +21,7 @@ pub(crate) struct StoredKeys(Arc<Inner>);
 
 struct Inner {
     table: Arc<dyn KeyTable>,
-    usage: Arc<dyn UsageLimits>,
+    usage: Arc<dyn UsageCounter>,
     state: Mutex<State>,
 }
 
@@ -41,11 +41,11 @@ pub(crate) struct StoredKey {
 }
 
 impl StoredKeys {
-    pub(crate) fn new(table: Arc<dyn KeyTable>, usage: Arc<dyn UsageLimits>) -> StoredKeys {
+    pub(crate) fn new(table: Arc<dyn KeyTable>, usage: Arc<dyn UsageCounter>) -> StoredKeys {
         StoredKeys(Arc::new(Inner { table, usage, state: Mutex::default() }))
     }
 
-    pub(crate) fn usage(&self) -> &Arc<dyn UsageLimits> {
+    pub(crate) fn usage(&self) -> &Arc<dyn UsageCounter> {
         &self.0.usage
     }
 

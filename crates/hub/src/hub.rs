@@ -65,12 +65,12 @@ impl Hub {
             (options.data_folder.clone(), options.pin_policy, options.result_budget);
         let launcher = Launcher::new(options, changed, status_version.clone());
         let mut tasks = Vec::new();
-        let members = launcher.members(config, &[], &mut tasks);
+        let server_set = launcher.server_set(config, &[], &mut tasks);
         let drift_monitor =
-            Arc::new(DriftMonitor::open(data_folder.as_deref(), members.configured(), policy));
+            Arc::new(DriftMonitor::open(data_folder.as_deref(), server_set.configured(), policy));
         let drift_task = tokio::spawn(drift_monitor.clone().save_changes());
         let results = ResultLimiter::new(result_budget, data_folder.as_deref());
-        let state = Arc::new(HubState::new(members, drift_monitor, results, status_version));
+        let state = Arc::new(HubState::new(server_set, drift_monitor, results, status_version));
         let weak_state = Arc::downgrade(&state);
         tasks.push(tokio::spawn(async move {
             while server_changes.recv().await.is_some() {
@@ -87,12 +87,12 @@ impl Hub {
         let (before, after) = {
             let launcher = lock(&self.launcher);
             let Some(launcher) = launcher.as_ref() else { return };
-            let before = self.state.members();
+            let before = self.state.server_set();
             let mut tasks = lock(&self.tasks);
             tasks.retain(|task| !task.is_finished());
-            let members = launcher.members(config, &before.servers, &mut tasks);
-            self.state.set_members(members);
-            (before, self.state.members())
+            let server_set = launcher.server_set(config, &before.servers, &mut tasks);
+            self.state.replace_servers(server_set);
+            (before, self.state.server_set())
         };
         let is_kept = |server: &Arc<Server>| after.servers.iter().any(|kept| Arc::ptr_eq(kept, server));
         let removed = before.servers.iter().filter(|server| !is_kept(server));
@@ -133,8 +133,8 @@ impl Hub {
 
     /// Waits until each of these servers is ready or has failed at least once, and lists their tools.
     async fn wait_for(&self, is_awaited: impl Fn(&Server) -> bool) {
-        let members = self.state.members();
-        let awaited = members.servers.iter().filter(|server| is_awaited(server));
+        let server_set = self.state.server_set();
+        let awaited = server_set.servers.iter().filter(|server| is_awaited(server));
         let waiting = awaited.map(|server| async {
             let _ = server.watch().wait_for(|snapshot| snapshot.phase != Phase::Connecting).await;
         });
@@ -144,8 +144,8 @@ impl Hub {
 
     /// Returns the status of each server, in the order of the configuration.
     pub fn status(&self) -> Vec<ServerStatus> {
-        let members = self.state.members();
-        let servers = members.servers.iter();
+        let server_set = self.state.server_set();
+        let servers = server_set.servers.iter();
         servers.map(|server| server.status(self.state.drift_monitor.drifts(&server.config.name))).collect()
     }
 
@@ -163,7 +163,7 @@ impl Hub {
     /// by server and tool. Later definitions are compared with them. The error kind is `InvalidInput` if the
     /// pins cannot be read and not all tools of all servers are selected.
     pub fn accept_changes(&self, accepts: impl Fn(&str, &str) -> bool) -> io::Result<()> {
-        let has_all_servers = self.state.members().unconnected.iter().all(|server| server.disabled);
+        let has_all_servers = self.state.server_set().unconnected.iter().all(|server| server.disabled);
         let accepted = self.state.drift_monitor.accept(has_all_servers, accepts);
         // Tools that were blocked are offered now.
         self.state.rebuild_tools();
@@ -261,15 +261,15 @@ impl Hub {
     /// Stops all servers and waits until their processes have ended.
     pub async fn close(&self) {
         drop(lock(&self.launcher).take());
-        let members = self.state.members();
-        join_all(members.servers.iter().map(|server| server.stop())).await;
+        let server_set = self.state.server_set();
+        join_all(server_set.servers.iter().map(|server| server.stop())).await;
         let tasks = std::mem::take(&mut *lock(&self.tasks));
         let aborts: Vec<_> = tasks.iter().map(|task| task.abort_handle()).collect();
         if tokio::time::timeout(CLOSE_TIMEOUT, join_all(tasks)).await.is_err() {
             aborts.iter().for_each(tokio::task::AbortHandle::abort);
         }
         // A running refresh may have used a refresh token that is valid only once.
-        let token_providers = members.servers.iter().filter_map(|server| server.token_provider.as_ref());
+        let token_providers = server_set.servers.iter().filter_map(|server| server.token_provider.as_ref());
         let token_providers = join_all(token_providers.map(|token_provider| token_provider.close()));
         if tokio::time::timeout(CLOSE_TIMEOUT, token_providers).await.is_err() {
             tracing::warn!(target: "toolwire::hub", "a token refresh did not finish before the hub was closed");
@@ -286,8 +286,8 @@ impl Hub {
     }
 
     fn missing(&self, reason: impl Fn(&Server) -> Option<String>) -> Vec<MissingServer> {
-        let members = self.state.members();
-        let servers = members.servers.iter();
+        let server_set = self.state.server_set();
+        let servers = server_set.servers.iter();
         let missing = servers.filter_map(|server| {
             let is_starting = server.snapshot().phase == Phase::Connecting;
             Some(MissingServer {
@@ -306,7 +306,7 @@ impl Hub {
         if tokio::time::timeout(timeout, self.settled()).await.is_err() {
             // Otherwise each later call would start these servers and wait for them again.
             let connecting = |server: &&Arc<Server>| server.snapshot().phase == Phase::Connecting;
-            for server in self.state.members().servers.iter().filter(connecting) {
+            for server in self.state.server_set().servers.iter().filter(connecting) {
                 self.state.drift_monitor.add_without_tools(&server.config.name);
             }
         }
@@ -319,9 +319,9 @@ impl Hub {
     async fn wait_for_tool(&self, tool: &str, timeout: Option<Duration>) -> Result<Route, CallError> {
         let find = || self.state.routes().lookup(tool).cloned();
         let connecting = |server: &&Arc<Server>| server.snapshot().phase == Phase::Connecting;
-        let members = self.state.members();
+        let server_set = self.state.server_set();
         let timeouts =
-            members.servers.iter().filter(connecting).map(|server| server.config.max_connect_time());
+            server_set.servers.iter().filter(connecting).map(|server| server.config.max_connect_time());
         let Some(max_wait) = timeouts.max() else {
             // A server that has just become ready may not be in the list yet.
             self.state.refresh_tools();

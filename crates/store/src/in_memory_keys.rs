@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use futures_core::future::BoxFuture;
 use toolwire_contract::conversations::{StoreError, Timestamp};
-use toolwire_contract::keys::{KeyId, KeyRecord, KeyTable, LimitReached, Minute, Reservation, UsageLimits};
+use toolwire_contract::keys::{KeyId, KeyRecord, KeyTable, LimitReached, Minute, Reservation, UsageCounter};
 
 use crate::usage::MinuteCounts;
 
@@ -96,7 +96,7 @@ impl KeyTable for InMemoryKeys {
     }
 }
 
-impl UsageLimits for InMemoryKeys {
+impl UsageCounter for InMemoryKeys {
     fn reserve<'a>(
         &'a self,
         reservation: &'a Reservation,

@@ -89,13 +89,16 @@ impl MinuteCounts {
 
 #[cfg(test)]
 mod tests {
-    use toolwire_contract::keys::UsageLimit;
+    use toolwire_contract::keys::UsageLimits;
 
     use super::*;
 
     fn reservation(owner: &str, tokens: u64) -> Reservation {
-        let limit =
-            UsageLimit { requests_per_minute: Some(3), tokens_per_minute: Some(100), tokens_per_month: None };
+        let limit = UsageLimits {
+            requests_per_minute: Some(3),
+            tokens_per_minute: Some(100),
+            tokens_per_month: None,
+        };
         let (id, month) = (String::new(), String::new());
         Reservation { owner: owner.to_owned(), id, tokens, limit, month, lifetime: MINUTE }
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use toolwire_gateway::{GatewaySettings, Metrics, Tls};
+use toolwire_gateway::{GatewaySettings, metrics::Metrics, tls::Tls};
 use toolwire_hub::{AllowedHosts, PatternError};
 
 use super::metrics_observer::MetricsObserver;

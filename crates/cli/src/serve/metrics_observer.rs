@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use toolwire_contract::conversations::{ConversationId, Conversations, StoreError};
-use toolwire_gateway::{Metrics, ReadinessCheck};
+use toolwire_gateway::{ReadinessCheck, metrics::Metrics};
 use toolwire_llm::AttemptObserver;
 use toolwire_store::StoreObserver;
 

@@ -33,8 +33,10 @@ use tokio_util::sync::CancellationToken;
 use toolwire_contract::conversations::Conversations;
 use toolwire_contract::keys::KeyRights;
 use toolwire_contract::text::shell_word;
-use toolwire_gateway::{AuditArguments, AuditLog};
-use toolwire_gateway::{Gateway, Keys, Metrics, OriginError, PageParts, ReadinessChecks, StartError};
+use toolwire_gateway::audit::{AuditArguments, AuditLog};
+use toolwire_gateway::{
+    Gateway, Keys, OriginError, ReadinessChecks, StartError, metrics::Metrics, page::PageParts,
+};
 use toolwire_hub::{Host, ServerConfig, Transport};
 use toolwire_llm::Demo;
 use toolwire_store::Observed;

@@ -8,7 +8,10 @@ use futures::future::BoxFuture;
 use reqwest::Url;
 use reqwest::redirect::Policy;
 use serde_json::Value;
-use toolwire_gateway::{ClaimRule, KeySetError, KeySetSource, Keys, TokenAlgorithm, TokenIssuer};
+use toolwire_gateway::{
+    Keys,
+    tokens::{ClaimRule, KeySetError, KeySetSource, TokenAlgorithm, TokenIssuer},
+};
 
 use crate::command_error::CommandError;
 use crate::settings::{OidcConfig, Settings};

@@ -16,7 +16,10 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use toolwire_gateway::{Measurement, MetricKind, MetricSource, Metrics, Span, SpanSink, Spans};
+use toolwire_gateway::{
+    metrics::{Measurement, MetricKind, MetricSource, Metrics},
+    spans::{Span, SpanSink, Spans},
+};
 
 use crate::command_error::{CommandError, NOTE, print_stderr};
 use variables::Target;

@@ -15,7 +15,7 @@ use futures::StreamExt as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use toolwire_contract::toolbox::Toolbox as _;
-use toolwire_gateway::{PageServers, ServerChangeError, ServerChangeErrorKind};
+use toolwire_gateway::page::{PageServers, ServerChangeError, ServerChangeErrorKind};
 use toolwire_hub::pins::{Drift, DriftKind};
 use toolwire_hub::status::{Attempt, StartProgress};
 use toolwire_hub::{Config, Hub, HubOptions, Phase, ServerConfig, ServerStatus};

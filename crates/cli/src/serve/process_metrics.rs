@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use toolwire_gateway::{Measurement, MetricKind, MetricSource};
+use toolwire_gateway::metrics::{Measurement, MetricKind, MetricSource};
 
 /// The unit of the times in `/proc/self/stat`, which is the same on all Linux systems.
 const TICKS_PER_SECOND: f64 = 100.0;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use toolwire_gateway::{Gateway, Metrics, ReadinessChecks, RequestServers};
+use toolwire_gateway::{Gateway, ReadinessChecks, RequestServers, metrics::Metrics};
 use toolwire_hub::AllowedHosts;
 
 use super::configuration::Configuration;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use toolwire_gateway::{Measurement, MetricKind, MetricSource};
+use toolwire_gateway::metrics::{Measurement, MetricKind, MetricSource};
 use toolwire_hub::{Hub, Phase};
 
 /// The states of a server in metrics.

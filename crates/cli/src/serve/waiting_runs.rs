@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use futures::future::BoxFuture;
-use toolwire_gateway::RunStorage;
+use toolwire_gateway::page::RunStorage;
 
 /// A folder with one file for each run.
 pub(super) struct WaitingRuns {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::UsageLimit;
+use super::UsageLimits;
 use crate::{Glob, Tool};
 
 /// The start of a pattern that selects tools by their annotations.
@@ -93,8 +93,8 @@ impl KeyRights {
         }
     }
 
-    pub fn limit(&self) -> UsageLimit {
-        UsageLimit {
+    pub fn limit(&self) -> UsageLimits {
+        UsageLimits {
             requests_per_minute: self.requests_per_minute,
             tokens_per_minute: self.tokens_per_minute,
             tokens_per_month: self.tokens_per_month,

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use toolwire_contract::conversations::Timestamp;
-use toolwire_contract::keys::{KeyRecord, KeyRights, KeyTable, UsageLimits as _};
+use toolwire_contract::keys::{KeyRecord, KeyRights, KeyTable, UsageCounter as _};
 use toolwire_gateway::{GatewaySettings, IssuedKey, Keys, stored_key_owner};
 use toolwire_store::InMemoryKeys;
 use toolwire_testkit::http_client;

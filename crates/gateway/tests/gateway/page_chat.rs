@@ -10,7 +10,10 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use toolwire_contract::conversations::{ConversationId, Conversations, NewConversation, NewEntry};
 use toolwire_contract::{Block, Content, Message, Role, ToolResult};
-use toolwire_gateway::{GatewaySettings, Keys, PageParts, RunStorage};
+use toolwire_gateway::{
+    GatewaySettings, Keys,
+    page::{PageParts, RunStorage},
+};
 use toolwire_store::InMemory;
 use toolwire_testkit::http_client;
 

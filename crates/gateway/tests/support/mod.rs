@@ -24,7 +24,7 @@ use toolwire_contract::{Block, Content, Message, Role, Tool, ToolResult};
 use toolwire_dialect::Dialect;
 use toolwire_dialect::request::ApiSupport;
 use toolwire_gateway::{
-    Gateway, GatewaySettings, ModelCatalog, PageParts, RequestServers, ServedModel, UnknownModel,
+    Gateway, GatewaySettings, ModelCatalog, RequestServers, ServedModel, UnknownModel, page::PageParts,
 };
 use toolwire_store::InMemory;
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::HubOptions;
-use super::state::Members;
+use super::state::ServerSet;
 use crate::auth::{OAuth, TokenProvider};
 use crate::config::{Config, ServerConfig};
 use crate::process_table;
@@ -46,23 +46,23 @@ impl Launcher {
 
     /// Returns the servers of a configuration. Servers of `running` are reused if their configuration is the
     /// same; the others are started, and their tasks are added to `tasks`.
-    pub(super) fn members(
+    pub(super) fn server_set(
         &self,
         config: &Config,
         running: &[Arc<Server>],
         tasks: &mut Vec<JoinHandle<()>>,
-    ) -> Members {
-        let mut members = Members { servers: Vec::new(), unconnected: Vec::new() };
+    ) -> ServerSet {
+        let mut server_set = ServerSet { servers: Vec::new(), unconnected: Vec::new() };
         for server in &config.servers {
             let is_selected = self.options.only_server.as_ref().is_none_or(|only| server.name == *only);
             if server.disabled || !is_selected {
-                members.unconnected.push(server.clone());
+                server_set.unconnected.push(server.clone());
                 continue;
             }
             let known = running.iter().find(|known| known.config == *server);
-            members.servers.push(known.cloned().unwrap_or_else(|| self.start(server, tasks)));
+            server_set.servers.push(known.cloned().unwrap_or_else(|| self.start(server, tasks)));
         }
-        members
+        server_set
     }
 
     fn start(&self, config: &ServerConfig, tasks: &mut Vec<JoinHandle<()>>) -> Arc<Server> {

@@ -18,7 +18,7 @@ use crate::supervise::Server;
 use crate::sync::lock;
 
 pub(super) struct HubState {
-    members: RwLock<Arc<Members>>,
+    server_set: RwLock<Arc<ServerSet>>,
     /// Servers that were never connected before, so their tools are not known yet.
     pub(super) never_seen: HashSet<ServerName>,
     /// Whether every server has been ready or failed once.
@@ -36,7 +36,7 @@ pub(super) struct HubState {
 }
 
 /// The configured servers.
-pub(super) struct Members {
+pub(super) struct ServerSet {
     pub(super) servers: Vec<Arc<Server>>,
     /// Servers that are disabled or not selected. Names of tools depend on them, too.
     pub(super) unconnected: Vec<ServerConfig>,
@@ -44,13 +44,13 @@ pub(super) struct Members {
 
 impl HubState {
     pub(super) fn new(
-        members: Members,
+        server_set: ServerSet,
         drift_monitor: Arc<DriftMonitor>,
         results: ResultLimiter,
         status_version: watch::Sender<u64>,
     ) -> HubState {
         let state = HubState {
-            members: RwLock::new(Arc::new(members)),
+            server_set: RwLock::new(Arc::new(server_set)),
             never_seen: HashSet::new(),
             has_settled: AtomicBool::new(false),
             tool_history: Mutex::default(),
@@ -65,16 +65,16 @@ impl HubState {
         HubState { never_seen, ..state }
     }
 
-    pub(super) fn members(&self) -> Arc<Members> {
-        self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn server_set(&self) -> Arc<ServerSet> {
+        self.server_set.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Replaces the configured servers.
-    pub(super) fn set_members(&self, members: Members) {
-        for server in members.configured() {
+    pub(super) fn replace_servers(&self, server_set: ServerSet) {
+        for server in server_set.configured() {
             self.drift_monitor.add_server(server);
         }
-        *self.members.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(members);
+        *self.server_set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(server_set);
         self.remember_tools();
         self.rebuild_tools();
         self.status_changed();
@@ -89,7 +89,7 @@ impl HubState {
     fn remember_tools(&self) -> HashSet<ServerName> {
         let mut tool_history = lock(&self.tool_history);
         let mut never_seen = HashSet::new();
-        for server in self.members().configured() {
+        for server in self.server_set().configured() {
             let tools = self.drift_monitor.known_tools(&server.name);
             if tools.is_none() {
                 never_seen.insert(server.name.clone());
@@ -104,8 +104,8 @@ impl HubState {
     }
 
     pub(super) fn server(&self, name: &str) -> Option<Arc<Server>> {
-        let members = self.members();
-        members.servers.iter().find(|server| server.config.name.as_str() == name).cloned()
+        let server_set = self.server_set();
+        server_set.servers.iter().find(|server| server.config.name.as_str() == name).cloned()
     }
 
     /// Whether a server that has never been seen and is still connecting may have a tool of the same name.
@@ -113,8 +113,8 @@ impl HubState {
         if self.has_settled.load(Ordering::Relaxed) || self.never_seen.is_empty() {
             return false;
         }
-        let members = self.members();
-        let mut servers = members.servers.iter();
+        let server_set = self.server_set();
+        let mut servers = server_set.servers.iter();
         servers.clone().any(|server| server.config.name == route.server && server.config.prefix.is_none())
             && servers.any(|server| {
                 server.config.name != route.server
@@ -133,8 +133,8 @@ impl HubState {
     pub(super) fn refresh_tools(&self) {
         // Held until the end, so that an older list cannot replace a newer one.
         let mut built_from = lock(&self.built_from);
-        let members = self.members();
-        let catalogs: Vec<(&Arc<Server>, Option<Arc<Catalog>>)> = members
+        let server_set = self.server_set();
+        let catalogs: Vec<(&Arc<Server>, Option<Arc<Catalog>>)> = server_set
             .servers
             .iter()
             .map(|server| {
@@ -160,7 +160,7 @@ impl HubState {
             return;
         }
         *built_from = Some(sources);
-        let unconnected = members.unconnected.iter().map(|server| ServerTools { server, tools: None });
+        let unconnected = server_set.unconnected.iter().map(|server| ServerTools { server, tools: None });
         let offered: Vec<(&ServerConfig, Option<Cow<'_, [Tool]>>)> = catalogs
             .iter()
             .map(|(server, catalog)| {
@@ -183,7 +183,7 @@ impl HubState {
     }
 }
 
-impl Members {
+impl ServerSet {
     pub(super) fn configured(&self) -> impl Iterator<Item = &ServerConfig> {
         self.servers.iter().map(|server| &server.config).chain(&self.unconnected)
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use ::redis::{Script, cmd};
 use futures_core::future::BoxFuture;
 use toolwire_contract::conversations::{StoreError, Timestamp};
-use toolwire_contract::keys::{KeyId, KeyRecord, KeyTable, LimitReached, Minute, Reservation, UsageLimits};
+use toolwire_contract::keys::{KeyId, KeyRecord, KeyTable, LimitReached, Minute, Reservation, UsageCounter};
 
 use super::Redis;
 use super::connection::{Access, Request};
@@ -131,7 +131,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).clamp(1, 1 << 50)
 }
 
-impl UsageLimits for Redis {
+impl UsageCounter for Redis {
     fn reserve<'a>(
         &'a self,
         reservation: &'a Reservation,

@@ -10,7 +10,7 @@ use futures_core::future::BoxFuture;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use tokio::sync::OnceCell;
 use toolwire_contract::conversations::{StoreError, Timestamp};
-use toolwire_contract::keys::{KeyId, KeyRecord, KeyTable, LimitReached, Minute, Reservation, UsageLimits};
+use toolwire_contract::keys::{KeyId, KeyRecord, KeyTable, LimitReached, Minute, Reservation, UsageCounter};
 
 use super::error::{Access, SqliteFailure};
 use super::open;
@@ -178,7 +178,7 @@ impl KeyTable for SqliteKeys {
     }
 }
 
-impl UsageLimits for SqliteKeys {
+impl UsageCounter for SqliteKeys {
     fn reserve<'a>(
         &'a self,
         reservation: &'a Reservation,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toolwire_contract::conversations::Timestamp;
 use toolwire_contract::keys::{
-    KeyDigest, KeyId, KeyRecord, KeyRights, KeyTable, LimitReached, Reservation, UsageLimit, UsageLimits,
+    KeyDigest, KeyId, KeyRecord, KeyRights, KeyTable, LimitReached, Reservation, UsageCounter, UsageLimits,
 };
 use toolwire_store::{InMemoryKeys, Redis, RedisOptions, SqliteKeys};
 use toolwire_testkit::RedisServer;
@@ -16,12 +16,12 @@ use crate::backends::Backend;
 #[derive(Clone)]
 pub(crate) struct Opened {
     table: Arc<dyn KeyTable>,
-    usage: Arc<dyn UsageLimits>,
+    usage: Arc<dyn UsageCounter>,
     /// Whether another process sees the requests of a minute.
     counts_minutes_together: bool,
 }
 
-fn opened<T: KeyTable + UsageLimits + 'static>(store: T, counts_minutes_together: bool) -> Opened {
+fn opened<T: KeyTable + UsageCounter + 'static>(store: T, counts_minutes_together: bool) -> Opened {
     let store = Arc::new(store);
     Opened { table: store.clone(), usage: store, counts_minutes_together }
 }
@@ -105,7 +105,7 @@ pub(crate) async fn keys_are_stored_and_revoked(backend: &Backend) {
     assert_eq!(one.count().await, Ok(2));
 }
 
-fn reservation(number: usize, tokens: u64, limit: UsageLimit) -> Reservation {
+fn reservation(number: usize, tokens: u64, limit: UsageLimits) -> Reservation {
     Reservation {
         owner: "key_a".to_owned(),
         id: format!("r{number}"),
@@ -117,7 +117,7 @@ fn reservation(number: usize, tokens: u64, limit: UsageLimit) -> Reservation {
 }
 
 /// Reserves 100 times at once, and returns how many succeeded. The requests are numbered from `first`.
-async fn reserve_many(stores: &[Opened], first: usize, limit: UsageLimit) -> usize {
+async fn reserve_many(stores: &[Opened], first: usize, limit: UsageLimits) -> usize {
     let tasks = (first..first + 100).map(|number| {
         let usage = stores[number % stores.len()].usage.clone();
         tokio::spawn(async move { usage.reserve(&reservation(number, 10, limit)).await.unwrap().is_ok() })
@@ -132,13 +132,13 @@ async fn reserve_many(stores: &[Opened], first: usize, limit: UsageLimit) -> usi
 pub(crate) async fn concurrent_requests_never_exceed_the_limits_of_a_minute(backend: &Backend) {
     let stores = backend.open_keys_twice().await;
     let stores = if stores[0].counts_minutes_together { &stores[..] } else { &stores[..1] };
-    let limit = UsageLimit { requests_per_minute: Some(7), ..UsageLimit::default() };
+    let limit = UsageLimits { requests_per_minute: Some(7), ..UsageLimits::default() };
     assert_eq!(reserve_many(stores, 0, limit).await, 7);
     let refused = stores[0].usage.reserve(&reservation(100, 10, limit)).await.unwrap().unwrap_err();
     let LimitReached::Requests(left) = refused else { panic!("{refused:?}") };
     assert!(!left.is_zero() && left <= Duration::from_secs(60), "{left:?}");
     // Requests that are refused do not count.
-    let limit = UsageLimit { tokens_per_minute: Some(110), ..UsageLimit::default() };
+    let limit = UsageLimits { tokens_per_minute: Some(110), ..UsageLimits::default() };
     assert_eq!(reserve_many(stores, 200, limit).await, 4);
     let too_large = stores[0].usage.reserve(&reservation(300, 111, limit)).await.unwrap();
     assert_eq!(too_large, Err(LimitReached::TooLarge));
@@ -146,7 +146,7 @@ pub(crate) async fn concurrent_requests_never_exceed_the_limits_of_a_minute(back
 
 pub(crate) async fn concurrent_requests_never_exceed_the_budget_of_a_month(backend: &Backend) {
     let stores = backend.open_keys_twice().await;
-    let limit = UsageLimit { tokens_per_month: Some(125), ..UsageLimit::default() };
+    let limit = UsageLimits { tokens_per_month: Some(125), ..UsageLimits::default() };
     assert_eq!(reserve_many(&stores, 0, limit).await, 12);
     let usage = &stores[0].usage;
     let refused = usage.reserve(&reservation(200, 10, limit)).await.unwrap();
@@ -159,7 +159,7 @@ pub(crate) async fn concurrent_requests_never_exceed_the_budget_of_a_month(backe
 
 pub(crate) async fn used_tokens_replace_reserved_ones(backend: &Backend) {
     let [one, other] = backend.open_keys_twice().await;
-    let limit = UsageLimit { tokens_per_month: Some(100), ..UsageLimit::default() };
+    let limit = UsageLimits { tokens_per_month: Some(100), ..UsageLimits::default() };
     let first = reservation(1, 90, limit);
     let minute = one.usage.reserve(&first).await.unwrap().unwrap();
     assert_eq!(other.usage.used("key_a", "2026-11").await, Ok(0));
@@ -173,7 +173,7 @@ pub(crate) async fn used_tokens_replace_reserved_ones(backend: &Backend) {
     assert_eq!(one.usage.used("key_a", "2026-11").await, Ok(105));
     assert_eq!(one.usage.reserve(&reservation(4, 0, limit)).await.unwrap(), Err(LimitReached::Budget));
     // The tokens of the minute are corrected too.
-    let limit = UsageLimit { tokens_per_minute: Some(100), ..UsageLimit::default() };
+    let limit = UsageLimits { tokens_per_minute: Some(100), ..UsageLimits::default() };
     let first = Reservation { owner: "key_c".to_owned(), ..reservation(5, 100, limit) };
     let minute = one.usage.reserve(&first).await.unwrap().unwrap();
     one.usage.settle(&first, minute, 40).await.unwrap();
@@ -185,7 +185,7 @@ pub(crate) async fn used_tokens_replace_reserved_ones(backend: &Backend) {
 
 pub(crate) async fn a_request_counts_although_its_reservation_has_expired(backend: &Backend) {
     let [one, other] = backend.open_keys_twice().await;
-    let limit = UsageLimit { tokens_per_month: Some(100), ..UsageLimit::default() };
+    let limit = UsageLimits { tokens_per_month: Some(100), ..UsageLimits::default() };
     let long = Reservation { lifetime: Duration::from_millis(1), ..reservation(1, 100, limit) };
     let minute = one.usage.reserve(&long).await.unwrap().unwrap();
     let mut number = 2;
@@ -204,7 +204,7 @@ pub(crate) async fn a_request_counts_although_its_reservation_has_expired(backen
 
 pub(crate) async fn the_tokens_of_a_process_that_ended_are_free_again(backend: &Backend) {
     let [one, other] = backend.open_keys_twice().await;
-    let limit = UsageLimit { tokens_per_month: Some(100), ..UsageLimit::default() };
+    let limit = UsageLimits { tokens_per_month: Some(100), ..UsageLimits::default() };
     let lost = Reservation { lifetime: Duration::from_millis(1), ..reservation(1, 100, limit) };
     assert!(one.usage.reserve(&lost).await.unwrap().is_ok());
     drop(one);
@@ -244,7 +244,7 @@ async fn a_file_is_created_with_the_first_key_for_its_owner_only() {
 async fn an_owner_cannot_name_other_keys_of_the_server() {
     let server = RedisServer::start();
     let redis = Redis::connect(&server.url(), RedisOptions::default()).await.unwrap();
-    let limit = UsageLimit { requests_per_minute: Some(1), ..UsageLimit::default() };
+    let limit = UsageLimits { requests_per_minute: Some(1), ..UsageLimits::default() };
     for owner in ["", "a}:x{", "a b", "é", "a\n", &"a".repeat(10_000)] {
         let reservation = Reservation { owner: owner.to_owned(), ..reservation(1, 1, limit) };
         assert_eq!(redis.reserve(&reservation).await.unwrap_err().code(), "refused", "{owner:?}");

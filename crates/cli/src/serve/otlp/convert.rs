@@ -15,7 +15,8 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind as ProtoKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span as ProtoSpan, Status};
 use toolwire_gateway::{
-    Distribution, Measurement, MetricData, MetricKind, MetricLabels, Span, SpanKind, SpanValue,
+    metrics::{Distribution, Measurement, MetricData, MetricKind, MetricLabels},
+    spans::{Span, SpanKind, SpanValue},
 };
 
 /// Returns the description of this service.

@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use tokio::sync::watch;
-use toolwire_gateway::{PageServers, ServerChangeError, ServerChangeErrorKind};
+use toolwire_gateway::page::{PageServers, ServerChangeError, ServerChangeErrorKind};
 use toolwire_page::link::Link;
 use toolwire_page::servers::Server;
 use toolwire_page::servers::file_change::FileChange;

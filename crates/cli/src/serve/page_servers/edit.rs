@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::Mutex;
 use toolwire_contract::toolbox::Toolbox as _;
 use toolwire_dialect::{Dialect, Options, Status, Toolset};
-use toolwire_gateway::{ServerChangeError, ServerChangeErrorKind};
+use toolwire_gateway::page::{ServerChangeError, ServerChangeErrorKind};
 use toolwire_hub::config::{ConfigProblem, ServerEdit};
 use toolwire_hub::{Config, Hub, HubOptions, ServerConfig};
 use toolwire_page::servers::file_change::FileChange;

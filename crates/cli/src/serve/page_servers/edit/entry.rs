@@ -1,7 +1,7 @@
 //! The entry of a server in the configuration file, as the form edits it.
 
 use serde_json::{Map, Value};
-use toolwire_gateway::{ServerChangeError, ServerChangeErrorKind};
+use toolwire_gateway::page::{ServerChangeError, ServerChangeErrorKind};
 use toolwire_hub::Config;
 use toolwire_page::servers::form::{Draft, HIDDEN, ServerKind};
 
