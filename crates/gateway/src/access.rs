@@ -1,19 +1,42 @@
-//! The models and tools that a caller may use.
+//! The caller of a request, and the models and tools that the caller may use.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use http::HeaderMap;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_dialect::client::{ClientError, ErrorKind};
 
 use crate::audited_tools::AuditedTools;
 use crate::catalog::ServedModel;
 use crate::gateway::Inner;
+use crate::keys::AuthenticationError;
 use crate::principal::Principal;
 use crate::response::Failure;
 use crate::screened_tools::ScreenedTools;
 use crate::settings::GatewaySettings;
 
 impl Inner {
+    /// Finds the caller of a request. Wrong keys are counted.
+    pub(crate) async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        client: IpAddr,
+    ) -> Result<Principal, Failure> {
+        let principal = self.settings.keys.authenticate(headers).await;
+        principal.map_err(|error| {
+            if error == AuthenticationError::Unavailable {
+                return unauthenticated(&error);
+            }
+            let has_key = ["authorization", "x-api-key"].iter().any(|name| headers.contains_key(*name));
+            let is_limited = has_key.then(|| self.failed_keys.record(client, std::time::Instant::now()));
+            match is_limited.flatten() {
+                Some(failure) => failure,
+                None => unauthenticated(&error),
+            }
+        })
+    }
+
     /// Returns the tools that a caller may use.
     pub(crate) fn tools_for(&self, principal: &Principal) -> Arc<dyn Toolbox> {
         match principal.tool_rights() {
@@ -64,4 +87,13 @@ pub(crate) fn screened(tools: Arc<dyn Toolbox>, settings: &GatewaySettings) -> A
         true => Arc::new(ScreenedTools(tools)),
         false => tools,
     }
+}
+
+/// Creates the error for a caller that is not known.
+pub(crate) fn unauthenticated(error: &AuthenticationError) -> Failure {
+    let kind = match error {
+        AuthenticationError::Unauthenticated => ErrorKind::Unauthenticated,
+        AuthenticationError::Unavailable => ErrorKind::Overloaded,
+    };
+    Failure::new(kind, error.to_string())
 }

@@ -15,7 +15,6 @@ use toolwire_dialect::client::{ClientRequest, ErrorKind, ResponseWriter, ToolRef
 
 use crate::exchange::{Exchange, ExchangeContext};
 use crate::fixed_tools::FixedTools;
-use crate::forward::Body;
 use crate::gateway::{Caller, Inner};
 use crate::hidden_rounds::provider_data;
 use crate::hosted::{self, NamedServers};
@@ -23,6 +22,7 @@ use crate::items::ClientItems;
 use crate::large_bodies::is_large;
 use crate::permitted_tools::add_rules;
 use crate::prepare::Prepared;
+use crate::request_body::RequestBody;
 use crate::response::{DROPPED, Failure, HttpResponse, UNAVAILABLE};
 use crate::response_in_progress::ResponseInProgress;
 use crate::tools::{ToolSelection, add_rules_of_renamed};
@@ -47,7 +47,7 @@ impl Inner {
         family: Family,
         caller: Caller,
         headers: &HeaderMap,
-        body: Body,
+        body: RequestBody,
     ) -> Result<HttpResponse, Failure> {
         let (caller, plan) = match is_large(body.len()) {
             false => {
@@ -108,7 +108,7 @@ impl Inner {
         family: Family,
         caller: &Caller,
         headers: &HeaderMap,
-        body: &Body,
+        body: &RequestBody,
     ) -> Result<Plan, Failure> {
         self.check_provider_state(&caller.principal, body)?;
         Ok(match self.forward_unchanged(family, caller, headers, body)? {

@@ -1,6 +1,7 @@
 //! One response: drives the run, and turns its events into those of the client's API.
 
 mod approvals;
+mod servers;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,9 +12,9 @@ use tokio::time::Instant;
 use toolwire_agent::run::Run;
 use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, RunLimit, RunStream};
 use toolwire_contract::model::{StopReason, ToolChoice, Usage};
-use toolwire_contract::{Message, Role, Tool, ToolCall, ToolResult};
+use toolwire_contract::{Message, Role, ToolCall};
 use toolwire_dialect::Family;
-use toolwire_dialect::client::{ClientError, ClientEvent, ErrorKind, ServerCall};
+use toolwire_dialect::client::{ClientError, ClientEvent, ErrorKind};
 use toolwire_dialect::response::custom_call_input;
 
 use crate::hidden_rounds::{HiddenRounds, ShownId, has_hidden_parts, shown_parts};
@@ -23,7 +24,6 @@ use crate::paused_runs::PausedRuns;
 use crate::principal::Principal;
 use crate::response::{model_error, run_error};
 use crate::spans::{OpenSpan, traced};
-use crate::tools::HostedFilter;
 use crate::traffic::RunRecorder;
 use approvals::Continued;
 
@@ -123,49 +123,6 @@ impl Exchange {
             has_begun: false,
             is_last_request: false,
         }
-    }
-
-    /// Uses the client's labels for servers, and lists the tools of the servers that the history does not
-    /// list yet.
-    pub(crate) fn with_servers(
-        mut self,
-        servers: Vec<HostedFilter>,
-        listed: &[String],
-        unavailable: Vec<(String, String)>,
-    ) -> Exchange {
-        self.owns_tools = servers.iter().any(|filter| filter.is_url);
-        let tools = self.agent.tools();
-        for HostedFilter { server, label, .. } in servers {
-            let is_listed = listed.contains(&label) || self.labels.contains_key(&server);
-            self.labels.insert(server.clone(), label.clone());
-            if is_listed || unavailable.iter().any(|(unavailable, _)| *unavailable == label) {
-                continue;
-            }
-            let is_of_server =
-                |tool: &&Tool| tools.server_of(&tool.name).is_some_and(|found| found.name == server);
-            let original = |tool: &Tool| Tool {
-                name: tools.original_name(&tool.name).unwrap_or_else(|| tool.name.clone()),
-                ..tool.clone()
-            };
-            let entries: Vec<Tool> = tools.tools().iter().filter(is_of_server).map(original).collect();
-            self.ready.push_back(ClientEvent::ServerTools { server: label, tools: entries.into() });
-        }
-        self.unavailable = unavailable.iter().map(|(label, _)| label.clone()).collect();
-        let event = |(server, reason)| ClientEvent::ServerUnavailable { server, reason };
-        self.ready.extend(unavailable.into_iter().map(event));
-        self
-    }
-
-    /// Returns the servers whose tools the request may use, and that are unavailable now.
-    pub(crate) fn unavailable_servers(&self) -> Vec<String> {
-        let mut names = self.unavailable.clone();
-        for missing in self.agent.tools().missing_servers() {
-            let name = self.label(missing.server);
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
     }
 
     /// Whether a tool of a server was called.
@@ -303,29 +260,11 @@ impl Exchange {
         self.fail(ClientError::new(ErrorKind::InvalidOutput, message));
     }
 
-    /// Shows a call of a server's tool, with its result.
-    fn show_call(&mut self, id: &str, name: &str, result: ToolResult) {
-        // Tools of the agent itself, such as the search, belong to no server.
-        let Some(server) = self.agent.tools().server_of(name) else { return };
-        let call = ServerCall {
-            server: self.label(server.name),
-            name: self.agent.tools().original_name(name).unwrap_or_else(|| name.to_owned()),
-            arguments: self.arguments.remove(id).unwrap_or_default(),
-            result,
-            approval_id: self.continued.as_ref().and_then(|continued| continued.approval_of(id)),
-        };
-        self.emit(ClientEvent::ServerCall(call));
-    }
-
     fn emit(&mut self, event: ClientEvent) {
         if let Some(continued) = &mut self.continued {
             continued.record(&event);
         }
         self.ready.push_back(event);
-    }
-
-    fn label(&self, server: String) -> String {
-        self.labels.get(&server).cloned().unwrap_or(server)
     }
 
     /// Ends the response with calls for the client, and stores the messages that the client does not see.

@@ -20,6 +20,7 @@ pub mod metrics;
 mod origin;
 mod permitted_tools;
 mod principal;
+mod request_body;
 mod request_options;
 mod routes;
 mod screened_tools;

@@ -10,12 +10,12 @@ use toolwire_contract::text::estimate_tokens;
 use toolwire_dialect::Family;
 use toolwire_dialect::client::runs_at_provider;
 
-use crate::forward::Body;
 use crate::gateway::Inner;
 use crate::hosted;
 use crate::large_bodies::is_large;
 use crate::prepare::taken_names;
 use crate::principal::Principal;
+use crate::request_body::RequestBody;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, json as json_response};
 use crate::routes::Route;
@@ -50,7 +50,7 @@ impl Inner {
         family: Family,
         principal: Principal,
         headers: HeaderMap,
-        body: Body,
+        body: RequestBody,
     ) -> Result<HttpResponse, Failure> {
         if !is_large(body.len()) {
             return self.count(family, &principal, &headers, &body);
@@ -64,7 +64,7 @@ impl Inner {
         family: Family,
         principal: &Principal,
         headers: &HeaderMap,
-        body: &Body,
+        body: &RequestBody,
     ) -> Result<HttpResponse, Failure> {
         let mut body = body.to_object()?;
         let mut options = RequestOptions::take(headers, &mut body)?;

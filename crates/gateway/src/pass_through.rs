@@ -10,10 +10,11 @@ use toolwire_dialect::request::ApiSupport;
 
 use crate::catalog::{ForwardedRequest, ServedModel, Upstream};
 use crate::form::{Boundary, Form, InvalidForm};
-use crate::forward::{Body, Forward, shared_state_error};
+use crate::forward::{Forward, shared_state_error};
 use crate::gateway::{Caller, Inner};
 use crate::large_bodies::is_large;
 use crate::principal::Principal;
+use crate::request_body::RequestBody;
 use crate::response::{Failure, HttpResponse};
 use crate::spans::ForwardedSpan;
 use crate::traffic::operation_of;
@@ -24,7 +25,7 @@ impl Inner {
         &self,
         path: &'static str,
         caller: &Caller,
-        body: Body,
+        body: RequestBody,
     ) -> Result<HttpResponse, Failure> {
         let name = body.model().ok_or_else(|| Failure::invalid("model", "`model` is required"))?;
         let upstream = self.openai_upstream(&caller.principal, path, &name)?;

@@ -13,11 +13,11 @@ use toolwire_dialect::client::{
 use toolwire_dialect::request::{ApiSupport, dropped_parameters};
 
 use crate::catalog::ServedModel;
-use crate::forward::Body;
 use crate::gateway::Inner;
 use crate::hosted::{self, NamedServers};
 use crate::ids::random_id;
 use crate::principal::Principal;
+use crate::request_body::RequestBody;
 use crate::request_options::RequestOptions;
 use crate::response::Failure;
 use crate::verbatim;
@@ -89,7 +89,7 @@ impl Inner {
         family: Family,
         principal: &Principal,
         headers: &HeaderMap,
-        sent: &Body,
+        sent: &RequestBody,
     ) -> Result<Prepared, Failure> {
         let mut body = sent.to_object()?;
         let mut options = RequestOptions::take(headers, &mut body)?;

@@ -10,8 +10,9 @@ use toolwire_dialect::Family;
 use toolwire_dialect::client::ClientRequest;
 
 use crate::catalog::ServedModel;
-use crate::forward::{BETA, Body, sent_headers};
+use crate::forward::{BETA, sent_headers};
 use crate::prepare::invalid_request;
+use crate::request_body::RequestBody;
 use crate::response::Failure;
 
 /// The start of the names of Anthropic's versions of MCP servers in requests.
@@ -24,7 +25,7 @@ pub(crate) fn attach(
     family: Family,
     served: &ServedModel,
     headers: &HeaderMap,
-    body: &Body,
+    body: &RequestBody,
     own_instructions: Option<&str>,
 ) -> Result<(), Failure> {
     // If an API does not support tools together with structured output, the agent requests the structured

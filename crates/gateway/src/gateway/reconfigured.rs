@@ -1,7 +1,8 @@
 //! A gateway with another configuration.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use super::agents::Agents;
 use super::{Gateway, Inner};
 use crate::access::screened;
 use crate::admission::Admission;
@@ -57,7 +58,7 @@ impl Gateway {
             failed_keys: inner.failed_keys.clone(),
             meters: inner.meters.clone(),
             page: inner.page.clone(),
-            agents: Mutex::default(),
+            agents: Agents::default(),
             settings,
         }))
     }

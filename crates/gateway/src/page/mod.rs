@@ -28,7 +28,8 @@ use toolwire_contract::toolbox::Toolbox;
 use toolwire_page::Markup;
 use toolwire_page::shell::{Role, Shell, View, Visitor};
 
-use crate::gateway::{Inner, unauthenticated};
+use crate::access::unauthenticated;
+use crate::gateway::Inner;
 use crate::keys::AuthenticationError;
 use crate::principal::Principal;
 use crate::response::HttpResponse;

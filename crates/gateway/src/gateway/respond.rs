@@ -1,0 +1,182 @@
+//! The way of a request to its handler: its key, its limits, its body, and its record.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use http_body::Body;
+use tokio::time::Instant;
+use toolwire_dialect::client::ErrorKind;
+
+use super::Inner;
+use super::caller::{Caller, client_timeout};
+use crate::access::unauthenticated;
+use crate::body;
+use crate::form::{self, Boundary};
+use crate::keys::AuthenticationError;
+use crate::large_bodies::is_large;
+use crate::meter::Estimate;
+use crate::metrics::OTHER;
+use crate::request_body::RequestBody;
+use crate::response::{Failure, HttpResponse};
+use crate::routes::{self, Route};
+use crate::spans::OpenSpan;
+use crate::traffic::RequestRecorder;
+
+impl Inner {
+    /// Responds to a request whose origin has been checked.
+    pub(super) async fn respond<B>(
+        self: &Arc<Inner>,
+        request: Request<B>,
+        request_id: &str,
+        (local, client): (SocketAddr, IpAddr),
+        has_unread_body: &mut bool,
+    ) -> Result<HttpResponse, Failure>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let (parts, body) = request.into_parts();
+        body::check_headers(&parts.uri, &parts.headers)?;
+        let (route, is_public) = match routes::find(&parts.method, parts.uri.path()) {
+            Ok(found) => found,
+            // Clients without a key get the same error for unknown paths, so they cannot find out which paths
+            // exist.
+            Err(failure) => {
+                self.authenticate(&parts.headers, client).await?;
+                return Err(failure);
+            }
+        };
+        if is_public {
+            return self.status(&route, &parts.headers, local, client).await;
+        }
+        let principal = self.authenticate(&parts.headers, client).await?;
+        if let Some(response) = self.model_list(&principal, &route, &parts)? {
+            return Ok(response);
+        }
+        let boundary = match route {
+            Route::PassFormThrough(_) => {
+                body::check_type(&parts.headers, form::MEDIA_TYPE)?;
+                Some(Boundary::of(&parts.headers)?)
+            }
+            _ => {
+                body::check_type(&parts.headers, "application/json")?;
+                None
+            }
+        };
+        let limits = &self.settings.limits;
+        let mut room = self.admission.body_room(&principal, client);
+        let start = Instant::now();
+        let body = body::read(&parts.headers, body, limits, &mut room).await?;
+        *has_unread_body = false;
+        let admitted = self.admission.enter(&principal)?;
+        let is_recorded =
+            matches!(route, Route::Complete(_) | Route::PassThrough(_) | Route::PassFormThrough(_));
+        let recorder = is_recorded.then(|| self.traffic.begin(request_id, parts.uri.path(), &principal));
+        let family = routes::family_of(parts.uri.path(), &parts.headers);
+        let guard = recorder.as_ref().map(RequestRecorder::guard);
+        let keys = &self.settings.keys;
+        let estimate = || estimate(&route, &body);
+        let meter = self.meters.begin(keys, &principal, request_id, limits.run_timeout, estimate).await;
+        let meter = match meter {
+            Ok(meter) => meter,
+            Err(failure) => {
+                if let Some(recorder) = &recorder {
+                    let status = failure.status(family);
+                    recorder.respond(&Err(failure.clone()), status);
+                }
+                return Err(failure);
+            }
+        };
+        let mut invalidation = self.settings.keys.invalidation(&principal);
+        let caller = Caller {
+            principal,
+            request_id: request_id.to_owned(),
+            meter: meter.clone(),
+            recorder: recorder.clone(),
+            span: parts.extensions.get::<OpenSpan>().cloned(),
+            deadline: Instant::now() + limits.run_timeout,
+            client_deadline: client_timeout(&parts.headers).and_then(|timeout| start.checked_add(timeout)),
+        };
+        let respond = async {
+            if let (Route::PassFormThrough(path), Some(boundary)) = (&route, boundary) {
+                return self.pass_form_through(path, &caller, body, boundary).await;
+            }
+            let body = match is_large(body.len()) {
+                true => self.large_bodies.run(|| RequestBody::read(body)).await??,
+                false => RequestBody::read(body)?,
+            };
+            room.grow_to(body.estimated_bytes().min(limits.body_bytes))?;
+            self.respond_to_json(route, caller, parts.headers, body).await
+        };
+        let response = match &mut invalidation {
+            None => respond.await,
+            // If the key is revoked, its running requests end.
+            Some(invalidation) => tokio::select! {
+                biased;
+                response = respond => response,
+                () = invalidation => Err(unauthenticated(&AuthenticationError::Unauthenticated)),
+            },
+        };
+        if let Some(recorder) = &recorder {
+            let status =
+                response.as_ref().map_or_else(|failure| failure.status(family), HttpResponse::status);
+            recorder.respond(&response, status);
+        }
+        let response = match guard {
+            Some(guard) => response.map(|response| response.map(|body| body.recorded(guard))),
+            None => response,
+        };
+        let response = match meter {
+            Some(meter) => meter.measure(response),
+            None => response,
+        };
+        let response = match invalidation {
+            Some(end) => response.map(|response| response.map(|body| body.until(end))),
+            None => response,
+        };
+        // A stream counts against the limits until its end.
+        response.map(|response| response.map(|body| body.holding((admitted, room))))
+    }
+
+    async fn respond_to_json(
+        self: &Arc<Inner>,
+        route: Route,
+        caller: Caller,
+        headers: HeaderMap,
+        body: RequestBody,
+    ) -> Result<HttpResponse, Failure> {
+        if let Some(recorder) = &caller.recorder {
+            let model = body.model();
+            let label = model.as_deref().map_or_else(|| OTHER.to_owned(), |name| self.model_label(name));
+            recorder.set_model(model, label);
+        }
+        match route {
+            Route::Complete(family) => self.complete(family, caller, &headers, body).await,
+            Route::CountTokens(family) => self.count_tokens(family, caller.principal, headers, body).await,
+            Route::PassThrough(path) => self.pass_through(path, &caller, body).await,
+            Route::Models
+            | Route::Model(_)
+            | Route::PassFormThrough(_)
+            | Route::Health
+            | Route::Ready
+            | Route::Metrics => Err(Failure::new(ErrorKind::NotFound, "unknown path")),
+        }
+    }
+}
+
+/// Estimates the tokens of a request.
+fn estimate(route: &Route, body: &Bytes) -> Estimate {
+    match route {
+        Route::Complete(_) => {
+            // An invalid body is refused later, and then counts nothing.
+            let body = RequestBody::read(body.clone());
+            body.map_or_else(
+                |_| Estimate::default(),
+                |body| Estimate::of(body.text().as_bytes(), body.output_limit()),
+            )
+        }
+        Route::PassThrough(_) => Estimate::without_output(body),
+        _ => Estimate::default(),
+    }
+}
