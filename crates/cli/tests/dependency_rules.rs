@@ -137,6 +137,19 @@ fn the_toolkit_depends_only_on_the_contract_validation_and_its_macros() {
 }
 
 #[test]
+fn the_mcp_server_depends_only_on_the_contract_and_the_toolkit() {
+    assert_free_of("mcp-server", &["dialect", "hub", "agent", "llm", "store", "gateway", "toolwire", "axum"]);
+    let ours = ["toolwire-contract", "toolwire-toolkit"];
+    for name in workspace().direct("mcp-server").expect("`mcp-server` is in the workspace") {
+        assert!(
+            !name.starts_with("toolwire") || ours.contains(&name.as_str()),
+            "`mcp-server` may depend only on {ours:?} of this workspace, but depends on `{name}`"
+        );
+    }
+    assert_sources_free_of("mcp-server", &["fs", "net", "process", "env", "thread"]);
+}
+
+#[test]
 fn the_macros_depend_only_on_syntax_crates() {
     assert_depends_only_on("toolkit-macros", &["proc-macro2", "quote", "syn"]);
 }

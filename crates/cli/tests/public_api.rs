@@ -11,7 +11,7 @@ use std::process::Command;
 
 use public_api::Builder;
 
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 12] = [
     "agent",
     "contract",
     "dialect",
@@ -19,6 +19,7 @@ const CRATES: [&str; 11] = [
     "hub",
     "llm",
     "markdown",
+    "mcp-server",
     "page",
     "store",
     "toolkit",
@@ -46,12 +47,13 @@ fn public_apis_match_their_snapshots() {
     let folder = rustdoc_json(&root);
     let mut changed = Vec::new();
     for name in CRATES {
-        let public_api = Builder::from_rustdoc_json(folder.join(format!("toolwire_{name}.json")))
-            .omit_blanket_impls(true)
-            .omit_auto_trait_impls(true)
-            .omit_auto_derived_impls(true)
-            .build()
-            .expect("rustdoc wrote its JSON in the supported format");
+        let public_api =
+            Builder::from_rustdoc_json(folder.join(format!("toolwire_{}.json", name.replace('-', "_"))))
+                .omit_blanket_impls(true)
+                .omit_auto_trait_impls(true)
+                .omit_auto_derived_impls(true)
+                .build()
+                .expect("rustdoc wrote its JSON in the supported format");
         let found = format!("{public_api}");
         let path = root.join("crates").join(name).join("public-api.txt");
         let expected = fs::read_to_string(&path).unwrap_or_default();

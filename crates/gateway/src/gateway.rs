@@ -29,6 +29,7 @@ use crate::ids::random_id;
 use crate::items::Items;
 use crate::large_bodies::LargeBodies;
 use crate::lifecycle::Lifecycle;
+use crate::mcp::{self, Mcp};
 use crate::meter::Meters;
 use crate::metrics::OTHER;
 use crate::origin::OriginPolicy;
@@ -77,6 +78,7 @@ pub(crate) struct Inner {
     pub(crate) meters: Arc<Meters>,
     /// The web page, if the gateway has one.
     pub(crate) page: OnceLock<Arc<Page>>,
+    pub(crate) mcp: Mcp,
     agents: Agents,
 }
 
@@ -113,6 +115,7 @@ impl Gateway {
             failed_keys: Arc::default(),
             meters: Arc::default(),
             page: OnceLock::new(),
+            mcp: Mcp::default(),
             agents: Agents::default(),
             settings,
         }))
@@ -201,7 +204,10 @@ impl Gateway {
                 }
             },
         };
-        let mut response = response.unwrap_or_else(|failure| failure.respond(family, &request_id));
+        let mut response = response.unwrap_or_else(|failure| match pattern {
+            mcp::PATH => mcp::refusal(&failure),
+            _ => failure.respond(family, &request_id),
+        });
         add_headers(&mut response, &request_id, origin);
         if has_unread_body || refuses {
             // The connection cannot be used again. Without this header, a proxy could send the next request

@@ -43,6 +43,7 @@ mod forwarded_usage;
 mod hidden_rounds;
 mod hosted;
 mod items;
+pub mod mcp;
 mod models;
 mod pass_through;
 mod paused_runs;

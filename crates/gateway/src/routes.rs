@@ -5,6 +5,7 @@ use percent_encoding::percent_decode_str;
 use toolwire_dialect::Family;
 use toolwire_dialect::client::ErrorKind;
 
+use crate::mcp;
 use crate::page::Page;
 use crate::response::Failure;
 
@@ -23,6 +24,8 @@ pub(crate) enum Route {
     PassThrough(&'static str),
     /// Like [`Route::PassThrough`], for a path whose requests are forms with files.
     PassFormThrough(&'static str),
+    /// All servers as one MCP server.
+    Mcp,
     Health,
     Ready,
     /// Needs an administrator's key, or none from this machine.
@@ -42,7 +45,7 @@ pub struct RouteInfo {
 
 type NewRoute = fn(&str) -> Route;
 
-const ROUTES: [(RouteInfo, NewRoute); 19] = [
+const ROUTES: [(RouteInfo, NewRoute); 22] = [
     post("/v1/chat/completions", |_| Route::Complete(Family::OpenAiChat)),
     post("/v1/responses", |_| Route::Complete(Family::OpenAiResponses)),
     post("/v1/messages", |_| Route::Complete(Family::Anthropic)),
@@ -62,6 +65,9 @@ const ROUTES: [(RouteInfo, NewRoute); 19] = [
     post("/v1/audio/translations", |_| Route::PassFormThrough("audio/translations")),
     post("/v1/images/edits", |_| Route::PassFormThrough("images/edits")),
     post("/v1/images/variations", |_| Route::PassFormThrough("images/variations")),
+    post(mcp::PATH, |_| Route::Mcp),
+    get(mcp::PATH, false, |_| Route::Mcp),
+    (RouteInfo { method: "DELETE", path: mcp::PATH, is_public: false }, |_| Route::Mcp),
     get("/healthz", true, |_| Route::Health),
     get("/readyz", true, |_| Route::Ready),
     get("/metrics", true, |_| Route::Metrics),
@@ -117,7 +123,7 @@ pub(crate) fn pattern(path: &str) -> &'static str {
 
 /// Whether requests to a path with this pattern are parts of distributed traces.
 pub(crate) fn is_traced(pattern: &str) -> bool {
-    pattern.starts_with("/v1/") || pattern == "/mcp"
+    pattern.starts_with("/v1/") || pattern == mcp::PATH
 }
 
 /// Whether a path reports the state of the gateway. Such a path also works while the gateway stops.

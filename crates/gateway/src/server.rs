@@ -99,7 +99,7 @@ impl Gateway {
             }
         };
         let running = async {
-            tokio::join!(tasks.wait(), page);
+            tokio::join!(tasks.wait(), page, gateway.0.mcp.close(limits.drain));
             gateway.0.meters.close().await;
         };
         let drained = tokio::time::timeout(limits.drain, running);

@@ -37,6 +37,8 @@ pub struct GatewaySettings {
     pub provider_state: Option<bool>,
     /// Whether deceptive characters in results of tools are replaced, such as control characters.
     pub screen_results: bool,
+    /// Whether `/mcp` offers a search and a call instead of all tools.
+    pub mcp_search: bool,
     /// Logs the calls of tools.
     pub audit: Option<Arc<AuditLog>>,
     /// The certificate for TLS. Without it, the connections are not encrypted.

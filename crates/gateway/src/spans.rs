@@ -11,7 +11,8 @@ use http::HeaderMap;
 use toolwire_agent::Agent;
 use toolwire_contract::trace_context::TraceContext;
 
-use traced::{TracedModel, TracedToolbox};
+use traced::TracedModel;
+pub(crate) use traced::TracedToolbox;
 
 /// Longer texts in attributes are shortened.
 const MAX_TEXT: usize = 256;

@@ -3,6 +3,7 @@
 use std::any::TypeId;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -38,6 +39,8 @@ pub struct Server {
     pub(crate) lints: Vec<Lint>,
     /// Prompts, resources and their options.
     pub(crate) offers: Offers,
+    /// The time that a request waits for servers of toolboxes that are starting.
+    start_timeout: Duration,
 }
 
 /// Builds a [`Server`].
@@ -59,6 +62,8 @@ enum AddedTool {
 /// The environment variable that overrides the builder's prefix.
 const PREFIX_VARIABLE: &str = "MCP_TOOL_PREFIX";
 
+const START_TIMEOUT: Duration = Duration::from_secs(5);
+
 impl Server {
     pub fn builder(name: impl Into<String>) -> ServerBuilder {
         ServerBuilder {
@@ -72,6 +77,7 @@ impl Server {
                 toolboxes: Vec::new(),
                 lints: Vec::new(),
                 offers: Offers::default(),
+                start_timeout: START_TIMEOUT,
             },
             entries: Vec::new(),
             states: States::default(),
@@ -83,6 +89,11 @@ impl Server {
     /// Returns the registered tools with their served names, schemas and handlers.
     pub fn registered(&self) -> &[Registered] {
         &self.registered
+    }
+
+    /// Returns the same server with another toolbox instead of its own ones.
+    pub(crate) fn with_only_toolbox(&self, toolbox: Arc<dyn Toolbox>) -> Server {
+        Server { toolboxes: vec![toolbox], ..self.clone() }
     }
 
     /// Returns all tools: those of the builder, then those of each toolbox. If two have the same name, the
@@ -117,6 +128,28 @@ impl Server {
         among(&self.tools).or_else(others)
     }
 
+    fn toolbox_with(&self, tool: &str) -> Option<&Arc<dyn Toolbox>> {
+        self.toolboxes.iter().find(|toolbox| toolbox.tools().iter().any(|offered| offered.name == tool))
+    }
+
+    /// Waits for the first start of the toolboxes' servers, for a limited time.
+    pub(crate) async fn wait_until_started(&self) {
+        let starting = |toolbox: &Arc<dyn Toolbox>| -> Vec<String> {
+            let missing = toolbox.missing_servers().into_iter();
+            missing.filter(|missing| missing.is_starting).map(|missing| missing.server).collect()
+        };
+        let waiting = async {
+            for toolbox in &self.toolboxes {
+                let servers = starting(toolbox);
+                if !servers.is_empty() {
+                    toolbox.started(&servers).await;
+                }
+            }
+        };
+        // The others do not wait for a server that hangs.
+        let _ = tokio::time::timeout(self.start_timeout, waiting).await;
+    }
+
     /// Calls a tool by its served name.
     pub fn call<'a>(
         &'a self,
@@ -129,10 +162,12 @@ impl Server {
             if let Some(registered) = self.registered.iter().find(|each| each.tool.name == tool) {
                 return Ok(registered.handler.run(arguments, context).await);
             }
-            let holder = self
-                .toolboxes
-                .iter()
-                .find(|toolbox| toolbox.tools().iter().any(|offered| offered.name == tool));
+            let mut holder = self.toolbox_with(tool);
+            if holder.is_none() {
+                // A server that is starting may have it.
+                self.wait_until_started().await;
+                holder = self.toolbox_with(tool);
+            }
             let Some(holder) = holder else {
                 let tools = self.tools();
                 let nearest = nearest_names(tool, tools.iter().map(|tool| tool.name.as_str()));
@@ -182,6 +217,13 @@ impl ServerBuilder {
     /// Adds state that all tools share, one value per type; see [`Context::state`].
     pub fn state<T: Send + Sync + 'static>(mut self, state: T) -> ServerBuilder {
         self.states.insert(TypeId::of::<T>(), Arc::new(state));
+        self
+    }
+
+    /// Sets how long a list of tools, or a call of an unknown tool, waits for servers of toolboxes that are
+    /// starting; five seconds by default.
+    pub fn start_timeout(mut self, limit: Duration) -> ServerBuilder {
+        self.server.start_timeout = limit;
         self
     }
 

@@ -35,15 +35,7 @@ impl Configuration {
         config: Option<&Path>,
         metrics: &Metrics,
     ) -> Result<Configuration, CommandError> {
-        let loaded = servers::find_config(config)?.only(args.server.as_deref())?;
-        let mut settings = settings::read(loaded.config.toolwire.as_ref(), &loaded.origin)?;
-        settings.agent.approvals.allow.extend(args.allow.iter().cloned());
-        if let Some(file) = &args.audit {
-            let arguments = settings.gateway.audit.as_ref().map(AuditConfig::arguments).unwrap_or_default();
-            settings.gateway.audit =
-                Some(AuditConfig::WithArguments(AuditSettings { file: file.clone(), arguments }));
-        }
-        hide_secrets(&settings);
+        let (loaded, settings) = read_settings(args, config)?;
         let listen = args.listen.as_deref().or(settings.gateway.listen.as_deref());
         let address = address(listen.unwrap_or(DEFAULT_ADDRESS))?;
         let hosts = AllowedHosts::new(&settings.gateway.allowed_hosts, &settings.gateway.allowed_addresses);
@@ -57,9 +49,27 @@ impl Configuration {
         let models = assembly::models(&settings)?.with_observer(observer.clone());
         let models = ConfiguredModels::new(&settings, models)?;
         let _ = observer.models.set(models.listed().to_vec());
-        let gateway = gateway_settings(&loaded, &settings, metrics)?;
+        let mut gateway = gateway_settings(&loaded, &settings, metrics)?;
+        gateway.mcp_search = args.search;
         Ok(Configuration { loaded, settings, address, models, gateway, hosts })
     }
+}
+
+/// Reads the configuration and the options of the command line.
+pub(super) fn read_settings(
+    args: &ServeArgs,
+    config: Option<&Path>,
+) -> Result<(LoadedConfig, Settings), CommandError> {
+    let loaded = servers::find_config(config)?.only(args.server.as_deref())?;
+    let mut settings = settings::read(loaded.config.toolwire.as_ref(), &loaded.origin)?;
+    settings.agent.approvals.allow.extend(args.allow.iter().cloned());
+    if let Some(file) = &args.audit {
+        let arguments = settings.gateway.audit.as_ref().map(AuditConfig::arguments).unwrap_or_default();
+        settings.gateway.audit =
+            Some(AuditConfig::WithArguments(AuditSettings { file: file.clone(), arguments }));
+    }
+    hide_secrets(&settings);
+    Ok((loaded, settings))
 }
 
 /// Removes the keys of the configuration from the log.

@@ -2,6 +2,7 @@
 
 mod audit_file;
 pub(crate) mod configuration;
+mod mcp;
 mod memory_protection;
 mod metrics_observer;
 mod models;
@@ -72,7 +73,7 @@ const TELEMETRY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5)
 ///
 /// Clients use its address as their base URL: Chat Completions, Responses and Messages, streamed or not. The
 /// gateway adds the tools of the servers to each request and calls them; calls of the client's own tools are
-/// returned to the client.
+/// returned to the client. For MCP clients, all servers are one MCP server at `/mcp`.
 #[derive(Args)]
 #[command(after_long_help = include_str!("../help/serve.txt"))]
 pub(crate) struct ServeArgs {
@@ -80,6 +81,12 @@ pub(crate) struct ServeArgs {
     /// 127.0.0.1:8787]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
+    /// Serve all servers as one MCP server on standard input and output instead, without models and the page
+    #[arg(long, conflicts_with = "listen")]
+    stdio: bool,
+    /// Offer a search for tools and a call instead of all tools, at `/mcp` and with `--stdio`
+    #[arg(long)]
+    search: bool,
     /// Allow a tool that needs approval: a name or a pattern; can be repeated
     #[arg(long, value_name = "TOOL")]
     allow: Vec<String>,
@@ -105,6 +112,9 @@ impl Host for GatewayHost {
 pub(crate) fn run(args: &ServeArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     for problem in memory_protection::apply() {
         print_stderr(&format!("{NOTE}note:{NOTE:#} {problem}\n"));
+    }
+    if args.stdio {
+        return servers::run(mcp::serve_stdio(args, config));
     }
     let metrics = Metrics::default();
     let configuration = Configuration::read(args, config, &metrics)?;
@@ -166,7 +176,8 @@ async fn serve(
     gateway_settings.readiness = readiness.clone();
     let gateway =
         Gateway::with_request_servers(Arc::new(models), hub.clone(), pool.clone(), gateway_settings)
-            .with_page(page_parts(store).with_servers(page_servers.clone()));
+            .with_page(page_parts(store).with_servers(page_servers.clone()))
+            .with_mcp(mcp::endpoint(hub.clone(), &settings)?);
     let admin_token = gateway.new_admin_token();
     let stop = CancellationToken::new();
     let (gateways, latest) = watch::channel(gateway);

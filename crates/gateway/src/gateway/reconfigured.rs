@@ -58,6 +58,7 @@ impl Gateway {
             failed_keys: inner.failed_keys.clone(),
             meters: inner.meters.clone(),
             page: inner.page.clone(),
+            mcp: inner.mcp.reconfigured(),
             agents: Agents::default(),
             settings,
         }))

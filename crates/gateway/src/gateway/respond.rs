@@ -51,6 +51,9 @@ impl Inner {
             return self.status(&route, &parts.headers, local, client).await;
         }
         let principal = self.authenticate(&parts.headers, client).await?;
+        if route == Route::Mcp {
+            return self.mcp(parts, body, principal, (request_id, client), has_unread_body).await;
+        }
         if let Some(response) = self.model_list(&principal, &route, &parts)? {
             return Ok(response);
         }
@@ -158,6 +161,7 @@ impl Inner {
             Route::Models
             | Route::Model(_)
             | Route::PassFormThrough(_)
+            | Route::Mcp
             | Route::Health
             | Route::Ready
             | Route::Metrics => Err(Failure::new(ErrorKind::NotFound, "unknown path")),

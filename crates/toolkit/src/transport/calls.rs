@@ -50,7 +50,8 @@ impl Connection {
             let context = Arc::new(context);
             let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
             let tool_context = running.context();
-            let end = running.run(self.shared.server.call(&name, arguments, &tool_context)).await;
+            let server = self.server_for(&context);
+            let end = running.run(server.call(&name, arguments, &tool_context)).await;
             return self.respond_to_end(&context, &running, &bound, end, |result| {
                 final_result(&name, result, running.lacking(), running.is_modern())
             });

@@ -1,5 +1,6 @@
 //! One connection: state shared by its requests.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,16 +13,20 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::caller::RunningCall;
 use super::raw_responses::RawResponses;
+use super::request_tools::RequestTools;
 use super::rounds::Rounds;
 use super::shared::Shared;
 use super::subscribed::Subscribed;
 use crate::changes::Change;
 use crate::client::Level;
+use crate::server::Server;
 use crate::wire;
 
 /// One connection; over stateless HTTP, one request.
 pub(crate) struct Connection {
     pub(super) shared: Arc<Shared>,
+    /// The tools of the HTTP request that opened the connection, if it has its own.
+    opened_with: Option<RequestTools>,
     /// The minimum log level, if the client sets it once for the connection.
     pub(super) level: Mutex<Level>,
     pub(super) subscribed: Subscribed,
@@ -36,12 +41,23 @@ impl Connection {
         let ended = CancellationToken::new();
         Connection {
             shared,
+            opened_with: RequestTools::current(),
             level: Mutex::new(Level::Info),
             subscribed: Subscribed::default(),
             opened: Mutex::default(),
             _ends: ended.clone().drop_guard(),
             ended,
         }
+    }
+
+    /// Returns the server with the tools of a request.
+    pub(super) fn server_for(&self, context: &RequestContext<RoleServer>) -> Cow<'_, Server> {
+        RequestTools::server_of(context, &self.shared.server)
+    }
+
+    /// Returns the server with the tools of the request that opened the connection.
+    pub(super) fn server(&self) -> Cow<'_, Server> {
+        RequestTools::server(self.opened_with.as_ref(), &self.shared.server)
     }
 
     /// Starts a request that may lead to questions. `state` must have been issued for `request`.

@@ -67,7 +67,9 @@ impl ServerHandler for Connection {
             return Err(ErrorData::method_not_found::<ListToolsRequestMethod>());
         }
         reject_cursor(request)?;
-        let tools = self.shared.server.tools().iter().map(wire::listed_tool).collect();
+        let server = self.server_for(&context);
+        server.wait_until_started().await;
+        let tools = server.tools().iter().map(wire::listed_tool).collect();
         self.respond_cacheable(&context, "tools", Value::Array(tools));
         Ok(ListToolsResult::default())
     }
@@ -76,7 +78,10 @@ impl ServerHandler for Connection {
         if let Some(tool) = self.shared.typed_tools.get(name) {
             return Some(tool.clone());
         }
-        let mut boxes = self.shared.server.toolboxes.iter();
+        // The SDK does not say for which request. In a session, it is the tool of the request that opened the
+        // session; the call itself uses the tools of its own request.
+        let server = self.server();
+        let mut boxes = server.toolboxes.iter();
         boxes.find_map(|toolbox| toolbox.tools().iter().find(|tool| tool.name == name).map(wire::typed_tool))
     }
 

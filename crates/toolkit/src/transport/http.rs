@@ -30,6 +30,7 @@ use super::connection::Connection;
 use super::envelope;
 use super::raw_responses::RawResponses;
 use super::redaction::redact_secrets;
+use super::request_tools::RequestTools;
 use super::response_body::finish_response;
 use super::sessions::Sessions;
 use super::shared::Shared;
@@ -223,7 +224,9 @@ impl Inner {
         }
         if request.method() != Method::POST {
             // A stream of changes, or the end of a session: neither has a body, and sessions are counted.
-            return self.sdk.handle(request.map(|_| Full::<Bytes>::default())).await;
+            let tools = RequestTools::of_parts(request.extensions());
+            let handling = self.sdk.handle(request.map(|_| Full::<Bytes>::default()));
+            return RequestTools::scope(tools, handling).await;
         }
         // The SDK rejects a request whose header does not name the method of its body.
         let listens = header_is(request.headers(), "mcp-method", "subscriptions/listen");
@@ -268,7 +271,9 @@ impl Inner {
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
         let responses = RawResponses::default();
         parts.extensions.insert(responses.clone());
-        let redacted = match redact_secrets(&self.shared.server, &body) {
+        let tools = RequestTools::of_parts(&parts.extensions);
+        let server = RequestTools::server(tools.as_ref(), &self.shared.server);
+        let redacted = match redact_secrets(&server, &body) {
             Some((message, original)) => {
                 if let Some(original) = original {
                     parts.extensions.insert(original);
@@ -279,7 +284,8 @@ impl Inner {
             None => body.clone(),
         };
         let sdk = if prefers_stream(&parts.headers) { &self.streaming } else { &self.sdk };
-        let response = sdk.handle(Request::from_parts(parts, Full::new(redacted))).await;
+        let handling = sdk.handle(Request::from_parts(parts, Full::new(redacted)));
+        let response = RequestTools::scope(tools.clone(), handling).await;
         // The SDK responds with this status to a body that is not a message, even if the header is correct.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
             return match serde_json::from_slice::<Value>(&body) {

@@ -16,6 +16,7 @@ mod listen;
 mod offered; // prompts, resources
 mod raw_responses;
 mod redaction;
+mod request_tools;
 mod response_body;
 mod rounds;
 mod sessions;
@@ -30,6 +31,7 @@ use toolwire_contract::{Content, ResourceLink};
 
 pub use http::{HttpOptions, HttpService, http_service};
 pub use listen::{HttpServer, serve_http};
+pub use request_tools::RequestTools;
 pub use stream::{StreamServer, in_process, serve_stdio, serve_stream};
 
 /// An error that prevents serving.

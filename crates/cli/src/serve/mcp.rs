@@ -1,0 +1,89 @@
+//! All servers as one MCP server: at `/mcp` of the gateway, or on standard input and output.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use toolwire_contract::toolbox::Toolbox;
+use toolwire_gateway::GatewaySettings;
+use toolwire_gateway::mcp::{McpEndpoint, McpRequest, McpResponse, local_tools};
+use toolwire_hub::Hub;
+use toolwire_mcp_server::{McpServer, McpServerOptions, ServeError, serve_on_stdio};
+
+use super::configuration::read_settings;
+use super::{GatewayHost, ServeArgs, audit_log};
+use crate::assembly;
+use crate::command_error::CommandError;
+use crate::interrupt;
+use crate::servers;
+use crate::settings::Settings;
+use crate::tools::print_problems;
+
+/// `/mcp` of the gateway.
+struct Endpoint(McpServer);
+
+impl McpEndpoint for Endpoint {
+    fn handle(
+        &self,
+        request: McpRequest,
+        owner: String,
+        tools: Arc<dyn Toolbox>,
+    ) -> BoxFuture<'_, McpResponse> {
+        Box::pin(async move { self.0.handle(request, &owner, tools).await })
+    }
+
+    fn close(&self, grace_period: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(self.0.close(grace_period))
+    }
+}
+
+/// Creates `/mcp` for the tools of a hub.
+pub(super) fn endpoint(hub: Arc<Hub>, settings: &Settings) -> Result<Arc<dyn McpEndpoint>, CommandError> {
+    let server = McpServer::new(hub, &options(settings)).map_err(|error| cannot_serve(&error))?;
+    Ok(Arc::new(Endpoint(server)))
+}
+
+fn options(settings: &Settings) -> McpServerOptions {
+    let mut options = McpServerOptions::new("toolwire", env!("CARGO_PKG_VERSION"));
+    options.start_timeout = settings.gateway.limits.server_start_timeout;
+    options
+}
+
+/// Serves on standard input and output until the input ends.
+pub(super) async fn serve_stdio(args: &ServeArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
+    let (loaded, settings) = read_settings(args, config)?;
+    let mut gateway = GatewaySettings::default();
+    gateway.agent = settings.agent.clone();
+    gateway.screen_results = settings.gateway.screen_results;
+    gateway.mcp_search = args.search;
+    gateway.audit = audit_log(&settings)?;
+    let options = loaded.options().with_host(Arc::new(GatewayHost));
+    let hub = Arc::new(assembly::hub_with(&loaded, options));
+    let tools = local_tools(hub.clone(), &gateway);
+    let served = serve_on_stdio(tools, &self::options(&settings)).map_err(|error| cannot_serve(&error));
+    let announce = async {
+        servers::wait_until_settled(&hub).await;
+        print_problems(&hub);
+        std::future::pending::<()>().await;
+    };
+    let outcome = match served {
+        Err(error) => Err(error),
+        Ok(served) => {
+            tokio::select! {
+                () = served.finished() => {}
+                () = interrupt::wait() => {}
+                () = interrupt::wait_for_termination() => {}
+                () = announce => {}
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    };
+    servers::close(&hub).await;
+    outcome
+}
+
+fn cannot_serve(error: &ServeError) -> CommandError {
+    CommandError::work(format!("cannot serve MCP: {error}"))
+}

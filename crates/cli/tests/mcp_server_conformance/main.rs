@@ -1,0 +1,145 @@
+//! Runs every server scenario of MCP's conformance suite against `/mcp`, with the fixture server behind the
+//! gateway, for both revisions that the suite supports.
+//!
+//! Arguments select scenarios by parts of their names.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../toolkit/tests/fixture/mod.rs"]
+mod fixture;
+mod scenarios;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use scenarios::Verdict;
+use serde_json::json;
+use toolwire_testkit::conformance::{ConformanceSuite, Scenario, ScenarioTally, TestedSide};
+use toolwire_toolkit::transport::{HttpOptions, serve_http};
+
+const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
+
+/// A gateway as a process. It ends with the test.
+struct Gateway {
+    child: Child,
+    url: String,
+    /// Kept open, so that the gateway can write to it.
+    _log: BufReader<std::process::ChildStderr>,
+}
+
+impl Gateway {
+    /// Starts a gateway with one server.
+    fn start(folder: &Path, server: &str) -> Gateway {
+        let _ = fs::remove_dir_all(folder);
+        fs::create_dir_all(folder).unwrap();
+        let config = json!({"mcpServers": {"fixture": {"url": server}}});
+        fs::write(folder.join("mcp.json"), config.to_string()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
+        command.current_dir(folder).args(["serve", "--listen", "127.0.0.1:0"]).env("NO_COLOR", "1");
+        command.env("XDG_DATA_HOME", folder.join("data")).env("XDG_CONFIG_HOME", folder.join("config"));
+        for variable in toolwire_testkit::api_key_variables() {
+            command.env_remove(variable);
+        }
+        command.env_remove("TOOLWIRE_CONFIG").env_remove("TOOLWIRE_KEY");
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut url = None;
+        loop {
+            let mut line = String::new();
+            assert_ne!(log.read_line(&mut line).unwrap(), 0, "the gateway has ended");
+            if let Some(origin) = line.trim_end().strip_prefix("listening on ") {
+                url = Some(format!("{origin}/mcp"));
+            }
+            if line.starts_with("ready") {
+                return Gateway { child, url: url.unwrap(), _log: log };
+            }
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    // One of the tools panics on purpose; print only the message.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
+    let filters: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|argument| !argument.starts_with('-')).collect();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let serving = serve_http(fixture::server(), ([127, 0, 0, 1], 0).into(), HttpOptions::default());
+    let server = runtime.block_on(serving).unwrap();
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mcp-server-conformance");
+    let gateway = Gateway::start(&folder, &server.url());
+    let suite = ConformanceSuite::installed(TestedSide::Server, folder.join("suite.log"));
+    let mut tally = ScenarioTally::default();
+    for revision in REVISIONS {
+        println!("\nconformance with MCP {revision}, through the gateway");
+        let mut passed = 0;
+        for scenario in suite.scenarios(revision) {
+            if !filters.is_empty() && !filters.iter().any(|filter| scenario.name.contains(filter)) {
+                continue;
+            }
+            passed += run(&suite, &scenario, revision, &gateway.url, &mut tally);
+        }
+        println!("  {passed} checks passed");
+        let expected = scenarios::passed_checks(revision);
+        if filters.is_empty() && passed < expected {
+            tally.failures.push(format!("{revision}: {passed} checks passed, expected at least {expected}"));
+        }
+    }
+    drop(gateway);
+    tally.report()
+}
+
+/// Runs a scenario, adds its result to the tally, and returns the number of passed checks.
+fn run(
+    suite: &ConformanceSuite,
+    scenario: &Scenario,
+    revision: &str,
+    url: &str,
+    tally: &mut ScenarioTally,
+) -> usize {
+    let name = &scenario.name;
+    let verdict = scenarios::verdict(name);
+    if let Verdict::Skip(reason) = verdict {
+        tally.skipped += 1;
+        println!("  {name}: skipped, {reason}");
+        return 0;
+    }
+    let mut tries = scenarios::tries(name);
+    loop {
+        tries -= 1;
+        let (is_success, output) = suite.run(scenario, revision, url).unwrap();
+        match read_tally(&output) {
+            Some((passed, 0)) if is_success && passed > 0 => {
+                tally.passed += 1;
+                println!("  {name}: passed, {passed} checks");
+                return passed;
+            }
+            _ if tries == 0 => {
+                println!("  {name}: FAILED");
+                tally.failures.push(format!("{name} of {revision}\n{output}"));
+                return 0;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Parses the numbers of passed and failed checks: `Passed: 3/3, 0 failed, 0 warnings`.
+fn read_tally(output: &str) -> Option<(usize, usize)> {
+    let line = output.lines().find_map(|line| line.trim().strip_prefix("Passed: "))?;
+    let mut parts = line.split(", ");
+    let passed = parts.next()?.split('/').next()?.parse().ok()?;
+    Some((passed, parts.next()?.split(' ').next()?.parse().ok()?))
+}

@@ -1,0 +1,256 @@
+//! `/mcp`: the tools of all servers as one MCP server.
+//!
+//! The gateway authenticates the client, applies the limits and selects the tools. A [`McpEndpoint`] speaks MCP.
+
+mod search;
+pub(crate) mod tools;
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, TRANSFER_ENCODING, WWW_AUTHENTICATE,
+};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body;
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::BoxBody;
+use serde_json::json;
+use toolwire_contract::toolbox::Toolbox;
+use toolwire_dialect::Family;
+use toolwire_dialect::client::ErrorKind;
+
+use crate::audited_tools::AuditedTools;
+use crate::body;
+use crate::gateway::{Gateway, Inner, unauthenticated};
+use crate::keys::AuthenticationError;
+use crate::meter::Estimate;
+use crate::principal::Principal;
+use crate::response::{Failure, HttpResponse, ResponseBody};
+use crate::settings::{GatewayLimits, GatewaySettings};
+use crate::spans::OpenSpan;
+use crate::spans::TracedToolbox;
+use search::SearchedTools;
+use tools::{McpToolboxes, McpTools};
+
+pub(crate) const PATH: &str = "/mcp";
+
+/// The maximum size of a message. Messages have no files, so they are much smaller than requests to models.
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+
+/// Headers that only the gateway needs.
+const REMOVED_HEADERS: [HeaderName; 4] = [AUTHORIZATION, COOKIE, CONTENT_LENGTH, TRANSFER_ENCODING];
+
+pub type McpRequest = Request<Bytes>;
+
+pub type McpResponse = Response<BoxBody<Bytes, Infallible>>;
+
+/// Speaks MCP with the clients of [`Gateway`] at `/mcp`.
+pub trait McpEndpoint: Send + Sync {
+    /// Handles a request of a client with the tools that it may use. `owner` identifies the client: sessions of
+    /// other clients do not exist for it.
+    fn handle(
+        &self,
+        request: McpRequest,
+        owner: String,
+        tools: Arc<dyn Toolbox>,
+    ) -> BoxFuture<'_, McpResponse>;
+
+    /// Ends all sessions and streams. Running calls have some time to finish.
+    fn close(&self, grace_period: Duration) -> BoxFuture<'_, ()>;
+}
+
+/// What a gateway needs for `/mcp`.
+#[derive(Default)]
+pub(crate) struct Mcp {
+    endpoint: Arc<OnceLock<Arc<dyn McpEndpoint>>>,
+    toolboxes: McpToolboxes,
+}
+
+impl Mcp {
+    /// Returns the same for a gateway with other settings. Sessions are kept.
+    pub(crate) fn reconfigured(&self) -> Mcp {
+        Mcp { endpoint: self.endpoint.clone(), toolboxes: McpToolboxes::default() }
+    }
+
+    pub(crate) async fn close(&self, grace_period: Duration) {
+        if let Some(endpoint) = self.endpoint.get() {
+            endpoint.close(grace_period).await;
+        }
+    }
+}
+
+impl Gateway {
+    /// Adds `/mcp`. Only the first call has an effect.
+    #[must_use]
+    pub fn with_mcp(self, endpoint: Arc<dyn McpEndpoint>) -> Gateway {
+        self.0.mcp.endpoint.get_or_init(|| endpoint);
+        self
+    }
+}
+
+/// Returns the tools that the user of this machine may use without a gateway: by the settings' rules, with
+/// screened results and an audit log.
+pub fn local_tools(tools: Arc<dyn Toolbox>, settings: &GatewaySettings) -> Arc<dyn Toolbox> {
+    let tools = crate::access::screened(tools, settings);
+    let policy = settings.agent.approvals.clone();
+    let permitted = Arc::new(McpTools::new(tools, policy, None, settings.metrics.clone()));
+    let tools: Arc<dyn Toolbox> = match settings.audit.clone() {
+        Some(log) => {
+            let (tools, principal, request) =
+                (permitted.clone(), Principal::without_key(), "stdio".to_owned());
+            Arc::new(AuditedTools { tools, log, principal, request })
+        }
+        None => permitted.clone(),
+    };
+    with_search(permitted, tools, settings)
+}
+
+impl Inner {
+    /// Handles a request of an authenticated client.
+    pub(crate) async fn mcp<B>(
+        &self,
+        parts: Parts,
+        body: B,
+        principal: Principal,
+        (request_id, client): (&str, IpAddr),
+        has_unread_body: &mut bool,
+    ) -> Result<HttpResponse, Failure>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        if parts.method == Method::HEAD {
+            let failure = Failure::new(ErrorKind::InvalidRequest, format!("`{PATH}` does not support HEAD"));
+            let status = Some(StatusCode::METHOD_NOT_ALLOWED);
+            return Err(Failure { status, allow: Some("GET, POST, DELETE"), ..failure });
+        }
+        let is_post = parts.method == Method::POST;
+        if is_post {
+            body::check_type(&parts.headers, "application/json")?;
+        }
+        let Some(endpoint) = self.mcp.endpoint.get() else {
+            return Err(Failure::new(ErrorKind::NotFound, "this gateway does not serve MCP"));
+        };
+        let limits = &self.settings.limits;
+        let mut room = self.admission.body_room(&principal, client);
+        let mut admitted = None;
+        let mut bytes = Bytes::new();
+        if is_post {
+            let limits =
+                GatewayLimits { body_bytes: limits.body_bytes.min(MAX_BODY_BYTES), ..limits.clone() };
+            bytes = body::read(&parts.headers, body, &limits, &mut room).await?;
+            *has_unread_body = false;
+            // Streams that only wait for notifications are limited by the number of connections.
+            admitted = Some(self.admission.enter(&principal)?);
+        }
+        let keys = &self.settings.keys;
+        let begun = self.meters.begin(keys, &principal, request_id, limits.run_timeout, Estimate::default);
+        let meter = begun.await?;
+        let mut invalidation = keys.invalidation(&principal);
+        let tools = self.mcp_tools(&principal, request_id, parts.extensions.get::<OpenSpan>());
+        let owner = principal.key_id().unwrap_or_default().to_owned();
+        let handling = endpoint.handle(inner_request(parts, bytes), owner, tools);
+        let response = match &mut invalidation {
+            None => handling.await,
+            Some(invalidation) => tokio::select! {
+                biased;
+                response = handling => response,
+                () = invalidation => return Err(unauthenticated(&AuthenticationError::Unauthenticated)),
+            },
+        };
+        let response = outer_response(response);
+        let response = match invalidation {
+            Some(end) => response.map(|body| body.until(end)),
+            None => response,
+        };
+        Ok(response.map(|body| body.holding((meter, admitted, room))))
+    }
+
+    /// Returns the tools for one request.
+    fn mcp_tools(
+        &self,
+        principal: &Principal,
+        request_id: &str,
+        span: Option<&OpenSpan>,
+    ) -> Arc<dyn Toolbox> {
+        let rights = principal.tool_rights();
+        let new = || {
+            let policy = self.settings.agent.approvals.clone();
+            let metrics = self.settings.metrics.clone();
+            McpTools::new(self.tools_for(principal), policy, rights.cloned(), metrics)
+        };
+        let permitted = self.mcp.toolboxes.of(rights, new);
+        let mut tools: Arc<dyn Toolbox> = permitted.clone();
+        if let Some(span) = span {
+            tools = Arc::new(TracedToolbox::new(tools, span.clone()));
+        }
+        let tools = self.audited(&tools, principal, request_id).unwrap_or(tools);
+        with_search(permitted, tools, &self.settings)
+    }
+}
+
+/// Returns a search of the tools instead of the tools, if the settings say so.
+fn with_search(
+    permitted: Arc<McpTools>,
+    tools: Arc<dyn Toolbox>,
+    settings: &GatewaySettings,
+) -> Arc<dyn Toolbox> {
+    match settings.mcp_search {
+        true => Arc::new(SearchedTools::new(permitted, tools)),
+        false => tools,
+    }
+}
+
+/// Returns a request without what concerns only the gateway: the client's key must not reach any server.
+fn inner_request(mut parts: Parts, body: Bytes) -> McpRequest {
+    for name in REMOVED_HEADERS {
+        parts.headers.remove(name);
+    }
+    parts.headers.remove("x-api-key");
+    let mut request = Request::new(body);
+    *request.method_mut() = parts.method;
+    *request.uri_mut() = http::Uri::from_static(PATH);
+    *request.headers_mut() = parts.headers;
+    request
+}
+
+fn outer_response(response: McpResponse) -> HttpResponse {
+    let (mut parts, body) = response.into_parts();
+    if parts.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+        // Proxies must not buffer events.
+        parts.headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+        let events = body.into_data_stream().map(|event| event.map_err(Into::into));
+        return Response::from_parts(parts, ResponseBody::stream(events));
+    }
+    // The body is complete, so this does not wait. If it did, the response would be a stream.
+    let mut collecting = Box::pin(body.collect());
+    let body = match collecting.as_mut().now_or_never() {
+        Some(Ok(collected)) => ResponseBody::Whole(collected.to_bytes()),
+        None => ResponseBody::stream(futures::stream::once(async move {
+            let Ok(collected) = collecting.await;
+            Ok(collected.to_bytes())
+        })),
+    };
+    Response::from_parts(parts, body)
+}
+
+/// Creates the response for a request that the gateway refuses, as an error of JSON-RPC.
+pub(crate) fn refusal(failure: &Failure) -> HttpResponse {
+    let response = failure.respond(Family::OpenAiChat, "");
+    let status = response.status();
+    let is_malformed = [400, 405, 408, 413, 415, 431].contains(&status.as_u16());
+    let code = if is_malformed { -32600 } else { -32000 };
+    let error = json!({"code": code, "message": failure.error.message});
+    let body = json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string();
+    let mut response = response.map(|_| ResponseBody::Whole(body.into()));
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}

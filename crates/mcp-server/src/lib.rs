@@ -1,0 +1,7 @@
+#![doc = include_str!("../README.md")]
+
+mod owned_sessions;
+mod server;
+
+pub use server::{McpServer, McpServerOptions, serve_on_stdio};
+pub use toolwire_toolkit::transport::{ServeError, StreamServer};

@@ -1,0 +1,165 @@
+//! The server: its tools depend on the client of each request.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use http::header::{HOST, HeaderValue, ORIGIN};
+use http::{Request, Response};
+use http_body_util::Full;
+use http_body_util::combinators::BoxBody;
+use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
+use toolwire_contract::{Tool, ToolResult};
+use toolwire_toolkit::Server;
+use toolwire_toolkit::transport::{
+    HttpOptions, HttpService, RequestTools, ServeError, StreamServer, http_service, serve_stdio,
+};
+
+use crate::owned_sessions::OwnedSessions;
+
+/// The options of an [`McpServer`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct McpServerOptions {
+    /// The name that clients see.
+    pub name: String,
+    pub version: String,
+    /// Instructions for models about all tools.
+    pub instructions: Option<String>,
+    /// The time that a list of tools waits for servers that are starting.
+    pub start_timeout: Duration,
+    /// The maximum number of sessions, and of clients that listen for changes.
+    pub max_sessions: usize,
+    /// A session ends after this time without activity.
+    pub session_idle: Duration,
+    /// The maximum number of concurrent requests.
+    pub max_requests: usize,
+    /// The maximum size of a message.
+    pub max_body_bytes: usize,
+}
+
+impl McpServerOptions {
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> McpServerOptions {
+        McpServerOptions {
+            name: name.into(),
+            version: version.into(),
+            instructions: None,
+            start_timeout: Duration::from_secs(5),
+            max_sessions: 10_000,
+            session_idle: Duration::from_secs(30 * 60),
+            max_requests: 4_096,
+            max_body_bytes: 4 * 1024 * 1024,
+        }
+    }
+
+    fn server(&self, tools: Arc<dyn Toolbox>) -> Server {
+        let server = Server::builder(self.name.clone()).version(self.version.clone());
+        // Names of toolboxes have no prefix. A set one means that no variable of the environment is read.
+        let server = server.environment::<&str, &str>([]).start_timeout(self.start_timeout).toolbox(tools);
+        let server = match &self.instructions {
+            Some(instructions) => server.instructions(instructions.clone()),
+            None => server,
+        };
+        server.build().expect("a server without functions has no invalid tool")
+    }
+}
+
+/// An MCP server for streamable HTTP, whose tools depend on the client. Cheap to clone.
+///
+/// It does not authenticate, and checks neither `Host` nor `Origin`: the HTTP server does it before.
+#[derive(Clone)]
+pub struct McpServer(Arc<Inner>);
+
+struct Inner {
+    service: HttpService,
+    sessions: OwnedSessions,
+}
+
+impl McpServer {
+    /// Creates a server. Its clients are notified when the list of `all_tools` changes.
+    ///
+    /// # Errors
+    ///
+    /// If the system provides no random bytes.
+    pub fn new(all_tools: Arc<dyn Toolbox>, options: &McpServerOptions) -> Result<McpServer, ServeError> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(|error| ServeError::NoRandomness(error.to_string()))?;
+        let mut http = HttpOptions::default();
+        http.hosts = Vec::new();
+        http.origins = Vec::new();
+        http.max_body_bytes = options.max_body_bytes;
+        http.max_requests = options.max_requests;
+        http.max_sessions = options.max_sessions;
+        http.session_idle = options.session_idle;
+        // A request without tools of its own gets none.
+        let service = http_service(options.server(Arc::new(NoTools { changes_of: all_tools })), http)?;
+        Ok(McpServer(Arc::new(Inner { service, sessions: OwnedSessions::new(&secret) })))
+    }
+
+    /// Handles a request of a client, which has only these tools. `owner` identifies the client: sessions of
+    /// other clients do not exist for it.
+    pub async fn handle(
+        &self,
+        mut request: Request<Bytes>,
+        owner: &str,
+        tools: Arc<dyn Toolbox>,
+    ) -> Response<BoxBody<Bytes, Infallible>> {
+        let Inner { service, sessions } = &*self.0;
+        let headers = request.headers_mut();
+        // The SDK requires a host, but it cannot check it.
+        headers.insert(HOST, HeaderValue::from_static("localhost"));
+        headers.remove(ORIGIN);
+        sessions.open(headers, owner);
+        request.extensions_mut().insert(RequestTools(tools));
+        let mut response = service.handle(request.map(Full::new)).await;
+        sessions.seal(response.headers_mut(), owner);
+        response
+    }
+
+    /// Rejects new requests, finishes running ones, and ends all sessions. Calls that run longer than
+    /// `grace_period` are cancelled.
+    pub async fn close(&self, grace_period: Duration) {
+        self.0.service.shutdown(grace_period).await;
+    }
+}
+
+/// Serves tools on standard input and output, for a program that starts this one. Nothing else may use them.
+///
+/// # Errors
+///
+/// If the system provides no random bytes.
+pub fn serve_on_stdio(
+    tools: Arc<dyn Toolbox>,
+    options: &McpServerOptions,
+) -> Result<StreamServer, ServeError> {
+    serve_stdio(options.server(tools))
+}
+
+/// No tools. It reports the changes of a toolbox.
+struct NoTools {
+    changes_of: Arc<dyn Toolbox>,
+}
+
+impl Toolbox for NoTools {
+    fn tools(&self) -> Arc<[Tool]> {
+        Arc::default()
+    }
+
+    fn changes(&self) -> Option<BoxStream<'static, ()>> {
+        self.changes_of.changes()
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        _arguments: &'a serde_json::Value,
+        _options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        let error =
+            CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new(), missing: Vec::new() };
+        Box::pin(std::future::ready(Err(error)))
+    }
+}

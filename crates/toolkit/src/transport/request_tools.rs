@@ -1,0 +1,52 @@
+//! Tools that replace those of the server for one HTTP request.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rmcp::RoleServer;
+use rmcp::service::RequestContext;
+use toolwire_contract::toolbox::Toolbox;
+
+use crate::server::Server;
+
+tokio::task_local! {
+    /// The tools of the HTTP request that the SDK is handling. It looks up the schema of a called tool before
+    /// it calls the handler, without the request.
+    static OF_REQUEST: Option<RequestTools>;
+}
+
+/// The tools of one HTTP request, for an application whose clients have different tools. The application adds
+/// it to the extensions of the request. It replaces the toolboxes of the server, also in a session; functions
+/// with `#[tool]` stay.
+#[derive(Clone)]
+pub struct RequestTools(pub Arc<dyn Toolbox>);
+
+impl RequestTools {
+    pub(super) fn of_parts(parts: &http::Extensions) -> Option<RequestTools> {
+        parts.get::<RequestTools>().cloned()
+    }
+
+    /// Returns the tools of the HTTP request that is being handled.
+    pub(super) fn current() -> Option<RequestTools> {
+        OF_REQUEST.try_with(Clone::clone).ok().flatten()
+    }
+
+    /// Handles an HTTP request with its tools.
+    pub(super) async fn scope<T>(tools: Option<RequestTools>, handling: impl Future<Output = T>) -> T {
+        OF_REQUEST.scope(tools, handling).await
+    }
+
+    /// Returns a server with these tools.
+    pub(super) fn server<'s>(tools: Option<&RequestTools>, server: &'s Server) -> Cow<'s, Server> {
+        match tools {
+            None => Cow::Borrowed(server),
+            Some(RequestTools(tools)) => Cow::Owned(server.with_only_toolbox(tools.clone())),
+        }
+    }
+
+    /// Returns the server with the tools of a request.
+    pub(super) fn server_of<'s>(context: &RequestContext<RoleServer>, server: &'s Server) -> Cow<'s, Server> {
+        let parts = context.extensions.get::<http::request::Parts>();
+        RequestTools::server(parts.and_then(|parts| parts.extensions.get()), server)
+    }
+}
