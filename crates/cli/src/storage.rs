@@ -11,8 +11,9 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toolwire_contract::conversations::{Conversations, StoreError};
 use toolwire_contract::keys::{KeyTable, UsageCounter};
+use toolwire_contract::state::StateStore;
 use toolwire_contract::text::parse_duration;
-use toolwire_store::{InMemory, InMemoryKeys, Sqlite, SqliteKeys, SqliteOptions};
+use toolwire_store::{InMemory, InMemoryKeys, InMemoryState, Sqlite, SqliteKeys, SqliteOptions, SqliteState};
 #[cfg(feature = "redis")]
 use toolwire_store::{Redis, RedisOptions};
 
@@ -44,7 +45,7 @@ pub(crate) struct RedisSettings {
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "expected seconds, or a string such as \"12h\"")]
-enum TimeToLive {
+pub(crate) enum TimeToLive {
     Seconds(u32),
     Text(String),
 }
@@ -129,7 +130,8 @@ fn place(settings: &StoreSettings) -> Result<Place, CommandError> {
         }
         StoreSettings::PathOrUrl(path) => Place::File(expand_home(path)),
         StoreSettings::Redis(RedisSettings { redis, prefix, time_to_live }) => {
-            let time_to_live = time_to_live.as_ref().map(parse_time_to_live).transpose()?;
+            let parse = |time: &TimeToLive| time.parse("store.timeToLive");
+            let time_to_live = time_to_live.as_ref().map(parse).transpose()?;
             Place::Redis { urls: redis.clone(), prefix: prefix.clone(), time_to_live }
         }
     })
@@ -183,6 +185,35 @@ async fn connect_keys(
     Err(without_redis())
 }
 
+/// Opens the store for the state of the gateway's clients, such as responses. A file is created with the first
+/// one. If there is no folder for data, they are kept in memory.
+pub(crate) async fn open_state(settings: &StoreSettings) -> Result<Arc<dyn StateStore>, CommandError> {
+    match place(settings) {
+        Ok(Place::File(path)) => Ok(Arc::new(SqliteState::new(path.with_extension("state.db")))),
+        Ok(Place::Redis { urls, prefix, time_to_live }) => connect_state(&urls, prefix, time_to_live).await,
+        Err(_) if *settings == StoreSettings::Default => Ok(Arc::new(InMemoryState::new())),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(feature = "redis")]
+async fn connect_state(
+    urls: &RedisUrls,
+    prefix: Option<String>,
+    time_to_live: Option<Duration>,
+) -> Result<Arc<dyn StateStore>, CommandError> {
+    Ok(connect(urls, prefix, time_to_live).await?)
+}
+
+#[cfg(not(feature = "redis"))]
+async fn connect_state(
+    _: &RedisUrls,
+    _: Option<String>,
+    _: Option<Duration>,
+) -> Result<Arc<dyn StateStore>, CommandError> {
+    Err(without_redis())
+}
+
 /// Whether other gateways may use the same store.
 pub(crate) fn is_shared(settings: &StoreSettings) -> bool {
     matches!(place(settings), Ok(Place::Redis { .. }))
@@ -210,22 +241,22 @@ fn is_redis_url(text: &str) -> bool {
     ["redis://", "rediss://", "redis+unix://"].iter().any(|scheme| text.starts_with(scheme))
 }
 
-/// Parses a duration that, unlike the timeout of a call, may be in days: `"30d"`.
-fn parse_time_to_live(value: &TimeToLive) -> Result<Duration, CommandError> {
-    let text = match value {
-        TimeToLive::Seconds(seconds) => return Ok(Duration::from_secs(u64::from(*seconds))),
-        TimeToLive::Text(text) => text,
-    };
-    let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u32>().ok());
-    days.map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60))
-        .or_else(|| parse_duration(text))
-        .ok_or_else(|| {
-            CommandError::usage(format!(
-                "`toolwire.store.timeToLive`: `{}` is not a duration",
-                sanitize(text)
-            ))
-            .with_hint("write seconds, \"12h\" or \"30d\"")
-        })
+impl TimeToLive {
+    /// Parses a duration that, unlike the timeout of a call, may be in days: `"30d"`. `key` is the place of the
+    /// value below `toolwire`.
+    pub(crate) fn parse(&self, key: &str) -> Result<Duration, CommandError> {
+        let text = match self {
+            TimeToLive::Seconds(seconds) => return Ok(Duration::from_secs(u64::from(*seconds))),
+            TimeToLive::Text(text) => text,
+        };
+        let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u32>().ok());
+        days.map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60))
+            .or_else(|| parse_duration(text))
+            .ok_or_else(|| {
+                CommandError::usage(format!("`toolwire.{key}`: `{}` is not a duration", sanitize(text)))
+                    .with_hint("write seconds, \"12h\" or \"30d\"")
+            })
+    }
 }
 
 async fn open_file(path: PathBuf) -> Result<Arc<dyn Conversations>, CommandError> {

@@ -19,6 +19,7 @@ mod output_format;
 mod response_details;
 mod result;
 mod secret;
+pub mod state;
 pub mod text;
 mod timestamp;
 mod tokens;

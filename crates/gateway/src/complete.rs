@@ -16,21 +16,33 @@ use toolwire_dialect::client::{ClientRequest, ErrorKind, ResponseWriter, ToolRef
 use crate::exchange::{Exchange, ExchangeContext};
 use crate::fixed_tools::FixedTools;
 use crate::gateway::{Caller, Inner};
-use crate::hidden_rounds::provider_data;
+use crate::hidden_rounds::{complete_results, provider_data};
 use crate::hosted::{self, NamedServers};
 use crate::items::ClientItems;
 use crate::large_bodies::is_large;
+use crate::paused_runs::apply_decisions;
 use crate::permitted_tools::add_rules;
 use crate::prepare::Prepared;
 use crate::request_body::RequestBody;
 use crate::response::{DROPPED, Failure, HttpResponse, UNAVAILABLE};
 use crate::response_in_progress::ResponseInProgress;
+use crate::state::{ClaimedPause, Continuation, record_forwarded};
 use crate::tools::{ToolSelection, add_rules_of_renamed};
 use crate::traffic::RunRecorder;
 
 /// The user's message of a request that has only instructions. OpenAI accepts such a request, and other APIs
 /// need a message.
 const ONLY_INSTRUCTIONS: &str = "(the conversation begins with your message)";
+
+/// What a request has to do with stored responses.
+struct StoredParts {
+    /// The id of the response, if it will be stored.
+    response_id: Option<String>,
+    /// The response that the request continues.
+    continuation: Option<Continuation>,
+    /// The run whose calls the client has decided about.
+    pause: Option<ClaimedPause>,
+}
 
 /// How a request is handled.
 enum Plan {
@@ -49,6 +61,15 @@ impl Inner {
         headers: &HeaderMap,
         body: RequestBody,
     ) -> Result<HttpResponse, Failure> {
+        let recording = self.recording(family, &caller.principal, &body)?;
+        let (body, continuation) = match family {
+            Family::OpenAiResponses => self.continue_response(&caller.principal, body).await?,
+            _ => (body, None),
+        };
+        let recording = match &continuation {
+            Some(continuation) => recording.map(|recording| recording.continuing(continuation)),
+            None => recording,
+        };
         let (caller, plan) = match is_large(body.len()) {
             false => {
                 let plan = self.plan(family, &caller, headers, &body);
@@ -64,10 +85,28 @@ impl Inner {
             }
         };
         let mut prepared = match plan? {
-            Plan::Forward(forward) => return forward.await,
+            Plan::Forward(forward) => {
+                let response = forward.await?;
+                return Ok(match recording {
+                    Some(recording) => record_forwarded(response, recording).await,
+                    None => response,
+                });
+            }
             Plan::Run(prepared) => *prepared,
         };
         prepared.head.request_id.clone_from(&caller.request_id);
+        if let Some(continuation) = &continuation {
+            let id = continuation.response_id.clone();
+            prepared.head.echo.insert("previous_response_id".to_owned(), id.into());
+        }
+        if recording.is_some() {
+            prepared.head.echo.insert("store".to_owned(), true.into());
+        }
+        let decisions = &prepared.client.approvals;
+        let pause = match decisions.is_empty() && continuation.is_none() {
+            true => None,
+            false => self.claim_pause(&caller.principal, decisions, continuation.as_ref()).await?,
+        };
         self.wait_for_servers(&caller, &prepared.client, &prepared.options.selection).await;
         prepared.named =
             self.name_servers(family, &caller, &prepared.client, &prepared.options.selection).await?;
@@ -80,11 +119,15 @@ impl Inner {
             .stores_items
             .then(|| ClientItems { items: self.items.clone(), principal: caller.principal.clone() });
         let request_id = caller.request_id.clone();
-        let exchange = self.start(family, caller, prepared)?;
+        let stored = StoredParts {
+            response_id: recording.as_ref().map(|_| prepared.head.id.clone()),
+            continuation,
+            pause,
+        };
+        let exchange = self.start(family, caller, prepared, stored)?;
         let unavailable = bounded_list(&exchange.unavailable_servers());
         let heartbeat = self.settings.limits.heartbeat;
-        let response =
-            ResponseInProgress { exchange, writer, heartbeat, request_id, items, unsent: Vec::new() };
+        let response = ResponseInProgress::new(exchange, writer, heartbeat, request_id, items, recording);
         let mut response = match is_stream {
             true => response.stream().await?,
             false => response.whole(family).await?,
@@ -118,13 +161,24 @@ impl Inner {
     }
 
     /// Starts the run of a request.
-    fn start(&self, family: Family, caller: Caller, prepared: Prepared) -> Result<Exchange, Failure> {
+    fn start(
+        &self,
+        family: Family,
+        caller: Caller,
+        prepared: Prepared,
+        stored: StoredParts,
+    ) -> Result<Exchange, Failure> {
         let Prepared { mut client, mut options, served, listed_servers, named, .. } = prepared;
         let request_id = caller.request_id.clone();
         let mut context = self.context(family, caller);
         // Calls of `functions` have no ids.
         context.returns_call_ids = !client.has_functions;
-        if !client.approvals.is_empty() {
+        let StoredParts { response_id, continuation, pause } = stored;
+        context.response_id = response_id;
+        let (claim, pause) = pause.map(ClaimedPause::into_parts).unzip();
+        context.claim = claim;
+        let pause = pause.flatten();
+        if !client.approvals.is_empty() && pause.is_none() {
             let resumed = self.paused.resume(&context.principal, &client)?;
             return Ok(Exchange::resume(resumed, context));
         }
@@ -146,6 +200,10 @@ impl Inner {
             Some(audited) => agent.with_tools(audited),
             None => agent,
         };
+        if let Some((pause, messages)) = pause {
+            let paused = pause.resume(messages, agent, tools.is_some(), &client)?;
+            return Ok(Exchange::resume(apply_decisions(paused, &client), context));
+        }
         let mut settings = self.run_settings(&agent, &client, options.max_steps)?;
         let source = tools.unwrap_or_else(|| self.tools_for(&context.principal));
         add_rules(&mut settings.approvals, &*source, &rights);
@@ -174,7 +232,19 @@ impl Inner {
             Arc::make_mut(verbatim).provider_tools.clear();
         }
         let own_items = verbatim.as_mut().map(Arc::make_mut);
-        let mut messages = self.hidden.restore(&context.principal, client.request.messages, own_items);
+        let read = client.request.messages;
+        let (earlier, new) = match continuation {
+            Some(continuation) => continuation.split(read),
+            None => (None, read),
+        };
+        let restored = self.hidden.restore(&context.principal, new.clone(), own_items);
+        let is_complete = restored.len() == new.len()
+            && restored.iter().zip(&new).all(|(restored, read)| Arc::ptr_eq(restored, read));
+        context.has_hidden_history = earlier.is_some() || !is_complete;
+        let mut messages = match earlier {
+            Some(earlier) => complete_results(earlier.into_iter().chain(restored).collect()),
+            None => restored,
+        };
         if messages.is_empty() && client.request.instructions.is_some() {
             messages.push(Arc::new(Message::user(ONLY_INSTRUCTIONS)));
         }
@@ -216,6 +286,9 @@ impl Inner {
             meter: caller.meter,
             span: caller.span,
             recorder: caller.recorder.map(|recorder| RunRecorder::new(recorder, self.all_tools.clone())),
+            response_id: None,
+            has_hidden_history: false,
+            claim: None,
         }
     }
 

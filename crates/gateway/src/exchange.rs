@@ -24,6 +24,7 @@ use crate::paused_runs::PausedRuns;
 use crate::principal::Principal;
 use crate::response::{model_error, run_error};
 use crate::spans::{OpenSpan, traced};
+use crate::state::{HeldClaim, KeptMessages};
 use crate::traffic::RunRecorder;
 use approvals::Continued;
 
@@ -44,6 +45,12 @@ pub(crate) struct ExchangeContext {
     pub(crate) recorder: Option<RunRecorder>,
     /// The span of the request in a distributed trace.
     pub(crate) span: Option<OpenSpan>,
+    /// The id of the response, if it will be stored.
+    pub(crate) response_id: Option<String>,
+    /// Whether the messages before the response contain more than the client's items.
+    pub(crate) has_hidden_history: bool,
+    /// The right to continue a stored run.
+    pub(crate) claim: Option<HeldClaim>,
 }
 
 /// One response in progress. Dropping it cancels the request to the model and all calls.
@@ -70,6 +77,8 @@ pub(crate) struct Exchange {
     /// The requests for approval that this request decides, until the client has received the response;
     /// `None` for other requests.
     continued: Option<Continued>,
+    /// The messages to store with the response, if its items do not contain everything.
+    kept: Option<KeptMessages>,
     /// The usage of this response.
     usage: Usage,
     /// The usage of the current run since its last message of the user.
@@ -117,6 +126,7 @@ impl Exchange {
             arguments: HashMap::new(),
             started: HashSet::new(),
             continued: None,
+            kept: None,
             usage: Usage::default(),
             run_usage: Usage::default(),
             has_called: false,
@@ -157,7 +167,7 @@ impl Exchange {
             recorder.observe(&event);
         }
         if let Some(continued) = &mut self.continued {
-            continued.before = None;
+            continued.advance(self.context.claim.take());
         }
         match event {
             AgentEvent::Text(text) => self.emit(ClientEvent::Text(text)),
@@ -270,6 +280,7 @@ impl Exchange {
     /// Ends the response with calls for the client, and stores the messages that the client does not see.
     fn end_with_client_calls(&mut self, calls: Vec<(String, ToolCall)>) {
         let Some((ids, events)) = self.client_call_events(calls) else { return };
+        self.keep_messages(ids.clone());
         events.into_iter().for_each(|event| self.emit(event));
         if self.context.returns_call_ids {
             // After an approval, the messages begin with those before it. Calls in them already have their
@@ -310,7 +321,25 @@ impl Exchange {
         id.ok()
     }
 
+    /// Keeps the messages of the conversation until the response is stored. `calls` are those that the client
+    /// runs.
+    fn keep_messages(&mut self, client_calls: Vec<ShownId>) {
+        let has_hidden = || {
+            self.context.has_hidden_history || !client_calls.is_empty() || has_hidden_parts(&self.messages)
+        };
+        if self.context.response_id.is_some() && self.kept.is_none() && has_hidden() {
+            let messages = self.history.iter().chain(&self.messages).cloned().collect();
+            self.kept = Some(KeptMessages { messages, client_calls, pause: None });
+        }
+    }
+
+    /// Returns the messages to store with the response.
+    pub(crate) fn take_kept(&mut self) -> Option<KeptMessages> {
+        self.kept.take()
+    }
+
     fn done(&mut self, stop: StopReason) {
+        self.keep_messages(Vec::new());
         let messages = std::mem::take(&mut self.messages);
         if has_hidden_parts(&messages) {
             let parts = shown_parts(&messages, self.context.family).collect::<Vec<_>>();

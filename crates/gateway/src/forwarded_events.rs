@@ -232,7 +232,7 @@ impl Events {
 }
 
 /// Returns the name and the data of an event.
-fn read_event(event: &[u8]) -> (Option<String>, Vec<u8>) {
+pub(crate) fn read_event(event: &[u8]) -> (Option<String>, Vec<u8>) {
     let (mut name, mut data) = (None, Vec::new());
     for line in event.split(|byte| matches!(byte, b'\n' | b'\r')) {
         if let Some(text) = line.strip_prefix(b"event:") {
@@ -339,11 +339,11 @@ impl PartialEvent {
 
 /// Returns the position after the last empty line.
 fn end_of_events(bytes: &[u8]) -> usize {
-    memrchr2_iter(b'\n', b'\r', bytes).map(|at| at + 1).find(|end| is_end(&bytes[..*end])).unwrap_or(0)
+    memrchr2_iter(b'\n', b'\r', bytes).map(|at| at + 1).find(|end| ends_event(&bytes[..*end])).unwrap_or(0)
 }
 
 /// Whether the last line is empty.
-fn is_end(bytes: &[u8]) -> bool {
+pub(crate) fn ends_event(bytes: &[u8]) -> bool {
     bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n") || bytes.ends_with(b"\r\r")
 }
 
@@ -351,12 +351,12 @@ fn is_end(bytes: &[u8]) -> bool {
 fn first_event(bytes: &[u8]) -> usize {
     memchr2_iter(b'\n', b'\r', bytes)
         .map(|at| at + 1)
-        .find(|end| is_end(&bytes[..*end]))
+        .find(|end| ends_event(&bytes[..*end]))
         .unwrap_or(bytes.len())
 }
 
 /// Splits bytes into events, each with the empty line after it.
-fn events(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn events(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let (event, following) = rest.split_at(first_event(rest));

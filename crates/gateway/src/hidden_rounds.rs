@@ -135,7 +135,7 @@ fn estimated_bytes(message: &Message) -> usize {
 
 /// Adds a result to each call that has none, because models require one. A call in the history is never run,
 /// because the client could have invented it.
-fn complete_results(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+pub(crate) fn complete_results(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
     let mut completed: Vec<Arc<Message>> = Vec::with_capacity(messages.len());
     let mut messages = messages.into_iter().peekable();
     while let Some(message) = messages.next() {

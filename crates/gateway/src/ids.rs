@@ -15,6 +15,13 @@ pub(crate) fn random_id(prefix: &str) -> Result<String, NoRandomness> {
     Ok(format!("{prefix}{}", random_text(LENGTH)?))
 }
 
+/// Returns the id of the response that an item belongs to, if the id of the item is derived from it.
+pub(crate) fn response_of(item: &str) -> Option<String> {
+    let (_, random) = item.split_once('_')?;
+    let random = random.get(..LENGTH).filter(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric()))?;
+    Some(format!("resp_{random}"))
+}
+
 /// Returns random letters and digits.
 pub(crate) fn random_text(length: usize) -> Result<String, NoRandomness> {
     let mut text = String::with_capacity(length);
@@ -32,6 +39,25 @@ pub(crate) fn random_text(length: usize) -> Result<String, NoRandomness> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_id_of_an_item_contains_that_of_its_response() {
+        let response = random_id("resp_").expect("random bytes");
+        let random = response.strip_prefix("resp_").expect("the prefix");
+        for item in [format!("mcpr_{random}0"), format!("msg_{random}12"), response.clone()] {
+            assert_eq!(response_of(&item).as_ref(), Some(&response), "{item}");
+        }
+        for other in [
+            "",
+            "mcpr_",
+            "mcpr_x",
+            "mcpr",
+            "mcpr_é0123456789012345678901234567890",
+            "mcpr_{}0123456789012345678901234",
+        ] {
+            assert_eq!(response_of(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn an_id_is_short_plain_and_unique() {

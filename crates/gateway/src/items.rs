@@ -69,6 +69,12 @@ impl Items {
         Ok(())
     }
 
+    /// Returns the item that a value refers to.
+    pub(crate) fn referenced(&self, principal: &Principal, value: &Value) -> Option<Value> {
+        let id = referenced(value)?;
+        self.0.find(principal, id)?.iter().find(|item| item["id"] == id).cloned()
+    }
+
     /// Whether a body refers to one of the items of its client.
     pub(crate) fn is_mentioned(&self, principal: &Principal, body: &[u8]) -> bool {
         self.0.is_mentioned(principal, body, &["msg_", "rs_", "fc_", "ctc_", "mcp_", "mcpl_", "mcpr_"])

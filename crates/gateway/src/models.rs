@@ -52,6 +52,10 @@ impl Inner {
         headers: HeaderMap,
         body: RequestBody,
     ) -> Result<HttpResponse, Failure> {
+        let (body, _) = match family {
+            Family::OpenAiResponses => self.continue_response(&principal, body).await?,
+            _ => (body, None),
+        };
         if !is_large(body.len()) {
             return self.count(family, &principal, &headers, &body);
         }

@@ -78,6 +78,8 @@ pub(crate) struct ApprovalRequests {
     pub(crate) settings: AgentSettings,
     /// Whether the tools of the agent are only for this run, because the request names servers by URL.
     pub(crate) owns_tools: bool,
+    /// The holder of the right to continue, if the response is stored and has advanced.
+    pub(crate) claim_holder: Option<Arc<str>>,
 }
 
 impl ApprovalRequests {
@@ -152,51 +154,73 @@ impl PausedRuns {
         principal: &Principal,
         client: &ClientRequest,
     ) -> Result<ResumedRun, Failure> {
-        let PausedRun { agent, requests, mut progress } = self.take(principal, &client.approvals)?;
-        if matches!(progress, ResponseProgress::Complete(_)) {
-            return Ok(ResumedRun { agent, requests, progress, before: None });
-        }
-        let before = Some(progress.clone());
-        if let ResponseProgress::Waiting(run) | ResponseProgress::Interrupted { run, .. } = &mut progress {
-            if !requests.has_user_content {
-                run.say_with_results(client.with_approvals.clone());
-            }
-            if !requests.is_applied {
-                for (call_id, decision) in decisions(&requests, &client.approvals) {
-                    run.decide(call_id, decision);
-                }
-                run.tools_returned(client_results(&requests, client));
-            }
-        }
-        Ok(ResumedRun { agent, requests, progress, before })
+        Ok(apply_decisions(self.take(principal, &client.approvals)?, client))
+    }
+
+    /// Returns the holder of the claim on the run that waits for these decisions; `None` if no run does.
+    pub(crate) fn holder(
+        &self,
+        principal: &Principal,
+        responses: &[ApprovalResponse],
+    ) -> Option<Option<Arc<str>>> {
+        let paused = responses.iter().find_map(|response| self.0.find(principal, &response.request_id))?;
+        Some(paused.requests.claim_holder.clone())
     }
 
     /// Removes and returns the run that waits for these responses. Every request for approval of the run
     /// needs a response, so that no call stays undecided.
     fn take(&self, principal: &Principal, responses: &[ApprovalResponse]) -> Result<PausedRun, Failure> {
         let ids = || responses.iter().map(|response| response.request_id.as_str());
-        let decided: HashSet<&str> = ids().collect();
-        let is_open = |call: &&PausedCall| !decided.contains(call.request_id.as_str());
-        let check = |paused: &PausedRun| match paused.requests.approvals.iter().find(is_open) {
-            None => Ok(()),
-            Some(open) => {
-                let message = format!("there is no approval response for `{}`", open.request_id);
-                Err(Failure::invalid("input", message))
-            }
+        let check = |paused: &PausedRun| {
+            check_decisions(paused.requests.approvals.iter().map(|call| call.request_id.as_str()), responses)
         };
         match self.0.take(principal, ids(), check)? {
             Some(paused) => Arc::into_inner(paused)
                 .ok_or_else(|| Failure::new(ErrorKind::Internal, "the paused run is no longer stored")),
-            None => {
-                let ids: Vec<String> = ids().map(|id| format!("`{id}`")).collect();
-                let message = format!(
-                    "no open request for approval has the id {}; each is valid only once",
-                    ids.join(", ")
-                );
-                Err(Failure::invalid("input", message))
-            }
+            None => Err(unknown_approvals(responses)),
         }
     }
+}
+
+/// Checks that each request for approval has a decision, so that no call stays undecided.
+pub(crate) fn check_decisions<'r>(
+    mut requests: impl Iterator<Item = &'r str>,
+    responses: &[ApprovalResponse],
+) -> Result<(), Failure> {
+    let decided: HashSet<&str> = responses.iter().map(|response| response.request_id.as_str()).collect();
+    match requests.find(|request| !decided.contains(request)) {
+        None => Ok(()),
+        Some(open) => Err(Failure::invalid("input", format!("there is no approval response for `{open}`"))),
+    }
+}
+
+/// The error for decisions that no run waits for.
+pub(crate) fn unknown_approvals(responses: &[ApprovalResponse]) -> Failure {
+    let ids: Vec<String> = responses.iter().map(|response| format!("`{}`", response.request_id)).collect();
+    let message =
+        format!("no open request for approval has the id {}; each is valid only once", ids.join(", "));
+    Failure::invalid("input", message)
+}
+
+/// Applies the decisions of a request to the run that waits for them.
+pub(crate) fn apply_decisions(paused: PausedRun, client: &ClientRequest) -> ResumedRun {
+    let PausedRun { agent, requests, mut progress } = paused;
+    if matches!(progress, ResponseProgress::Complete(_)) {
+        return ResumedRun { agent, requests, progress, before: None };
+    }
+    let before = Some(progress.clone());
+    if let ResponseProgress::Waiting(run) | ResponseProgress::Interrupted { run, .. } = &mut progress {
+        if !requests.has_user_content {
+            run.say_with_results(client.with_approvals.clone());
+        }
+        if !requests.is_applied {
+            for (call_id, decision) in decisions(&requests, &client.approvals) {
+                run.decide(call_id, decision);
+            }
+            run.tools_returned(client_results(&requests, client));
+        }
+    }
+    ResumedRun { agent, requests, progress, before }
 }
 
 /// Returns the decision about each call. The first response to a request counts.

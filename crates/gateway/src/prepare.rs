@@ -171,9 +171,9 @@ fn has_older_servers(headers: &HeaderMap) -> bool {
     values.flat_map(|value| value.split(',')).any(|beta| beta.trim() == "mcp-client-2025-04-04")
 }
 
-/// Rejects parameters that need stored responses.
+/// Rejects parameters of features that the gateway does not have.
 fn reject_state(family: Family, body: &Map<String, Value>) -> Result<(), Failure> {
-    const STATE: [&str; 3] = ["previous_response_id", "conversation", "background"];
+    const STATE: [&str; 2] = ["conversation", "background"];
     let is_set =
         |key: &&&str| body.get(**key).is_some_and(|value| !value.is_null() && *value != json!(false));
     match STATE.iter().find(is_set).filter(|_| family == Family::OpenAiResponses) {
@@ -181,7 +181,7 @@ fn reject_state(family: Family, body: &Map<String, Value>) -> Result<(), Failure
             let mut error = ClientError::new(
                 ErrorKind::UnsupportedParameter,
                 format!(
-                    "`{key}` is not supported: responses are not stored; send the complete history in `input`"
+                    "`{key}` is not supported; a request can continue a response with `previous_response_id`"
                 ),
             );
             error.parameter = Some((*key).to_owned());

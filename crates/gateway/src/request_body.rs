@@ -63,6 +63,17 @@ impl RequestBody {
         self.fields.get(key).map(|field| &self.bytes[field.value.clone()])
     }
 
+    /// Returns the JSON text of a top-level field, without copying it.
+    pub(crate) fn slice(&self, key: &str) -> Option<Bytes> {
+        self.fields.get(key).map(|field| self.bytes.slice(field.value.clone()))
+    }
+
+    /// Returns the names and the JSON texts of all top-level fields.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        let text = self.text();
+        self.fields.iter().map(|field| (&text[field.key.clone()], &text[field.value.clone()]))
+    }
+
     /// Whether a field is set. `null` means absent, and `false` is the default of the fields that are
     /// switches.
     pub(crate) fn sets(&self, key: &str) -> bool {

@@ -186,7 +186,7 @@ pub(crate) struct Failure {
     /// Whether a client may repeat the request; `None` leaves it to the status.
     pub(crate) should_retry: Option<bool>,
     /// The methods that the path has.
-    pub(crate) allow: Option<&'static str>,
+    pub(crate) allow: Option<String>,
 }
 
 impl Failure {
@@ -221,8 +221,8 @@ impl Failure {
             let value = HeaderValue::from_static(if should_retry { "true" } else { "false" });
             headers.insert(SHOULD_RETRY, value);
         }
-        if let Some(methods) = self.allow {
-            headers.insert(ALLOW, HeaderValue::from_static(methods));
+        if let Some(methods) = self.allow.as_deref().and_then(|methods| HeaderValue::from_str(methods).ok()) {
+            headers.insert(ALLOW, methods);
         }
         response
     }

@@ -7,7 +7,7 @@ use futures::{FutureExt, stream};
 use http::StatusCode;
 use http::header::HeaderValue;
 use serde_json::Value;
-use tokio::task::yield_now;
+use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Duration, Instant, Interval, interval_at, timeout, timeout_at};
 use toolwire_dialect::Family;
 use toolwire_dialect::client::{ClientError, ClientEvent, ResponseWriter, StreamEvent};
@@ -17,6 +17,7 @@ use crate::items::ClientItems;
 use crate::response::{
     DROPPED, Failure, HttpResponse, Interrupted, ResponseBody, events, json as json_response,
 };
+use crate::state::Recording;
 
 /// The time after which a response that is not streamed begins with white space, so that the connection is
 /// not idle and the client does not time out.
@@ -40,8 +41,12 @@ pub(crate) struct ResponseInProgress {
     pub(crate) request_id: String,
     /// Stores the items of the response; `None` if they are not stored.
     pub(crate) items: Option<ClientItems>,
+    /// Stores the response; `None` if it is not stored, or if it was already given to the store.
+    recording: Option<Recording>,
+    /// The end of the response, until it is stored.
+    storing: Option<(JoinHandle<()>, Vec<u8>)>,
     /// The bytes of events that were not sent yet.
-    pub(crate) unsent: Vec<u8>,
+    unsent: Vec<u8>,
 }
 
 /// The state of a complete response that begins with white space.
@@ -54,6 +59,18 @@ enum Padded {
 }
 
 impl ResponseInProgress {
+    pub(crate) fn new(
+        exchange: Exchange,
+        writer: ResponseWriter,
+        heartbeat: Duration,
+        request_id: String,
+        items: Option<ClientItems>,
+        recording: Option<Recording>,
+    ) -> ResponseInProgress {
+        let (storing, unsent) = (None, Vec::new());
+        ResponseInProgress { exchange, writer, heartbeat, request_id, items, recording, storing, unsent }
+    }
+
     /// Sends the events as they arrive. The model's response is read only as fast as the client reads.
     pub(crate) async fn stream(mut self) -> Result<HttpResponse, Failure> {
         let mut chunk = take(&mut self.unsent);
@@ -105,6 +122,9 @@ impl ResponseInProgress {
     /// Returns the bytes of all events that are ready; `None` after the last one. It is safe to drop the
     /// future.
     async fn next_chunk(&mut self) -> Option<Vec<u8>> {
+        if let Some(end) = self.stored().await {
+            return Some(end);
+        }
         while self.unsent.len() < MAX_CHUNK_BYTES {
             // Some events write no bytes, so the chunk may still be empty after one.
             let event = match self.unsent.is_empty() {
@@ -119,7 +139,10 @@ impl ResponseInProgress {
             self.write(&event, Some(&mut unsent));
             self.unsent = unsent;
         }
-        Some(take(&mut self.unsent)).filter(|chunk| !chunk.is_empty())
+        match take(&mut self.unsent) {
+            chunk if chunk.is_empty() => self.stored().await,
+            chunk => Some(chunk),
+        }
     }
 
     /// Returns the next event if it is ready. If not, it yields once, because another task may be about to
@@ -154,7 +177,17 @@ impl ResponseInProgress {
         }
     }
 
-    /// Reads all events; returns the error if the run fails. It is safe to drop the future.
+    /// Waits until the response is stored, and returns the events at its end; `None` if it is not being
+    /// stored. It is safe to drop the future.
+    async fn stored(&mut self) -> Option<Vec<u8>> {
+        let (storing, _) = self.storing.as_mut()?;
+        // It ends with an error only if the runtime stops.
+        let _ = storing.await;
+        self.storing.take().map(|(_, end)| end)
+    }
+
+    /// Reads all events, and waits until the response is stored; returns the error if the run fails. It is
+    /// safe to drop the future.
     async fn read_all(&mut self) -> Option<ClientError> {
         while let Some(event) = self.exchange.next().await {
             self.write(&event, None);
@@ -162,6 +195,7 @@ impl ResponseInProgress {
                 return Some(error);
             }
         }
+        self.stored().await;
         None
     }
 
@@ -204,18 +238,29 @@ impl ResponseInProgress {
         response
     }
 
-    /// Writes an event. The items are stored before the last event is sent, so that the next request finds
-    /// them.
+    /// Writes an event. The response and its items are stored before the last event is sent, so that the next
+    /// request finds them.
     fn write(&mut self, event: &ClientEvent, chunk: Option<&mut Vec<u8>>) {
         let events = self.writer.event(event);
-        if let (Some(items), ClientEvent::Done { .. }) = (&self.items, event) {
+        let is_done = matches!(event, ClientEvent::Done { .. });
+        if let (Some(items), true) = (&self.items, is_done) {
             items.store(&self.writer.body());
         }
+        let is_stream = chunk.is_some();
+        let mut end = Vec::new();
         if let Some(chunk) = chunk {
-            if matches!(event, ClientEvent::Done { .. }) && self.writer.has_omitted_citations() {
-                chunk.extend_from_slice(OMITTED_CITATIONS);
+            let is_last = is_done || matches!(event, ClientEvent::Failed(_));
+            let target = if is_last && self.recording.is_some() { &mut end } else { chunk };
+            if is_done && self.writer.has_omitted_citations() {
+                target.extend_from_slice(OMITTED_CITATIONS);
             }
-            write_all(chunk, events);
+            write_all(target, events);
+        }
+        // A response that fails before its stream has begun has no id that the client knows.
+        let is_end = is_done || (is_stream && matches!(event, ClientEvent::Failed(_)));
+        if let Some(recording) = self.recording.take_if(|_| is_end) {
+            let kept = self.exchange.take_kept();
+            self.storing = Some((recording.commit(self.writer.body().to_string(), kept), end));
         }
     }
 

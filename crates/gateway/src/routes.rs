@@ -16,6 +16,11 @@ pub(crate) enum Route {
     Complete(Family),
     /// An estimate of the tokens of a request.
     CountTokens(Family),
+    /// The stored response with this id.
+    Response(String),
+    DeleteResponse(String),
+    /// The items before the response with this id.
+    InputItems(String),
     Models,
     /// The model with this name.
     Model(String),
@@ -37,7 +42,7 @@ pub(crate) enum Route {
 #[non_exhaustive]
 pub struct RouteInfo {
     pub method: &'static str,
-    /// `{…}` matches the rest of the path.
+    /// `{model}` matches the rest of the path, and other names in braces match a part without `/`.
     pub path: &'static str,
     /// Whether it needs no key. `/metrics` needs none only from this machine.
     pub is_public: bool,
@@ -45,12 +50,15 @@ pub struct RouteInfo {
 
 type NewRoute = fn(&str) -> Route;
 
-const ROUTES: [(RouteInfo, NewRoute); 22] = [
+const ROUTES: [(RouteInfo, NewRoute); 25] = [
     post("/v1/chat/completions", |_| Route::Complete(Family::OpenAiChat)),
     post("/v1/responses", |_| Route::Complete(Family::OpenAiResponses)),
     post("/v1/messages", |_| Route::Complete(Family::Anthropic)),
     post("/v1/messages/count_tokens", |_| Route::CountTokens(Family::Anthropic)),
     post("/v1/responses/input_tokens", |_| Route::CountTokens(Family::OpenAiResponses)),
+    get("/v1/responses/{response}/input_items", false, |id| Route::InputItems(id.to_owned())),
+    get("/v1/responses/{response}", false, |id| Route::Response(id.to_owned())),
+    delete("/v1/responses/{response}", |id| Route::DeleteResponse(id.to_owned())),
     get("/v1/models", false, |_| Route::Models),
     get("/v1/models/{model}", false, |rest| {
         Route::Model(percent_decode_str(rest).decode_utf8_lossy().into_owned())
@@ -67,7 +75,7 @@ const ROUTES: [(RouteInfo, NewRoute); 22] = [
     post("/v1/images/variations", |_| Route::PassFormThrough("images/variations")),
     post(mcp::PATH, |_| Route::Mcp),
     get(mcp::PATH, false, |_| Route::Mcp),
-    (RouteInfo { method: "DELETE", path: mcp::PATH, is_public: false }, |_| Route::Mcp),
+    delete(mcp::PATH, |_| Route::Mcp),
     get("/healthz", true, |_| Route::Health),
     get("/readyz", true, |_| Route::Ready),
     get("/metrics", true, |_| Route::Metrics),
@@ -81,6 +89,19 @@ const fn get(path: &'static str, is_public: bool, route: NewRoute) -> (RouteInfo
     (RouteInfo { method: "GET", path, is_public }, route)
 }
 
+const fn delete(path: &'static str, route: NewRoute) -> (RouteInfo, NewRoute) {
+    (RouteInfo { method: "DELETE", path, is_public: false }, route)
+}
+
+/// Returns the part of a path that the name in braces of a pattern stands for; an empty text if the pattern has
+/// none. `None` if the path does not match.
+fn matched<'p>(pattern: &str, path: &'p str) -> Option<&'p str> {
+    let Some((start, rest)) = pattern.split_once('{') else { return (path == pattern).then_some("") };
+    let (name, end) = rest.split_once('}').unwrap_or((rest, ""));
+    let part = path.strip_prefix(start)?.strip_suffix(end)?;
+    (!part.is_empty() && (name == "model" || !part.contains('/'))).then_some(part)
+}
+
 /// Returns all paths.
 pub(crate) fn all() -> impl Iterator<Item = RouteInfo> {
     ROUTES.iter().map(|(info, _)| *info)
@@ -89,35 +110,31 @@ pub(crate) fn all() -> impl Iterator<Item = RouteInfo> {
 /// Finds the handler of a path, and whether it needs no key. The path is compared as sent, without
 /// normalization.
 pub(crate) fn find(method: &Method, path: &str) -> Result<(Route, bool), Failure> {
-    let mut allowed = None;
-    for (info, route) in &ROUTES {
-        let rest = match info.path.split_once('{') {
-            Some((start, _)) => path.strip_prefix(start).filter(|rest| !rest.is_empty()),
-            None => (path == info.path).then_some(""),
-        };
-        let Some(rest) = rest else { continue };
+    let mut allowed: Vec<&str> = Vec::new();
+    // A path without a name in braces is not the id of something.
+    let is_exact = ROUTES.iter().any(|(info, _)| info.path == path);
+    for (info, route) in ROUTES.iter().filter(|(info, _)| !is_exact || info.path == path) {
+        let Some(rest) = matched(info.path, path) else { continue };
         if method.as_str() == info.method || (method == Method::HEAD && info.method == "GET") {
             return Ok((route(rest), info.is_public));
         }
-        allowed = Some(info.method);
+        allowed.push(info.method);
     }
-    Err(match allowed {
-        Some(methods) => {
+    Err(match allowed.join(", ") {
+        methods if !methods.is_empty() => {
             let message = format!("`{path}` does not support {method}, only {methods}");
             let failure = Failure::new(ErrorKind::InvalidRequest, message);
             Failure { status: Some(http::StatusCode::METHOD_NOT_ALLOWED), allow: Some(methods), ..failure }
         }
-        None => Failure::new(ErrorKind::NotFound, unknown_path(path)),
+        _ => Failure::new(ErrorKind::NotFound, unknown_path(path)),
     })
 }
 
 /// Returns the pattern of a path, for metrics: one of those in the table, or a fixed text.
 pub(crate) fn pattern(path: &str) -> &'static str {
-    let matches = |pattern: &str| match pattern.split_once('{') {
-        Some((start, _)) => path.strip_prefix(start).is_some_and(|rest| !rest.is_empty()),
-        None => path == pattern,
-    };
-    let found = ROUTES.iter().find(|(info, _)| matches(info.path)).map(|(info, _)| info.path);
+    let exact = ROUTES.iter().find(|(info, _)| info.path == path);
+    let found = exact.or_else(|| ROUTES.iter().find(|(info, _)| matched(info.path, path).is_some()));
+    let found = found.map(|(info, _)| info.path);
     found.unwrap_or(if Page::has_path(path) { "/{page}" } else { "other" })
 }
 
@@ -208,8 +225,32 @@ mod tests {
         );
         assert_eq!(family_of("/v1/images/edits", &HeaderMap::new()), Family::OpenAiChat);
         let failure = find(&Method::GET, "/v1/messages").expect_err("a wrong method");
-        assert_eq!(failure.allow, Some("POST"));
-        assert_eq!(find(&Method::DELETE, "/v1/models/x").expect_err("a wrong method").allow, Some("GET"));
+        assert_eq!(failure.allow.as_deref(), Some("POST"));
+        let allowed = |method: Method, path: &str| find(&method, path).expect_err("a wrong method").allow;
+        assert_eq!(allowed(Method::DELETE, "/v1/models/x").as_deref(), Some("GET"));
+        assert_eq!(allowed(Method::PUT, "/v1/responses/resp_1").as_deref(), Some("GET, DELETE"));
+        assert_eq!(allowed(Method::DELETE, "/v1/responses/resp_1/input_items").as_deref(), Some("GET"));
+        assert_eq!(allowed(Method::GET, "/v1/responses/input_tokens").as_deref(), Some("POST"));
+    }
+
+    #[test]
+    fn an_id_in_a_path_has_no_slash() {
+        let items = Route::InputItems("resp_1".to_owned());
+        assert_eq!(find(&Method::GET, "/v1/responses/resp_1/input_items").expect("a path"), (items, false));
+        assert_eq!(pattern("/v1/responses/resp_1/input_items"), "/v1/responses/{response}/input_items");
+        assert_eq!(pattern("/v1/responses/resp_1"), "/v1/responses/{response}");
+        for path in [
+            "/v1/responses/",
+            "/v1/responses//input_items",
+            "/v1/responses/a/b",
+            "/v1/responses/a/b/input_items",
+        ] {
+            assert_eq!(
+                find(&Method::GET, path).expect_err("no such path").error.kind,
+                ErrorKind::NotFound,
+                "{path}"
+            );
+        }
     }
 
     #[test]

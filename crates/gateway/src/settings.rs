@@ -12,7 +12,9 @@ use toolwire_agent::AgentSettings;
 use toolwire_contract::text::parse_duration;
 
 use crate::principal::Principal;
-use crate::{Keys, ReadinessChecks, audit::AuditLog, metrics::Metrics, spans::Spans, tls::Tls};
+use crate::{
+    Keys, ReadinessChecks, audit::AuditLog, metrics::Metrics, spans::Spans, state::ResponseStorage, tls::Tls,
+};
 
 /// The settings of a gateway. The defaults are for clients on the same machine.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +37,8 @@ pub struct GatewaySettings {
     /// Whether requests may refer to data that the provider has stored, such as files. All clients use the
     /// same account at the provider, so by default they may not if there are several keys.
     pub provider_state: Option<bool>,
+    /// The place where the responses of the Responses API are stored. Without it, they are not stored.
+    pub responses: Option<ResponseStorage>,
     /// Whether deceptive characters in results of tools are replaced, such as control characters.
     pub screen_results: bool,
     /// Whether `/mcp` offers a search and a call instead of all tools.

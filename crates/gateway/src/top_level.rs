@@ -143,6 +143,11 @@ impl TopLevel {
         self.values
     }
 
+    /// Returns the fields in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter()
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }

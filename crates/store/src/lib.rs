@@ -3,6 +3,7 @@
 mod clock;
 mod in_memory;
 mod in_memory_keys;
+mod in_memory_state;
 mod key_json;
 mod nesting;
 mod observed;
@@ -14,7 +15,8 @@ mod usage;
 
 pub use in_memory::InMemory;
 pub use in_memory_keys::InMemoryKeys;
+pub use in_memory_state::InMemoryState;
 pub use observed::{Observed, StoreObserver};
 #[cfg(feature = "redis")]
 pub use redis::{Redis, RedisOptions};
-pub use sqlite::{CachedEmbedder, Sqlite, SqliteKeys, SqliteOptions};
+pub use sqlite::{CachedEmbedder, Sqlite, SqliteKeys, SqliteOptions, SqliteState};

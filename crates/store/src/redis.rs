@@ -23,6 +23,7 @@ mod connection;
 mod format;
 mod keys;
 mod operations;
+mod state;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -15,6 +15,7 @@ mod index;
 mod keys;
 mod open;
 mod queries;
+mod state;
 mod worker;
 
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ use crate::search_text::Query;
 pub use embeddings::CachedEmbedder;
 use error::{Access, SqliteFailure};
 pub use keys::SqliteKeys;
+pub use state::SqliteState;
 use worker::Worker;
 
 /// Conversations in one SQLite file.

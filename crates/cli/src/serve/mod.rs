@@ -36,7 +36,8 @@ use toolwire_contract::keys::KeyRights;
 use toolwire_contract::text::shell_word;
 use toolwire_gateway::audit::{AuditArguments, AuditLog};
 use toolwire_gateway::{
-    Gateway, Keys, OriginError, ReadinessChecks, StartError, metrics::Metrics, page::PageParts,
+    Gateway, Keys, OriginError, ReadinessChecks, ResponseStorage, StartError, metrics::Metrics,
+    page::PageParts,
 };
 use toolwire_hub::{Host, ServerConfig, Transport};
 use toolwire_llm::Demo;
@@ -146,6 +147,7 @@ async fn serve(
     gateway_settings.audit = audit_log(&settings)?;
     let key_store = key_store(&settings).await?;
     gateway_settings.keys = gateway_settings.keys.with_table(key_store.table, key_store.usage);
+    gateway_settings.responses = response_storage(&settings).await?;
     // Also reads the key table, so that the limits fit the number of keys.
     let needs_key = gateway_settings.keys.is_needed().await;
     let scheme = if gateway_settings.tls.is_some() { "https" } else { "http" };
@@ -303,6 +305,18 @@ async fn key_store(settings: &Settings) -> Result<KeyStore, CommandError> {
         Err(_) => Ok(KeyStore::in_memory()),
         Ok(opened) => Ok(opened),
     }
+}
+
+/// Opens the place where responses are stored, unless they are not stored.
+async fn response_storage(settings: &Settings) -> Result<Option<ResponseStorage>, CommandError> {
+    let retention = match &settings.gateway.response_retention {
+        None => ResponseStorage::DEFAULT_RETENTION,
+        Some(retention) => retention.parse("gateway.responseRetention")?,
+    };
+    if retention.is_zero() {
+        return Ok(None);
+    }
+    Ok(Some(ResponseStorage::new(storage::open_state(&settings.store).await?, retention)))
 }
 
 fn start_error(error: &StartError, address: IpAddr) -> CommandError {

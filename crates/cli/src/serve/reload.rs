@@ -110,6 +110,7 @@ impl Reloader<'_> {
         let changes = [
             ("gateway.listen", old.gateway.listen != new.gateway.listen && self.args.listen.is_none()),
             ("store", old.store != new.store),
+            ("gateway.responseRetention", old.gateway.response_retention != new.gateway.response_retention),
             ("gateway.audit", old.gateway.audit != new.gateway.audit),
             ("gateway.limits.connections", old_limits.connections != new_limits.connections),
             ("gateway.limits.stateBytes", old_limits.state_bytes != new_limits.state_bytes),

@@ -18,6 +18,7 @@ mod provider_choice;
 mod request_servers;
 mod secrets;
 mod start;
+mod stored_responses;
 #[cfg(feature = "otlp")]
 mod telemetry;
 mod traces;

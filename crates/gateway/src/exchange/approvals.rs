@@ -10,6 +10,7 @@ use super::{Exchange, ExchangeContext};
 use crate::hidden_rounds::ShownId;
 use crate::paused_runs::{ApprovalRequests, PausedCall, PausedRun, ResponseProgress, ResumedRun};
 use crate::recent::NotStored;
+use crate::state::{HeldClaim, KeptMessages, StoredPause};
 
 /// The decisions that a response continues after, and the response so far. It is stored if the client does
 /// not get the response, so that the client can repeat its request.
@@ -24,6 +25,14 @@ pub(super) struct Continued {
 }
 
 impl Continued {
+    /// Records that the response has advanced. The right to continue stays with this process.
+    pub(super) fn advance(&mut self, claim: Option<HeldClaim>) {
+        self.before = None;
+        if let Some(holder) = claim.and_then(HeldClaim::keep) {
+            self.requests.claim_holder = Some(holder);
+        }
+    }
+
     /// Records that the model has responded: the decisions apply only to the calls before that.
     pub(super) fn model_responded(&mut self) {
         self.requests.is_applied = true;
@@ -113,7 +122,13 @@ impl Exchange {
             labels,
             settings,
             owns_tools: self.owns_tools,
+            claim_holder: None,
         };
+        if self.context.response_id.is_some() {
+            let pause = StoredPause::new(&run, &self.agent, &requests);
+            let messages = requests.history.iter().chain(&requests.messages).cloned().collect();
+            self.kept = Some(KeptMessages { messages, client_calls: Vec::new(), pause: Some(pause) });
+        }
         if let Err(error) = self.pause(requests, ResponseProgress::Waiting(Box::new(run))) {
             // The client could not approve anything. Calls that ran must not run again, so its decisions stay
             // used.
@@ -136,7 +151,12 @@ impl Exchange {
     fn approval_requests(&mut self, calls: &[PendingCall]) -> Option<(Vec<PausedCall>, Vec<ClientEvent>)> {
         let (mut approvals, mut events) = (Vec::new(), Vec::new());
         for call in calls {
-            let request_id = self.new_id("mcpr_")?;
+            // Any gateway finds the stored response by the id of its request.
+            let request_id = match self.context.response_id.as_deref().and_then(|id| id.strip_prefix("resp_"))
+            {
+                Some(random) => format!("mcpr_{random}{}", approvals.len()),
+                None => self.new_id("mcpr_")?,
+            };
             let server = self.agent.tools().server_of(&call.name);
             let server = server.map(|server| self.label(server.name)).unwrap_or_default();
             let name = self.agent.tools().original_name(&call.name).unwrap_or_else(|| call.name.clone());
@@ -180,8 +200,9 @@ impl Exchange {
             return (requests, before);
         }
         if is_complete {
-            let ApprovalRequests { approvals, owns_tools, .. } = requests;
-            let requests = ApprovalRequests { approvals, owns_tools, ..ApprovalRequests::default() };
+            let ApprovalRequests { approvals, owns_tools, claim_holder, .. } = requests;
+            let requests =
+                ApprovalRequests { approvals, owns_tools, claim_holder, ..ApprovalRequests::default() };
             return (requests, ResponseProgress::Complete(events));
         }
         let earlier = std::mem::replace(&mut requests.messages, std::mem::take(&mut self.messages));

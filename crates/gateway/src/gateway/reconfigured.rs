@@ -16,8 +16,8 @@ impl Gateway {
     /// Returns the same gateway with other models and settings. Running requests keep those with which they
     /// began. Stored data, sessions and the values of the metrics are kept.
     ///
-    /// The limits `connections`, `state_bytes` and `state_bytes_per_key`, the metrics, the spans, the key table
-    /// and the audit log stay as they are.
+    /// The limits `connections`, `state_bytes` and `state_bytes_per_key`, the metrics, the spans, the key table,
+    /// the storage of responses and the audit log stay as they are.
     #[must_use]
     pub fn reconfigured(
         &self,
@@ -31,6 +31,7 @@ impl Gateway {
         // The store stays the same, and so does the audit log.
         settings.keys = settings.keys.sharing_table_of(&inner.settings.keys);
         settings.audit = inner.settings.audit.clone();
+        settings.responses = inner.settings.responses.clone();
         let has_several_keys = settings.keys.may_be_several();
         let has_same_limits = settings.limits == inner.settings.limits
             && has_several_keys == inner.settings.keys.may_be_several();

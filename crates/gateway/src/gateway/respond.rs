@@ -57,6 +57,9 @@ impl Inner {
         if let Some(response) = self.model_list(&principal, &route, &parts)? {
             return Ok(response);
         }
+        if let Some(response) = self.stored_responses(&principal, &route, &parts).await? {
+            return Ok(response);
+        }
         let boundary = match route {
             Route::PassFormThrough(_) => {
                 body::check_type(&parts.headers, form::MEDIA_TYPE)?;
@@ -160,6 +163,9 @@ impl Inner {
             Route::PassThrough(path) => self.pass_through(path, &caller, body).await,
             Route::Models
             | Route::Model(_)
+            | Route::Response(_)
+            | Route::DeleteResponse(_)
+            | Route::InputItems(_)
             | Route::PassFormThrough(_)
             | Route::Mcp
             | Route::Health

@@ -359,13 +359,13 @@ async fn chat_shows_the_calls_only_if_it_is_asked_to() {
     );
 }
 
-/// Requests that refer to stored responses are rejected.
+/// Requests that refer to stored conversations, or that run in the background, are rejected.
 #[tokio::test]
-async fn parameters_that_need_stored_responses_are_refused() {
+async fn parameters_that_are_not_supported_are_refused() {
     let gateway = TestGateway::start().await;
-    for key in ["previous_response_id", "conversation"] {
+    for (key, value) in [("background", json!(true)), ("conversation", json!("x"))] {
         let mut body = json!({"model": MODEL, "input": "say hi"});
-        body[key] = json!("x");
+        body[key] = value;
         let (status, error) = post(&gateway, "/v1/responses", &body).await;
         assert_eq!((status, &error["error"]["param"]), (400, &json!(key)), "{error}");
     }

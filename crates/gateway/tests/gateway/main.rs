@@ -21,6 +21,7 @@ mod parameters;
 mod request_servers;
 mod response_content;
 mod served_conversations;
+mod state;
 mod tool_choices;
 mod tool_results;
 mod tool_search;

@@ -11,13 +11,15 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use support::{MODEL, TestGateway, last_question};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
-use toolwire_gateway::{GatewaySettings, Keys};
+use toolwire_gateway::{GatewaySettings, Keys, ResponseStorage};
+use toolwire_store::InMemoryState;
 use toolwire_testkit::InstalledServers;
 
 /// The key of the second gateway.
@@ -34,6 +36,16 @@ async fn openai_for_python() {
 #[tokio::test(flavor = "multi_thread")]
 async fn openai_for_python_requests() {
     check("openai_python_requests.py").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn openai_for_python_stored_responses() {
+    check("openai_python_state.py").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn openai_for_javascript_stored_responses() {
+    check("openai_javascript_state.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,8 +90,10 @@ async fn litellm() {
 
 /// Runs a script with the addresses of a gateway without keys, and of one with a key and frequent heartbeats.
 async fn check(script: &str) {
-    let gateway = TestGateway::start().await;
     let mut settings = GatewaySettings::default();
+    let storage = ResponseStorage::new(Arc::new(InMemoryState::new()), ResponseStorage::DEFAULT_RETENTION);
+    settings.responses = Some(storage);
+    let gateway = TestGateway::with(settings.clone()).await;
     settings.keys = Keys::default().with("test", KEY);
     settings.limits.heartbeat = Duration::from_millis(200);
     let with_key = TestGateway::with(settings).await;

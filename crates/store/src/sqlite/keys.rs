@@ -80,7 +80,7 @@ impl SqliteKeys {
 }
 
 fn open_file(path: &Path) -> Result<Connection, SqliteFailure> {
-    let connection = open::open_keys(path, TIMEOUT)?;
+    let connection = open::open_beside(path, open::KEYS, TIMEOUT)?;
     connection.execute_batch(
         "CREATE TABLE IF NOT EXISTS key (
              id TEXT PRIMARY KEY, record TEXT NOT NULL, created INTEGER NOT NULL, revoked INTEGER

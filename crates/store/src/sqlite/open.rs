@@ -17,10 +17,6 @@ const APPLICATION_ID: i64 = 0x5457_6376;
 /// The format version that this code writes.
 const VERSION: u64 = 4;
 
-/// Identifies files with keys of clients: "TWky".
-const KEYS_APPLICATION_ID: i64 = 0x5457_6b79;
-const KEYS_VERSION: u64 = 1;
-
 pub(super) fn open_to_write(path: &Path, options: &SqliteOptions) -> Result<Connection, SqliteFailure> {
     if path.is_dir() {
         return Err(SqliteFailure::Foreign("it is a directory".to_owned()));
@@ -66,18 +62,36 @@ pub(super) fn open_cache(path: &Path) -> Result<Connection, SqliteFailure> {
     connect(path, &SqliteOptions::default())
 }
 
-/// Opens a file with keys of clients, or creates it. The caller creates its tables.
-pub(super) fn open_keys(path: &Path, timeout: Duration) -> Result<Connection, SqliteFailure> {
+/// The format of a file beside the conversations.
+#[derive(Clone, Copy)]
+pub(super) struct FileFormat {
+    /// Identifies the format in the SQLite header.
+    application: i64,
+    version: u64,
+}
+
+/// Files with keys of clients: "TWky".
+pub(super) const KEYS: FileFormat = FileFormat { application: 0x5457_6b79, version: 1 };
+/// Files with the state of clients: "TWst".
+pub(super) const STATE: FileFormat = FileFormat { application: 0x5457_7374, version: 1 };
+
+/// Opens a file beside the conversations, or creates it. The caller creates its tables.
+pub(super) fn open_beside(
+    path: &Path,
+    format: FileFormat,
+    timeout: Duration,
+) -> Result<Connection, SqliteFailure> {
+    let FileFormat { application, version } = format;
     create_private(path).map_err(|error| SqliteFailure::Unavailable(error.to_string()))?;
     let connection = connect(path, &SqliteOptions { timeout, ..SqliteOptions::default() })?;
     match number(&connection, "application_id")? {
-        KEYS_APPLICATION_ID => check_version(number(&connection, "user_version")?, KEYS_VERSION)?,
+        found if found == application => check_version(number(&connection, "user_version")?, version)?,
         0 if is_empty(&connection)? => {
-            connection.pragma_update(None, "application_id", KEYS_APPLICATION_ID)?;
-            connection.pragma_update(None, "user_version", KEYS_VERSION as i64)?;
+            connection.pragma_update(None, "application_id", application)?;
+            connection.pragma_update(None, "user_version", version as i64)?;
         }
         // Another process may have initialized the file in between.
-        _ if number(&connection, "application_id")? == KEYS_APPLICATION_ID => {}
+        _ if number(&connection, "application_id")? == application => {}
         _ => return Err(SqliteFailure::Foreign("it is the database of another program".to_owned())),
     }
     use_wal(&connection, timeout)?;

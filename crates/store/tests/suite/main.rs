@@ -10,6 +10,7 @@ mod forking;
 mod keys;
 mod redis_servers;
 mod searching;
+mod state;
 mod storing;
 mod transfer;
 mod writers;
@@ -89,4 +90,7 @@ on_every_backend! {
     keys::used_tokens_replace_reserved_ones,
     keys::the_tokens_of_a_process_that_ended_are_free_again,
     keys::a_request_counts_although_its_reservation_has_expired,
+    state::a_document_belongs_to_its_owner,
+    state::a_document_expires,
+    state::only_one_holder_has_a_claim,
 }

@@ -1,0 +1,104 @@
+//! The `StateStore` trait: what a gateway keeps for its clients between their requests.
+
+use core::fmt;
+use core::time::Duration;
+
+use futures_core::future::BoxFuture;
+
+use crate::conversations::StoreError;
+
+/// A store of documents that expire, each with an owner. It is safe with concurrent processes.
+///
+/// An `Ok` from a write is an acknowledgement: the data is stored, with the durability that the store
+/// documents. After a future is dropped early, it is unknown whether the write happened.
+pub trait StateStore: Send + Sync {
+    /// Stores a document for a time, and replaces an earlier one with the same key.
+    fn put<'a>(
+        &'a self,
+        key: &'a StateKey,
+        content: String,
+        lifetime: Duration,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Returns a document; `None` if there is none with this key, or if it has expired.
+    fn get<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<Option<String>, StoreError>>;
+
+    /// Removes a document; returns whether it existed.
+    fn remove<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<bool, StoreError>>;
+
+    /// Gives a right to one holder. Returns false if another one has it. The holder that has it may claim it
+    /// again. A claim exists independently of a document with the same key.
+    fn claim<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<bool, StoreError>>;
+
+    /// Takes the right back, if this holder has it.
+    fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<(), StoreError>>;
+}
+
+/// The key of a document: its owner, and its id, which is unique for the owner. Both have only ASCII letters,
+/// digits, `_` and `-`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StateKey {
+    owner: String,
+    id: String,
+}
+
+/// Text that is not a part of the key of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected 1 to {max} ASCII letters, digits, `_` and `-`", max = StateKey::MAX_LENGTH)]
+pub struct InvalidStateKey;
+
+impl StateKey {
+    /// The maximum length of an owner and of an id.
+    pub const MAX_LENGTH: usize = 128;
+
+    pub fn new(owner: impl Into<String>, id: impl Into<String>) -> Result<StateKey, InvalidStateKey> {
+        let (owner, id) = (owner.into(), id.into());
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        let is_valid =
+            |text: &str| (1..=StateKey::MAX_LENGTH).contains(&text.len()) && text.bytes().all(is_plain);
+        if is_valid(&owner) && is_valid(&id) { Ok(StateKey { owner, id }) } else { Err(InvalidStateKey) }
+    }
+
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl fmt::Display for StateKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.owner, self.id)
+    }
+}
+
+/// A right that only one holder has, such as the right to continue a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub key: StateKey,
+    /// Identifies the holder, such as one process: ASCII letters and digits.
+    pub holder: String,
+    /// The time until the right is free again.
+    pub lifetime: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_plain_characters() {
+        let key = StateKey::new("tenant_1", "resp_aB-9").expect("a key");
+        assert_eq!(
+            (key.owner(), key.id(), key.to_string().as_str()),
+            ("tenant_1", "resp_aB-9", "tenant_1:resp_aB-9")
+        );
+        let long = "a".repeat(129);
+        for wrong in ["", "a b", "a:b", "{a}", "é", "a\n", "../a", &long] {
+            assert_eq!(StateKey::new(wrong, "a"), Err(InvalidStateKey), "{wrong}");
+            assert_eq!(StateKey::new("a", wrong), Err(InvalidStateKey), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The state of the Responses API: stored responses, and requests that continue them
+//! ([ADR 0017](https://github.com/toolwire/toolwire/blob/main/docs/adr/0017-responses-state.md)).
+//!
+//! A stored response is complete by itself: it contains the items of the whole conversation, and the messages
+//! that the client did not see. So a conversation can branch at any response, and removing one does not
+//! affect the others. Only the owner of a response finds it.
+
+mod continuation;
+mod endpoints;
+mod forwarded;
+mod input;
+mod pause;
+mod record;
+mod recording;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use toolwire_contract::conversations::StoreError;
+use toolwire_contract::state::{StateKey, StateStore};
+use toolwire_dialect::client::ErrorKind;
+
+use crate::principal::Principal;
+use crate::response::Failure;
+pub(crate) use continuation::Continuation;
+pub(crate) use forwarded::record_forwarded;
+pub(crate) use pause::{ClaimedPause, HeldClaim, StoredPause};
+pub(crate) use recording::{KeptMessages, Recording};
+
+/// The owner of the responses of a gateway without keys. The ids of all other owners have a prefix.
+const NO_KEY: &str = "anyone";
+
+/// The place where responses are stored, and for how long.
+#[derive(Clone)]
+pub struct ResponseStorage {
+    store: Arc<dyn StateStore>,
+    retention: Duration,
+}
+
+impl ResponseStorage {
+    /// The time after which OpenAI removes a response.
+    pub const DEFAULT_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+    /// Stores each response for a time.
+    pub fn new(store: Arc<dyn StateStore>, retention: Duration) -> ResponseStorage {
+        ResponseStorage { store, retention }
+    }
+}
+
+impl fmt::Debug for ResponseStorage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ResponseStorage").field("retention", &self.retention).finish_non_exhaustive()
+    }
+}
+
+/// Returns the key of a response; `None` if the text is not an id.
+fn key_of(principal: &Principal, id: &str) -> Option<StateKey> {
+    let owner = principal.owner_id().unwrap_or_else(|| NO_KEY.to_owned());
+    StateKey::new(owner, id).ok()
+}
+
+/// Logs the error of a store, and returns one without its address.
+fn unavailable(error: &StoreError) -> Failure {
+    tracing::error!(%error, "the store of responses failed");
+    Failure::new(ErrorKind::Overloaded, "the store of responses is unavailable; send the request again later")
+}

@@ -1,0 +1,7 @@
+-- Takes a right back from its holder.
+-- KEYS: claim.
+-- ARGV: holder.
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+    return redis.call('DEL', KEYS[1])
+end
+return 0

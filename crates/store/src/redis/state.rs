@@ -1,0 +1,76 @@
+//! The state of a gateway's clients in Redis.
+//!
+//! | key | type | contents |
+//! |---|---|---|
+//! | `PREFIX:{OWNER:ID}:state` | string | a document; expires with it |
+//! | `PREFIX:{OWNER:ID}:claim` | string | the holder of a claim; expires with it |
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use ::redis::{Cmd, Script, cmd};
+use futures_core::future::BoxFuture;
+use toolwire_contract::conversations::StoreError;
+use toolwire_contract::state::{Claim, StateKey, StateStore};
+
+use super::Redis;
+use super::connection::{Access, Request};
+
+static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("claim.lua")));
+static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("release.lua")));
+
+fn milliseconds(lifetime: Duration) -> u64 {
+    u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX).clamp(1, 1 << 50)
+}
+
+impl Redis {
+    fn state_key(&self, key: &StateKey, part: &str) -> String {
+        format!("{}:{{{key}}}:{part}", self.options.prefix)
+    }
+
+    fn state_command(&self, name: &str, key: &StateKey) -> Cmd {
+        let mut command = cmd(name);
+        command.arg(self.state_key(key, "state"));
+        command
+    }
+}
+
+impl StateStore for Redis {
+    fn put<'a>(
+        &'a self,
+        key: &'a StateKey,
+        content: String,
+        lifetime: Duration,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        let mut command = self.state_command("SET", key);
+        command.arg(content).arg("PX").arg(milliseconds(lifetime));
+        Box::pin(self.connection.send(Access::Writes, Request::Command(command)))
+    }
+
+    fn get<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<Option<String>, StoreError>> {
+        let command = self.state_command("GET", key);
+        Box::pin(self.connection.send(Access::Reads, Request::Command(command)))
+    }
+
+    fn remove<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<bool, StoreError>> {
+        let command = self.state_command("DEL", key);
+        Box::pin(self.connection.send(Access::Writes, Request::Command(command)))
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let mut script = CLAIM.key(self.state_key(&claim.key, "claim"));
+            script.arg(&claim.holder).arg(milliseconds(claim.lifetime));
+            self.connection.send(Access::Writes, Request::Script(script)).await
+        })
+    }
+
+    fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut script = RELEASE.key(self.state_key(&claim.key, "claim"));
+            script.arg(&claim.holder);
+            let _: u64 = self.connection.send(Access::Writes, Request::Script(script)).await?;
+            Ok(())
+        })
+    }
+}

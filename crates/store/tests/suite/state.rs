@@ -1,0 +1,107 @@
+//! Cases for the state of a gateway's clients.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use toolwire_contract::state::{Claim, StateKey, StateStore};
+use toolwire_store::{InMemoryState, Redis, RedisOptions, SqliteState};
+use toolwire_testkit::RedisServer;
+
+use crate::backends::Backend;
+
+/// A time in which no test ends.
+const LONG: Duration = Duration::from_secs(86_400);
+
+impl Backend {
+    /// Opens the state twice, as two processes would. State in memory is that of one process.
+    async fn open_state_twice(&self) -> [Arc<dyn StateStore>; 2] {
+        match self {
+            Backend::Sqlite { folder } => {
+                let path = folder.path().join("a/state.db");
+                [Arc::new(SqliteState::new(path.clone())), Arc::new(SqliteState::new(path))]
+            }
+            Backend::Redis { server } => {
+                let connect = async || Redis::connect(&server.url(), RedisOptions::default()).await.unwrap();
+                [Arc::new(connect().await), Arc::new(connect().await)]
+            }
+            Backend::Memory { .. } => {
+                let state = Arc::new(InMemoryState::new());
+                [state.clone(), state]
+            }
+            Backend::Cluster { cluster, prefix } => {
+                let urls: Vec<String> = cluster.nodes().iter().map(RedisServer::url).collect();
+                let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+                let mut options = RedisOptions::default();
+                options.prefix = prefix.clone();
+                let connect = async || Redis::connect_cluster(&urls, options.clone()).await.unwrap();
+                [Arc::new(connect().await), Arc::new(connect().await)]
+            }
+        }
+    }
+}
+
+fn key(owner: &str, id: &str) -> StateKey {
+    StateKey::new(owner, id).unwrap()
+}
+
+pub(crate) async fn a_document_belongs_to_its_owner(backend: &Backend) {
+    let [one, other] = backend.open_state_twice().await;
+    let mine = key("key_a", "resp_1");
+    assert_eq!(one.get(&mine).await, Ok(None));
+    let text = "{\"text\":\"é\u{1F600}\\u0000\"}".to_owned() + &"x".repeat(1_000_000);
+    one.put(&mine, text.clone(), LONG).await.unwrap();
+    assert_eq!(other.get(&mine).await, Ok(Some(text)));
+    for foreign in [key("key_b", "resp_1"), key("key_a", "resp_2"), key("key", "a_resp_1")] {
+        assert_eq!(other.get(&foreign).await, Ok(None));
+        assert_eq!(other.remove(&foreign).await, Ok(false));
+    }
+    other.put(&mine, "new".to_owned(), LONG).await.unwrap();
+    assert_eq!(one.get(&mine).await, Ok(Some("new".to_owned())));
+    assert_eq!(one.remove(&mine).await, Ok(true));
+    assert_eq!((other.get(&mine).await, other.remove(&mine).await), (Ok(None), Ok(false)));
+}
+
+pub(crate) async fn a_document_expires(backend: &Backend) {
+    let [one, other] = backend.open_state_twice().await;
+    let (short, long) = (key("a", "short"), key("a", "long"));
+    one.put(&long, "long".to_owned(), LONG).await.unwrap();
+    one.put(&short, "short".to_owned(), Duration::from_millis(1)).await.unwrap();
+    while other.get(&short).await.unwrap().is_some() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(one.remove(&short).await, Ok(false));
+    // The expiry is that of the last write.
+    one.put(&short, "again".to_owned(), LONG).await.unwrap();
+    assert_eq!(other.get(&short).await, Ok(Some("again".to_owned())));
+    assert_eq!(other.get(&long).await, Ok(Some("long".to_owned())));
+}
+
+fn claim(id: &str, holder: &str, lifetime: Duration) -> Claim {
+    Claim { key: key("a", id), holder: holder.to_owned(), lifetime }
+}
+
+pub(crate) async fn only_one_holder_has_a_claim(backend: &Backend) {
+    let stores = backend.open_state_twice().await;
+    let tasks = (0..50).map(|number| {
+        let store = stores[number % 2].clone();
+        tokio::spawn(async move { store.claim(&claim("1", &format!("h{number}"), LONG)).await.unwrap() })
+    });
+    let mut holders = Vec::new();
+    for (number, task) in tasks.collect::<Vec<_>>().into_iter().enumerate() {
+        if task.await.unwrap() {
+            holders.push(format!("h{number}"));
+        }
+    }
+    let [holder] = &holders[..] else { panic!("{holders:?}") };
+    let [one, other] = stores;
+    assert_eq!(other.claim(&claim("1", holder, LONG)).await, Ok(true), "the holder may claim it again");
+    assert_eq!(other.claim(&claim("2", "x", LONG)).await, Ok(true), "another right");
+    one.release(&claim("1", "x", LONG)).await.unwrap();
+    assert_eq!(one.claim(&claim("1", "x", LONG)).await, Ok(false), "only the holder releases it");
+    one.release(&claim("1", holder, LONG)).await.unwrap();
+    assert_eq!(one.claim(&claim("1", "x", Duration::from_millis(1))).await, Ok(true));
+    while !other.claim(&claim("1", "y", LONG)).await.unwrap() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(other.get(&key("a", "1")).await, Ok(None), "a claim is not a document");
+}
