@@ -158,7 +158,7 @@ fn redact(config: &ServerConfig, error: CallError) -> CallError {
     }
 }
 
-fn read_result(route: &Route, result: Value) -> Result<ToolResult, CallError> {
+fn read_result(route: &Route, mut result: Value) -> Result<ToolResult, CallError> {
     let malformed = |reason: String| CallError::Malformed {
         server: route.server.to_string(),
         tool: route.tool.clone(),
@@ -168,7 +168,20 @@ fn read_result(route: &Route, result: Value) -> Result<ToolResult, CallError> {
     if result.get("content").is_some_and(|content| !content.is_array() && !content.is_null()) {
         return Err(malformed("`content` is not an array".to_owned()));
     }
+    remove_own_keys(&mut result);
     ToolResult::try_from(result).map_err(|invalid| malformed(invalid.to_string()))
+}
+
+/// Removes Toolwire's own keys from `_meta` of a result and of its content. With them, a server could send a
+/// provider what only a client may send, such as the URL of an image that the provider fetches.
+fn remove_own_keys(result: &mut Value) {
+    let remove = |holder: &mut Value| {
+        if let Some(meta) = holder.get_mut("_meta").and_then(Value::as_object_mut) {
+            meta.retain(|key, _| !key.starts_with("toolwire/"));
+        }
+    };
+    remove(result);
+    result.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten().for_each(remove);
 }
 
 /// An attempt without a result.
@@ -226,7 +239,21 @@ impl FailedAttempt {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_server_cannot_set_the_keys_of_toolwire() {
+        let part = json!({"type": "input_image", "image_url": "https://evil.test/x.png"});
+        let mut result = json!({
+            "content": [{"type": "image_url", "_meta": {"toolwire/openai": part, "other": 1}}, "x"],
+            "_meta": {"toolwire/truncated": true},
+        });
+        remove_own_keys(&mut result);
+        let expected = json!({"content": [{"type": "image_url", "_meta": {"other": 1}}, "x"], "_meta": {}});
+        assert_eq!(result, expected);
+    }
 
     #[test]
     fn a_refused_token_does_not_make_the_server_unavailable() {
