@@ -24,6 +24,7 @@ pub(crate) use parts::{
 };
 pub(crate) use stop_sequences::StopSequences;
 pub(crate) use usage::UsagePaths;
+pub use usage::read_usage;
 
 /// Reads one response of a family, complete or streamed.
 pub(crate) trait ResponseReader: fmt::Debug + Send + Sync {

@@ -10,10 +10,10 @@ use serde_json::Value;
 use tokio::time::timeout_at;
 use toolwire_contract::model::ModelError;
 use toolwire_dialect::Family;
+use toolwire_dialect::response::read_usage;
 
 use crate::catalog::{ForwardedBody, ForwardedRequest, Upstream};
 use crate::forwarded_events::{Events, pass_on, run_timeout_error};
-use crate::forwarded_usage;
 use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
 use crate::spans::ForwardedSpan;
 use crate::top_level::TopLevel;
@@ -162,8 +162,8 @@ fn read_complete(body: Bytes, upstream: &dyn Upstream, recorder: Option<&Request
     let fields = TopLevel::scan(&body, usize::MAX).ok();
     let usage = fields.as_ref().and_then(|fields| fields.get("usage"));
     let usage = usage.and_then(|usage| serde_json::from_slice::<Value>(&body[usage.value.clone()]).ok());
-    if let (Some(recorder), Some(usage)) = (recorder, usage.filter(Value::is_object)) {
-        recorder.set_usage(forwarded_usage::read(&usage));
+    if let (Some(recorder), Some(usage)) = (recorder, usage.and_then(|usage| read_usage(&usage))) {
+        recorder.set_usage(usage);
     }
     let error = fields.as_ref().and_then(|fields| fields.get("error"));
     if error.is_none_or(|error| body[error.value.clone()] == *b"null") {
