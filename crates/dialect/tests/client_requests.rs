@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use toolwire_contract::model::{Effort, FamilyFields, Generation, ModelRequest, OutputFormat, ToolChoice};
 use toolwire_contract::{Block, Content, Message, Role, Tool, ToolCall, ToolResult};
-use toolwire_dialect::client::{ClientRequest, HostedApproval, ToolFilter, read_client_request};
+use toolwire_dialect::client::{ClientRequest, read_client_request};
 use toolwire_dialect::request::{RequestError, RequestOptions, write_request, write_request_text};
 use toolwire_dialect::{Dialect, Family, Options, Toolset};
 
@@ -417,6 +417,100 @@ fn a_url_of_an_image_or_a_document_reaches_the_providers_that_fetch_it() {
     }
 }
 
+/// The same holds for the results of the client's tools. Where the API has no images in results, they follow in a
+/// message of the user.
+#[test]
+fn a_url_in_a_result_reaches_the_providers_that_fetch_it() {
+    let url = "https://example.com/a.png";
+    let image = json!({"type": "image", "source": {"type": "url", "url": url}});
+    let document = json!({"type": "document", "source": {"type": "url", "url": url}});
+    let result = |part: &Value| {
+        json!({"model": "m", "max_tokens": 9, "messages": [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "look", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "see"}, part]}]}]})
+    };
+    let item = json!({"model": "m", "input": [
+        {"role": "user", "content": "hi"},
+        {"type": "function_call", "call_id": "t1", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "t1", "output": [
+            {"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": url, "detail": "low"}]}]});
+    let written = |family: Family, sent: &Value, dialect: Dialect| {
+        let request = read(family, sent.clone()).request;
+        let toolset = Toolset::new(&[], dialect, &Options::default());
+        write_request(dialect, &request, &toolset, &RequestOptions::default())
+    };
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let block = |part: &Value| {
+        let content = json!([{"type": "tool_result", "tool_use_id": "t1", "content": [text("see"), part]}]);
+        json!({"role": "user", "content": content})
+    };
+    let output = |part: Value| {
+        let parts = json!([{"type": "input_text", "text": "see"}, part]);
+        json!({"type": "function_call_output", "call_id": "t1", "output": parts})
+    };
+    let shown = |part: Value| {
+        let label = "Image returned by `look` (call t1):";
+        (
+            json!({"role": "tool", "tool_call_id": "t1", "content": format!("see\n[image, {url}, in the next user message]")}),
+            json!({"role": "user", "content": [text(label), part]}),
+        )
+    };
+    let (anthropic, responses) = (Family::Anthropic, Family::OpenAiResponses);
+    let last = |body: Value, key: &str| body[key].as_array().unwrap().last().unwrap().clone();
+
+    for part in [&image, &document] {
+        let body = written(anthropic, &result(part), Dialect::Anthropic).unwrap();
+        assert_eq!(last(body, "messages"), block(part));
+    }
+    let body = written(responses, &item, Dialect::Anthropic).unwrap();
+    assert_eq!(last(body, "messages"), block(&image));
+    let body = written(anthropic, &result(&image), Dialect::Responses).unwrap();
+    assert_eq!(last(body, "input"), output(json!({"type": "input_image", "image_url": url})));
+    let body = written(anthropic, &result(&document), Dialect::Responses).unwrap();
+    assert_eq!(last(body, "input"), output(json!({"type": "input_file", "file_url": url})));
+    let body = written(responses, &item, Dialect::Responses).unwrap();
+    assert_eq!(
+        last(body, "input"),
+        output(json!({"type": "input_image", "image_url": url, "detail": "low"}))
+    );
+
+    for (family, sent, detail) in [(anthropic, result(&image), None), (responses, item.clone(), Some("low"))]
+    {
+        let mut part = json!({"type": "image_url", "image_url": {"url": url}});
+        if let Some(detail) = detail {
+            part["image_url"]["detail"] = json!(detail);
+        }
+        let messages = written(family, &sent, Dialect::OpenAi).unwrap()["messages"].clone();
+        let (tool, user) = shown(part);
+        assert_eq!((&messages[2], &messages[3]), (&tool, &user));
+        // This API has no images at all.
+        let messages = written(family, &sent, Dialect::DeepSeek).unwrap()["messages"].clone();
+        assert_eq!(messages[2]["content"], format!("see\n[image, {url}, omitted]"));
+    }
+    for (family, sent, dialect, type_name) in [
+        (anthropic, result(&image), Dialect::Gemini, "image"),
+        (anthropic, result(&document), Dialect::OpenAi, "document"),
+        (responses, item, Dialect::Bedrock, "input_image"),
+    ] {
+        let type_name = type_name.to_owned();
+        let expected = Err(RequestError::ForeignContent { dialect, type_name });
+        assert_eq!(written(family, &sent, dialect), expected);
+    }
+    // An error can contain only text, so its images follow after it.
+    let mut failed = result(&image);
+    failed["messages"][2]["content"][0]["is_error"] = json!(true);
+    let content =
+        last(written(anthropic, &failed, Dialect::Anthropic).unwrap(), "messages")["content"].clone();
+    assert_eq!(content[0]["content"][1], text(&format!("[image, {url}, after the results]")));
+    assert_eq!((&content[1], &content[2]), (&text("Image returned by `look` (call t1):"), &image));
+    // Other blocks that only one API has become text.
+    let found = json!({"type": "search_result", "source": "s", "title": "t", "content": [text("found")]});
+    let content =
+        last(written(anthropic, &result(&found), Dialect::OpenAi).unwrap(), "messages")["content"].clone();
+    assert_eq!(content, format!("see\n{found}"));
+}
+
 /// Other forms of content are sent only to APIs of the same family.
 #[test]
 fn a_stored_file_reaches_only_the_same_family() {
@@ -543,65 +637,6 @@ fn a_result_without_an_id_needs_one_open_call_of_its_tool() {
 }
 
 #[test]
-fn hosted_servers_are_read_in_both_forms() {
-    let entry = |more: Value| {
-        let mut entry = json!({"type": "mcp", "server_label": "demo", "server_url": "https://a/mcp"});
-        entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let client = read(Family::OpenAiResponses, json!({"model": "m", "input": "hi", "tools": [entry]}));
-        client.hosted_servers[0].clone()
-    };
-    let server = entry(json!({"authorization": "token", "defer_loading": true}));
-    assert_eq!((&*server.label, server.url.as_deref()), ("demo", Some("https://a/mcp")));
-    assert_eq!(
-        (server.approval, server.allowed_tools, server.defer_loading),
-        (HostedApproval::Always, None, true)
-    );
-    assert_eq!(server.authorization.unwrap().expose(), "token");
-    let server = entry(json!({
-        "allowed_tools": {"tool_names": ["a"], "read_only": true},
-        "require_approval": {"never": {"tool_names": ["a"]}, "always": {"tool_names": ["b"]}}
-    }));
-    assert_eq!((server.allowed_tools.as_deref(), server.read_only), (Some(&["a".to_owned()][..]), true));
-    let names = |name: &str| Some(ToolFilter { names: Some(vec![name.to_owned()]), read_only: false });
-    let lists = HostedApproval::Lists { always: names("b"), never: names("a") };
-    assert_eq!(server.approval, lists);
-    assert_eq!(entry(json!({"require_approval": "never"})).approval, HostedApproval::Never);
-    check_error(
-        Family::OpenAiResponses,
-        json!({"model": "m", "input": "hi", "tools": [{"type": "mcp", "server_label": "a b"}]}),
-        "`tools[0].server_label` may contain only letters, digits, `_` and `-`",
-    );
-
-    let messages = json!([{"role": "user", "content": "hi"}]);
-    let request = |servers: Value, toolsets: Value| json!({"model": "m", "max_tokens": 1, "messages": messages, "mcp_servers": servers, "tools": toolsets});
-    let servers = json!([{"type": "url", "name": "demo", "url": "https://a", "authorization_token": "t"}]);
-    let toolset = json!({"type": "mcp_toolset", "mcp_server_name": "demo", "default_config": {"enabled": false},
-        "configs": {"a": {"enabled": true}, "b": {}}});
-    let client = read(Family::Anthropic, request(servers.clone(), json!([toolset])));
-    let server = &client.hosted_servers[0];
-    assert_eq!(server.allowed_tools.as_deref(), Some(&["a".to_owned()][..]));
-    assert_eq!((&server.approval, &*server.denied_tools), (&HostedApproval::Never, &["b".to_owned()][..]));
-    check_error(
-        Family::Anthropic,
-        request(servers.clone(), json!([toolset, toolset])),
-        "`tools[1].mcp_server_name` names `demo`, which has a toolset already",
-    );
-    check_error(
-        Family::Anthropic,
-        request(json!([]), json!([toolset])),
-        "`tools[0].mcp_server_name` names `demo`, which is not in `mcp_servers`",
-    );
-    let older = json!([{"type": "url", "name": "demo", "url": "https://a", "tool_configuration": {"allowed_tools": ["x"]}}]);
-    let client = read(Family::Anthropic, request(older, json!([])));
-    assert_eq!(client.hosted_servers[0].allowed_tools.as_deref(), Some(&["x".to_owned()][..]));
-    assert_eq!(client.missing_toolset, None);
-    // Without a toolset, only the older beta has such a server.
-    let missing = read(Family::Anthropic, request(servers, json!([]))).missing_toolset.unwrap();
-    let expected = "`mcp_servers[0].name` names `demo`, which no `mcp_toolset` in `tools` uses";
-    assert_eq!(missing.to_string(), expected);
-}
-
-#[test]
 fn the_output_schema_is_read_in_every_form() {
     let schema = json!({"type": "object", "properties": {}});
     let messages = json!([{"role": "user", "content": "hi"}]);
@@ -624,23 +659,6 @@ fn the_output_schema_is_read_in_every_form() {
         json!({"model": "m", "max_tokens": 1, "messages": messages, "output_config": {"format": format}});
     let output = read(Family::Anthropic, request).request.output;
     assert!(matches!(output, OutputFormat::Schema { name, .. } if name == "response"));
-}
-
-/// The gateway serves MCP servers itself, so no provider gets these fields.
-#[test]
-fn what_the_gateway_does_not_use_of_a_server_is_listed() {
-    let pinned = json!({"type": "mcp_toolset", "mcp_server_name": "demo", "tools": [{"name": "a"}],
-        "cache_control": {"type": "ephemeral"}, "configs": null});
-    let client = read(
-        Family::Anthropic,
-        json!({"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "hi"}], "tools": [pinned],
-            "mcp_servers": [{"type": "url", "name": "demo", "url": "https://a", "later": 1}]}),
-    );
-    assert_eq!(client.unused, ["mcp_servers.later", "tools.tools", "tools.cache_control"]);
-    let entry =
-        json!({"type": "mcp", "server_label": "demo", "server_url": "https://a", "server_description": "d"});
-    let client = read(Family::OpenAiResponses, json!({"model": "m", "input": "hi", "tools": [entry]}));
-    assert_eq!(client.unused, ["tools.server_description"]);
 }
 
 /// Returns the names of the fields that an API does not get.

@@ -19,7 +19,8 @@ use crate::request::wire_id;
 use crate::response::{CUSTOM_CALL, NATIVE_CALL, UNPARSED_ARGUMENTS, has_synthetic_id};
 use crate::response::{CallId, CallKind, ReceivedCall};
 use crate::result::CallOutcome;
-use crate::result::{ContentLimits, ContentPart, clean, content_part};
+use crate::result::{ContentLimits, ContentPart, MediaKind};
+use crate::result::{clean, client_part, content_part, is_provider_data};
 use crate::{Dialect, Toolset};
 
 /// A turn of the conversation.
@@ -121,7 +122,7 @@ impl<'a> HistoryReader<'a> {
                     parts.extend(user_parts(content, &self.user_limits).into_iter().filter(has_text));
                 }
                 Block::Content(content) => {
-                    let native = native_part(content, self.dialect.family().meta_key());
+                    let native = client_part(content, self.dialect.family().meta_key());
                     parts.extend(native.flatten().cloned().map(ContentPart::Native));
                 }
                 // Users do not call tools.
@@ -309,29 +310,22 @@ fn meta_field<'a>(extra: &'a Map<String, Value>, key: &str) -> Option<&'a Value>
     extra.get("_meta")?.get(key)
 }
 
-/// Returns the type of the first block of a user that only another family understands.
+/// Returns the type of the first block of a user that only another family understands. In a result, other blocks
+/// than images and files become text.
 pub(crate) fn find_foreign_content(messages: &[Arc<Message>], meta_key: &str) -> Option<String> {
+    let type_name = |content: &Content| content.type_name().unwrap_or_default().to_owned();
+    let is_foreign = |content: &&Content| client_part(content, meta_key) == Some(None);
+    let is_media = |content: &&Content| match content {
+        Content::Other(value) => MediaKind::of(value).is_some(),
+        _ => false,
+    };
     let users = messages.iter().filter(|message| message.role == Role::User);
     users.flat_map(|message| &message.content).find_map(|block| match block {
-        Block::Content(content) if native_part(content, meta_key) == Some(None) => {
-            Some(content.type_name().unwrap_or_default().to_owned())
+        Block::Content(content) => Some(content).filter(is_foreign).map(type_name),
+        Block::Result { result, .. } => {
+            let mut blocks = result.blocks().iter().filter(|block| block.is_for_model());
+            blocks.find(|block| is_foreign(block) && is_media(block)).map(type_name)
         }
-        _ => None,
+        Block::Call { .. } => None,
     })
-}
-
-/// Returns the part if a client wrote it in the format of one family: `Some(None)` if that is another family.
-/// Thinking is not written by users.
-fn native_part<'a>(content: &'a Content, meta_key: &str) -> Option<Option<&'a Value>> {
-    let Content::Other(value) = content else { return None };
-    let is_native = is_provider_data(content) && content.type_name() != Some("thinking");
-    is_native.then(|| value.get("_meta")?.get(meta_key))
-}
-
-/// Whether only one provider understands the block.
-fn is_provider_data(content: &Content) -> bool {
-    let Content::Other(value) = content else { return false };
-    let meta = value.get("_meta").and_then(Value::as_object);
-    content.type_name() == Some("thinking")
-        || meta.is_some_and(|meta| meta.keys().any(|key| key.starts_with("toolwire/")))
 }

@@ -4,6 +4,8 @@ use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
+use super::MediaKind;
+
 /// Validated media.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Media {
@@ -22,6 +24,10 @@ pub(crate) struct Media {
 impl Media {
     pub(crate) fn data_url(&self) -> String {
         format!("data:{};base64,{}", self.media_type, self.data)
+    }
+
+    pub(crate) fn kind(&self) -> MediaKind {
+        if self.media_type.starts_with("image/") { MediaKind::Image } else { MediaKind::File }
     }
 }
 

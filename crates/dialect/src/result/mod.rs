@@ -5,6 +5,7 @@
 //! parts in its own JSON.
 
 mod attached;
+mod client_part;
 mod media;
 mod prepare;
 mod text;
@@ -13,6 +14,7 @@ use toolwire_contract::ToolResult;
 
 pub use crate::write::write_results;
 pub use attached::{FileContent, UnknownFileType};
+pub(crate) use client_part::{MediaKind, client_part, is_provider_data};
 pub(crate) use media::Media;
 pub use media::{image_size, media_type};
 pub(crate) use prepare::{

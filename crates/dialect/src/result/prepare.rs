@@ -5,6 +5,7 @@ use toolwire_contract::model::UnsupportedContent;
 use toolwire_contract::text::format_size;
 use toolwire_contract::{Content, ResourceBody, ResourceContents, ResourceLink};
 
+use super::client_part::{MediaKind, result_part};
 use super::media::{self, Media, decode, encode, file_name, is_recognizable, is_textual, normalize_type};
 use super::text::{
     FOR_USER_ONLY, NO_OUTPUT, clean, clean_value, duplicates, has_exact_numbers, has_ref_key, truncate_all,
@@ -159,7 +160,9 @@ impl<'a> PreparedResult<'a> {
         }
 
         let sent = blocks.iter().enumerate().filter(|(position, _)| !duplicate_blocks.contains(position));
-        let mut parts: Vec<ContentPart> = sent.map(|(_, block)| content_part(block, limits)).collect();
+        let meta_key = dialect.family().meta_key();
+        let part = |(_, block): (usize, &&Content)| result_part(block, meta_key, limits);
+        let mut parts: Vec<ContentPart> = sent.map(part).collect();
         parts.extend(structured_text.map(ContentPart::Text));
         if parts.is_empty() && structured.is_none() && blocks.len() < result.blocks().len() {
             parts.push(ContentPart::Text(FOR_USER_ONLY.to_owned()));
@@ -172,7 +175,7 @@ impl<'a> PreparedResult<'a> {
         parts.retain(|part| part.as_text() != Some(""));
         let id = wire_id(dialect, outcome.call.id.as_str());
         let meta = outcome.result.and_then(|result| result.extra.get("_meta"));
-        let client_item = meta.and_then(|meta| meta.get(dialect.family().meta_key()));
+        let client_item = meta.and_then(|meta| meta.get(meta_key));
         let is_error = result.is_error();
         PreparedResult { call: outcome.call, id, parts, structured, is_error, client_item }
     }
@@ -185,7 +188,10 @@ impl<'a> PreparedResult<'a> {
             .iter()
             .map(|part| match part {
                 ContentPart::Text(text) => text.clone(),
-                ContentPart::Native(part) => part.to_string(),
+                ContentPart::Native(part) => match MediaKind::of(part) {
+                    Some(kind) => kind.note(part, location),
+                    None => part.to_string(),
+                },
                 ContentPart::Image(media) | ContentPart::File(media) => {
                     format!("[{}, {}, {location}]", media.media_type, format_size(media.bytes))
                 }
@@ -212,10 +218,29 @@ impl<'a> PreparedResult<'a> {
         self.parts.iter().filter_map(ContentPart::as_media)
     }
 
+    /// Iterates over the media parts that are separate from their result, each with the line before it.
+    pub(crate) fn separate_media(&self) -> impl Iterator<Item = (String, &ContentPart)> {
+        self.parts.iter().filter_map(|part| {
+            let kind = match part {
+                ContentPart::Text(_) => return None,
+                ContentPart::Native(part) => MediaKind::of(part)?,
+                ContentPart::Image(media) | ContentPart::File(media) => media.kind(),
+            };
+            Some((self.label_of(kind), part))
+        })
+    }
+
     /// Returns the line before media that is separate from its result. It names the call and quotes nothing
     /// from the tool: text of a tool must not look like text of the user.
     pub(crate) fn label(&self, media: &Media) -> String {
-        let kind = if media.media_type.starts_with("image/") { "Image" } else { "File" };
+        self.label_of(media.kind())
+    }
+
+    fn label_of(&self, kind: MediaKind) -> String {
+        let kind = match kind {
+            MediaKind::Image => "Image",
+            MediaKind::File => "File",
+        };
         format!("{kind} returned by `{}` (call {}):", self.call.name, self.id)
     }
 }

@@ -177,11 +177,9 @@ fn result_blocks(turn: &ResultTurn<'_>) -> Vec<Value> {
     let results = turn.prepare(LIMITS);
     let mut blocks: Vec<Value> = results.iter().map(result_block).collect();
     for result in results.iter().filter(|result| result.is_error) {
-        for part in &result.parts {
-            if let Some(media) = part.as_media() {
-                blocks.push(json!({"type": "text", "text": result.label(media)}));
-                blocks.push(content_block(part));
-            }
+        for (label, part) in result.separate_media() {
+            blocks.push(json!({"type": "text", "text": label}));
+            blocks.push(content_block(part));
         }
     }
     blocks

@@ -48,13 +48,15 @@ pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
             if !attachments.is_empty() {
                 message["custom_content"] = json!({"attachments": attachments});
             }
-        } else {
-            for part in &result.parts {
-                if let ContentPart::Image(media) = part {
-                    images.push(json!({"type": "text", "text": result.label(media)}));
-                    images.push(image_part(media));
-                }
-            }
+        }
+        for (label, part) in result.separate_media() {
+            let image = match part {
+                ContentPart::Image(media) if !has_attachments => image_part(media),
+                ContentPart::Native(image) => image.clone(),
+                _ => continue,
+            };
+            images.push(json!({"type": "text", "text": label}));
+            images.push(image);
         }
         messages.push(message);
     }
