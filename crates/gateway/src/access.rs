@@ -92,7 +92,9 @@ pub(crate) fn screened(tools: Arc<dyn Toolbox>, settings: &GatewaySettings) -> A
 /// Creates the error for a caller that is not known.
 pub(crate) fn unauthenticated(error: &AuthenticationError) -> Failure {
     let kind = match error {
-        AuthenticationError::Unauthenticated => ErrorKind::Unauthenticated,
+        AuthenticationError::Unauthenticated | AuthenticationError::DifferentKeys => {
+            ErrorKind::Unauthenticated
+        }
         AuthenticationError::Unavailable => ErrorKind::Overloaded,
     };
     Failure::new(kind, error.to_string())

@@ -9,9 +9,9 @@ use http::header::HeaderValue;
 use toolwire_agent::run::Run;
 use toolwire_agent::{Agent, AgentSettings};
 use toolwire_contract::model::ToolChoice;
-use toolwire_contract::{Block, Content, Message, Role, Tool};
+use toolwire_contract::{Block, Content, Message, Role};
 use toolwire_dialect::Family;
-use toolwire_dialect::client::{ClientRequest, ErrorKind, ResponseWriter, ToolReference};
+use toolwire_dialect::client::{ClientRequest, ErrorKind, ResponseWriter};
 
 use crate::exchange::{Exchange, ExchangeContext};
 use crate::fixed_tools::FixedTools;
@@ -20,14 +20,16 @@ use crate::hidden_rounds::{complete_results, provider_data};
 use crate::hosted::{self, NamedServers};
 use crate::items::ClientItems;
 use crate::large_bodies::is_large;
-use crate::paused_runs::apply_decisions;
+use crate::named_tools::suggestion;
+use crate::paused_runs::{apply_decisions, missing_decision};
 use crate::permitted_tools::add_rules;
 use crate::prepare::Prepared;
 use crate::request_body::RequestBody;
 use crate::response::{DROPPED, Failure, HttpResponse, UNAVAILABLE};
 use crate::response_in_progress::ResponseInProgress;
 use crate::state::{ClaimedPause, Continuation, record_forwarded};
-use crate::tools::{ToolSelection, add_rules_of_renamed};
+use crate::tool_choice::{check_allowed, require_tool};
+use crate::tools::add_rules_of_renamed;
 use crate::traffic::RunRecorder;
 
 /// The user's message of a request that has only instructions. OpenAI accepts such a request, and other APIs
@@ -94,6 +96,11 @@ impl Inner {
             }
             Plan::Run(prepared) => *prepared,
         };
+        if let Some(open) = &prepared.client.open_approval {
+            // The positions in the request do not count the items of the response that it continues.
+            let parameter = continuation.as_ref().map_or(&*open.parameter, |_| "input");
+            return Err(missing_decision(&open.request_id, parameter));
+        }
         prepared.head.request_id.clone_from(&caller.request_id);
         if let Some(continuation) = &continuation {
             let id = continuation.response_id.clone();
@@ -110,6 +117,9 @@ impl Inner {
         self.wait_for_servers(&caller, &prepared.client, &prepared.options.selection).await;
         prepared.named =
             self.name_servers(family, &caller, &prepared.client, &prepared.options.selection).await?;
+        let servers = &prepared.client.hosted_servers;
+        self.check_selection(&caller.principal, &prepared.options, servers, &prepared.named)?;
+        prepared.dropped.append(&mut prepared.named.ignored);
         let dropped = bounded_list(&prepared.dropped);
         let is_stream = prepared.client.stream;
         let writer = ResponseWriter::new(family, prepared.head.clone()).ok_or_else(|| {
@@ -182,7 +192,7 @@ impl Inner {
             let resumed = self.paused.resume(&context.principal, &client)?;
             return Ok(Exchange::resume(resumed, context));
         }
-        let NamedServers { filters, tools, unavailable } = named;
+        let NamedServers { filters, tools, unavailable, .. } = named;
         options.selection.hosted.clone_from(&filters);
         let selection = options.selection.clone();
         let agent = match &tools {
@@ -209,10 +219,10 @@ impl Inner {
         add_rules(&mut settings.approvals, &*source, &rights);
         add_rules_of_renamed(&mut settings.approvals, &source, &selection);
         if let Some(required) = &client.required_tool {
-            require_tool(&mut settings, &agent, &selection, required)?;
+            require_tool(&mut settings, &agent, &selection, required, &*source)?;
         }
         if let Some(allowed) = &client.allowed_tools {
-            check_allowed(allowed, &agent, &client, &selection)?;
+            check_allowed(allowed, &agent, &client, &selection, &*source)?;
         }
         if !filters.is_empty() {
             hosted::add_approvals(
@@ -308,10 +318,9 @@ impl Inner {
         settings.max_calls_per_step = settings.max_calls_per_step.min(limits.calls_per_step);
         // Clients repeat failed requests, and an empty response is valid.
         settings.max_empty_responses = 1;
-        settings.instructions = match (settings.instructions, &request.instructions) {
-            (Some(own), Some(client)) => Some(format!("{own}\n\n{client}")),
-            (own, client) => own.or_else(|| client.clone()),
-        };
+        let servers = hosted::descriptions(&client.hosted_servers);
+        let parts = [settings.instructions, request.instructions.clone(), servers];
+        settings.instructions = parts.into_iter().flatten().reduce(|one, other| format!("{one}\n\n{other}"));
         settings.max_output_tokens = request.max_output_tokens.or(settings.max_output_tokens);
         settings.temperature = request.temperature.or(settings.temperature);
         settings.generation = request.generation.clone();
@@ -327,7 +336,8 @@ impl Inner {
                 request.tools.iter().chain(own.iter()).map(|tool| tool.name.as_str()).collect();
             if !names.contains(name.as_str()) {
                 let choice = if client.has_functions { "function_call" } else { "tool_choice" };
-                return Err(Failure::invalid(choice, format!("there is no tool named `{name}`")));
+                let hint = suggestion(name, names);
+                return Err(Failure::invalid(choice, format!("there is no tool named `{name}`{hint}")));
             }
         }
         Ok(settings)
@@ -382,63 +392,4 @@ pub(crate) fn bounded_list(names: &[String]) -> String {
         list.extend(name.chars().map(in_header));
     }
     list
-}
-
-/// Requires a call of a server's tool. If the choice names only the server, the client's tools are not
-/// offered.
-fn require_tool(
-    settings: &mut AgentSettings,
-    agent: &Agent,
-    selection: &ToolSelection,
-    required: &ToolReference,
-) -> Result<(), Failure> {
-    let tool = find_tool(agent, selection, required).ok_or_else(|| unknown_tool(required))?;
-    match required.name {
-        Some(_) => settings.tool_choice = ToolChoice::Tool(tool),
-        None => settings.client_tools = Arc::default(),
-    }
-    Ok(())
-}
-
-/// Checks that the tools in `allowed_tools` exist.
-fn check_allowed(
-    allowed: &[ToolReference],
-    agent: &Agent,
-    client: &ClientRequest,
-    selection: &ToolSelection,
-) -> Result<(), Failure> {
-    let is_of_client = |reference: &ToolReference| {
-        let mut names =
-            client.request.tools.iter().map(|tool| tool.name.as_str()).chain(client.provider_tools());
-        reference.server.is_none() && names.any(|name| Some(name) == reference.name.as_deref())
-    };
-    let is_unknown = |reference: &&ToolReference| {
-        !is_of_client(reference) && find_tool(agent, selection, reference).is_none()
-    };
-    allowed.iter().find(is_unknown).map_or(Ok(()), |reference| Err(unknown_tool(reference)))
-}
-
-/// Returns the name of the first tool of a server that matches a choice.
-fn find_tool(agent: &Agent, selection: &ToolSelection, reference: &ToolReference) -> Option<String> {
-    let tools = agent.tools();
-    let server = reference.server.as_deref().map(|label| selection.server_of(label));
-    let is_meant = |tool: &&Tool| {
-        let is_of_server =
-            server.is_none_or(|server| tools.server_of(&tool.name).is_some_and(|found| found.name == server));
-        let is_named = reference
-            .name
-            .as_ref()
-            .is_none_or(|name| *name == tool.name || tools.original_name(&tool.name).as_ref() == Some(name));
-        is_of_server && is_named
-    };
-    tools.tools().iter().find(is_meant).map(|tool| tool.name.clone())
-}
-
-fn unknown_tool(reference: &ToolReference) -> Failure {
-    let message = match (&reference.server, &reference.name) {
-        (Some(server), Some(name)) => format!("the server `{server}` has no tool named `{name}`"),
-        (Some(server), None) => format!("there is no server `{server}` with tools"),
-        (None, name) => format!("there is no tool named `{}`", name.as_deref().unwrap_or_default()),
-    };
-    Failure::invalid("tool_choice", message)
 }

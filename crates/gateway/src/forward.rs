@@ -15,6 +15,7 @@ use toolwire_dialect::request::ApiSupport;
 use crate::catalog::ForwardedRequest;
 use crate::complete::bounded_list;
 use crate::gateway::{Caller, Inner};
+use crate::hosted::NamedServers;
 use crate::principal::Principal;
 use crate::request_body::RequestBody;
 use crate::request_options::RequestOptions;
@@ -59,7 +60,8 @@ impl Inner {
         if has_both_limits && served.api_support == ApiSupport::Partial {
             return Ok(None);
         }
-        let selection = RequestOptions::take(headers, &mut Map::new())?.selection;
+        let options = RequestOptions::take(headers, &mut Map::new())?;
+        let selection = options.selection.clone();
         let mut omitted = None;
         if !selection.is_none() {
             // The model and the client are informed about unavailable servers, which a forwarded request
@@ -87,6 +89,7 @@ impl Inner {
         if facts.names_servers || facts.has_options || has_foreign_reasoning || has_gateway_blocks {
             return Ok(None);
         }
+        self.check_selection(principal, &options, &[], &NamedServers::default())?;
         let mut request = ForwardedRequest {
             body: body.for_provider(upstream.model_id(), served.api_support),
             retry_until: Some(caller.end()),

@@ -17,6 +17,7 @@ use toolwire_dialect::client::{ClientRequest, ErrorKind, HostedApproval, HostedS
 
 use crate::access::screened;
 use crate::gateway::{Caller, Inner};
+use crate::named_tools::{check_named_tools, known_servers, suggestion};
 use crate::permitted_tools::permitted;
 use crate::principal::Principal;
 use crate::request_servers::{RequestServer, RequestServerError};
@@ -39,6 +40,10 @@ pub(crate) struct NamedServers {
     pub(crate) tools: Option<Arc<dyn Toolbox>>,
     /// The labels of unavailable servers, and the reasons.
     pub(crate) unavailable: Vec<(String, String)>,
+    /// The places of tools that the request names, that do not exist, and that the client's API ignores.
+    pub(crate) ignored: Vec<String>,
+    /// Whether servers of the request are not connected, so that their tools are not known.
+    pub(crate) is_incomplete: bool,
 }
 
 impl Inner {
@@ -51,12 +56,12 @@ impl Inner {
         client: &ClientRequest,
         selection: &ToolSelection,
     ) -> Result<NamedServers, Failure> {
-        if client.hosted_servers.is_empty() {
-            return Ok(NamedServers::default());
-        }
-        let mut found = self.find_servers(&caller.principal, &client.hosted_servers)?;
         // A run that waits for an approval has its own tools.
         let is_resumed = !client.approvals.is_empty();
+        if client.hosted_servers.is_empty() {
+            return Ok(NamedServers { is_incomplete: is_resumed, ..NamedServers::default() });
+        }
+        let mut found = self.find_servers(&caller.principal, &client.hosted_servers)?;
         found.by_url.retain(|(_, server)| {
             !is_resumed && !selection.is_none() && selection.selects_server(Some(&server.label))
         });
@@ -106,6 +111,7 @@ impl Inner {
             };
             return Err(Failure::invalid("tools", reason).with_status(status));
         }
+        let connected: BTreeSet<String> = servers.iter().map(|(name, _)| name.clone()).collect();
         let tools = (!servers.is_empty()).then(|| -> Arc<dyn Toolbox> {
             let configured = found.uses_configured.then(|| (CONFIGURED, self.tools_for(&caller.principal)));
             let screen = |(name, tools)| (name, screened(tools, &self.settings));
@@ -116,7 +122,18 @@ impl Inner {
                 None => combined,
             }
         });
-        Ok(NamedServers { filters: found.filters, tools, unavailable: found.unavailable })
+        let mut ignored = Vec::new();
+        let is_connected = |filter: &HostedFilter| {
+            !is_resumed && is_available(filter) && (!filter.is_url || connected.contains(&filter.server))
+        };
+        let source = tools.clone().unwrap_or_else(|| self.tools_for(&caller.principal));
+        let entries = client.hosted_servers.iter().zip(&found.filters);
+        for (hosted, filter) in entries.filter(|(_, filter)| is_connected(filter)) {
+            ignored.extend(check_named_tools(hosted, filter, &*source)?);
+        }
+        let is_incomplete = !found.filters.iter().all(is_connected);
+        let (filters, unavailable) = (found.filters, found.unavailable);
+        Ok(NamedServers { filters, tools, unavailable, ignored, is_incomplete })
     }
 
     /// Waits until the servers that a request may use have started, for a limited time. A server that starts
@@ -165,13 +182,11 @@ impl Inner {
     /// Finds the servers that a request names, without connecting to them.
     fn find_servers(&self, principal: &Principal, servers: &[HostedServer]) -> Result<FoundServers, Failure> {
         let tools = self.tools_for(principal);
-        let listed = tools.tools();
         let missing = tools.missing_servers();
-        let owners = listed.iter().filter_map(|tool| tools.server_of(&tool.name));
-        let with_tools: BTreeSet<String> = owners.map(|server| server.name).collect();
+        let with_tools = known_servers(&*tools, []);
         let urls = &self.server_urls(principal);
-        let mut taken: BTreeSet<String> = with_tools.iter().chain(urls.keys()).cloned().collect();
-        taken.extend(missing.iter().map(|missing| missing.server.clone()));
+        let known = known_servers(&*tools, urls.keys());
+        let mut taken = known.clone();
         let mut found = FoundServers::default();
         for hosted in servers {
             let source = server_source(hosted, urls);
@@ -182,8 +197,9 @@ impl Inner {
                     if let Some(missing) = missing.iter().find(|missing| missing.server == name) {
                         found.unavailable.push((hosted.label.clone(), missing.to_string()));
                     } else if !with_tools.contains(name) {
-                        let message = format!("no server named `{name}` is configured");
-                        return Err(Failure::invalid("tools", message));
+                        let hint = suggestion(name, known.iter().map(String::as_str));
+                        let message = format!("no server named `{name}` is configured{hint}");
+                        return Err(Failure::invalid(&hosted.parameter, message));
                     }
                     name.to_owned()
                 }
@@ -193,22 +209,12 @@ impl Inner {
                 }
                 ServerSource::Url(url) => {
                     let server = RequestServer::read(principal, hosted, url)?;
-                    match found.by_url.iter().find(|(_, other)| *other == server) {
-                        Some((name, _)) => name.clone(),
-                        None => {
-                            let name = server_name(&hosted.label, &taken);
-                            taken.insert(name.clone());
-                            found.by_url.push((name.clone(), server));
-                            name
-                        }
-                    }
+                    let name = server_name(&hosted.label, &taken);
+                    taken.insert(name.clone());
+                    found.by_url.push((name.clone(), server));
+                    name
                 }
             };
-            let is_other = |filter: &HostedFilter| filter.label == hosted.label && filter.server != name;
-            if found.filters.iter().any(is_other) {
-                let message = format!("two different servers have the name `{}`", hosted.label);
-                return Err(Failure::invalid("tools", message));
-            }
             found.filters.push(HostedFilter {
                 server: name,
                 label: hosted.label.clone(),
@@ -227,7 +233,7 @@ impl Inner {
     }
 
     /// Returns the URLs of the configured servers that a caller may use.
-    fn server_urls(&self, principal: &Principal) -> BTreeMap<String, String> {
+    pub(crate) fn server_urls(&self, principal: &Principal) -> BTreeMap<String, String> {
         let urls = self.settings.server_urls.iter();
         let permitted = urls.filter(|(name, _)| principal.permits_server(name));
         permitted.map(|(name, url)| (name.clone(), url.clone())).collect()
@@ -296,6 +302,16 @@ fn refused(label: &str, reason: &str) -> Failure {
          server, and use its URL or `{OWN_SCHEME}NAME`"
     );
     Failure::new(ErrorKind::Forbidden, message)
+}
+
+/// Returns the client's descriptions of its servers, as a paragraph for the model.
+pub(crate) fn descriptions(servers: &[HostedServer]) -> Option<String> {
+    let describe = |hosted: &HostedServer| {
+        let description = hosted.description.as_deref()?.trim();
+        (!description.is_empty()).then(|| format!("The MCP server `{}`: {description}", hosted.label))
+    };
+    let lines: Vec<String> = servers.iter().filter_map(describe).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// Adds the approvals that a request requires to a policy. A request can only require more approvals than the

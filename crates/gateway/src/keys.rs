@@ -4,8 +4,8 @@ mod validity;
 
 use std::sync::Arc;
 
-use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
+use http::{HeaderMap, HeaderValue};
 use subtle::ConstantTimeEq as _;
 use toolwire_contract::keys::{KeyDigest, KeyRights, KeyTable, UsageCounter};
 
@@ -41,16 +41,21 @@ struct Key {
 /// The reason why a caller is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AuthenticationError {
-    /// The request has no key, a wrong key, or two different keys. The message is the same in all cases, so
-    /// that it does not help to guess keys.
+    /// The request has no key, a wrong key, or a header with several keys. The message is the same in all cases, so that it does not help to
+    /// guess keys.
     #[error("a valid key is required: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
     Unauthenticated,
+    /// The two headers have different keys, whether these are valid or not.
+    #[error(
+        "the headers `Authorization` and `x-api-key` have different keys; hint: send only one of them, or the same key in both"
+    )]
+    DifferentKeys,
     /// The key table cannot be read. No key is accepted then, except those of the configuration.
     #[error("keys cannot be checked at the moment; try again later")]
     Unavailable,
 }
 
-use AuthenticationError::{Unauthenticated, Unavailable};
+use AuthenticationError::{DifferentKeys, Unauthenticated, Unavailable};
 
 impl Keys {
     /// The minimum length of configured keys for clients on other machines.
@@ -199,14 +204,16 @@ impl Keys {
             return Ok(Principal::without_key());
         }
         let bearer = headers.get_all(AUTHORIZATION).iter().map(|value| bearer_token(value.as_bytes()));
-        let api_key = headers.get_all(API_KEY).iter().map(|value| Some(value.as_bytes()));
-        let presented: Option<Vec<&[u8]>> = bearer.chain(api_key).collect();
-        let presented = presented.ok_or(Unauthenticated)?;
-        let first = *presented.first().ok_or(Unauthenticated)?;
-        if presented.iter().any(|other| *other != first) {
+        let bearer: Vec<&[u8]> = bearer.collect::<Option<_>>().ok_or(Unauthenticated)?;
+        let api_key: Vec<&[u8]> = headers.get_all(API_KEY).iter().map(HeaderValue::as_bytes).collect();
+        if [&bearer, &api_key].into_iter().any(|values| values.windows(2).any(|pair| pair[0] != pair[1])) {
             return Err(Unauthenticated);
         }
-        self.find(first).await
+        match (bearer.first(), api_key.first()) {
+            (Some(bearer), Some(api_key)) if bearer != api_key => Err(DifferentKeys),
+            (Some(key), _) | (None, Some(key)) => self.find(key).await,
+            (None, None) => Err(Unauthenticated),
+        }
     }
 
     /// Finds the caller with a key.
@@ -275,7 +282,6 @@ impl std::fmt::Debug for Keys {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
-    use http::HeaderValue;
     use proptest::prelude::*;
 
     use super::*;
@@ -342,14 +348,19 @@ mod tests {
             &[("authorization", SECRET.as_bytes())],
             &[("authorization", b"Basic dXNlcjprZXk=")],
             &[("x-api-key", b"")],
-            &[
-                ("x-api-key", SECRET.as_bytes()),
-                ("authorization", b"Bearer other-key-0123456789abcdef012345"),
-            ],
             &[("x-api-key", SECRET.as_bytes()), ("x-api-key", b"x")],
             &[("x-api-key", &SECRET.as_bytes()[..SECRET.len() - 1])],
         ] {
             assert_eq!(verdict(wrong), Err(Unauthenticated), "{wrong:?}");
+        }
+        for different in [
+            [
+                ("x-api-key", SECRET.as_bytes()),
+                ("authorization", &b"Bearer other-key-0123456789abcdef012345"[..]),
+            ],
+            [("x-api-key", &b"x"[..]), ("authorization", &b"Bearer y"[..])],
+        ] {
+            assert_eq!(verdict(&different), Err(DifferentKeys), "{different:?}");
         }
     }
 

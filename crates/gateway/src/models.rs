@@ -11,7 +11,7 @@ use toolwire_dialect::Family;
 use toolwire_dialect::client::runs_at_provider;
 
 use crate::gateway::Inner;
-use crate::hosted;
+use crate::hosted::{self, NamedServers};
 use crate::large_bodies::is_large;
 use crate::prepare::taken_names;
 use crate::principal::Principal;
@@ -84,6 +84,9 @@ impl Inner {
         let served = self.find_model(principal, &client.model)?;
         options.selection.taken = taken_names(&client);
         let filters = self.server_filters(principal, &client.hosted_servers)?;
+        let is_incomplete = filters.iter().any(|filter| filter.is_url);
+        let named = NamedServers { is_incomplete, ..NamedServers::default() };
+        self.check_selection(principal, &options, &client.hosted_servers, &named)?;
         options.selection.hosted.clone_from(&filters);
         let agent = self.agent(principal, &served, options.selection)?;
         let tools = agent.tools();
@@ -94,7 +97,9 @@ impl Inner {
         // With a search, only a part of the tools is sent.
         let mut run =
             Run::resume(settings, request.messages.iter().cloned(), tools.tools(), agent.model().limits());
-        let instructions = [&self.settings.agent.instructions, &request.instructions].into_iter().flatten();
+        let servers = hosted::descriptions(&client.hosted_servers);
+        let instructions =
+            [&self.settings.agent.instructions, &request.instructions, &servers].into_iter().flatten();
         let mut tokens: u64 = instructions.map(|text| estimate_tokens(text)).sum();
         tokens += provider_tools.iter().map(|tool| estimate_tokens(&tool.to_string())).sum::<u64>();
         tokens += run.tools().iter().map(|tool| tool.estimated_tokens()).sum::<u64>();

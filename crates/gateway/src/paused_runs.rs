@@ -182,16 +182,37 @@ impl PausedRuns {
     }
 }
 
-/// Checks that each request for approval has a decision, so that no call stays undecided.
+/// Checks that each request for approval has a decision, so that no call stays undecided, and that each decision has
+/// a request.
 pub(crate) fn check_decisions<'r>(
-    mut requests: impl Iterator<Item = &'r str>,
+    requests: impl Iterator<Item = &'r str>,
     responses: &[ApprovalResponse],
 ) -> Result<(), Failure> {
+    let requests: Vec<&str> = requests.collect();
     let decided: HashSet<&str> = responses.iter().map(|response| response.request_id.as_str()).collect();
-    match requests.find(|request| !decided.contains(request)) {
-        None => Ok(()),
-        Some(open) => Err(Failure::invalid("input", format!("there is no approval response for `{open}`"))),
+    if let Some(open) = requests.iter().find(|request| !decided.contains(*request)) {
+        return Err(missing_decision(open, "input"));
     }
+    // A history can have earlier responses, to requests that it has too.
+    let is_unknown = |response: &&ApprovalResponse| {
+        !response.has_request && !requests.contains(&response.request_id.as_str())
+    };
+    responses.iter().find(is_unknown).map_or(Ok(()), |unknown| {
+        let message = format!(
+            "`{}` responds to `{}`, and no open request for approval of this response has this id",
+            unknown.parameter, unknown.request_id
+        );
+        Err(Failure::invalid(&unknown.parameter, message))
+    })
+}
+
+/// The error for a request for approval without a decision.
+pub(crate) fn missing_decision(request_id: &str, parameter: &str) -> Failure {
+    let message = format!(
+        "there is no approval response for `{request_id}`; hint: add an `mcp_approval_response`, with `approve: false` if the \
+         call must not run"
+    );
+    Failure::invalid(parameter, message)
 }
 
 /// The error for decisions that no run waits for.
@@ -199,7 +220,8 @@ pub(crate) fn unknown_approvals(responses: &[ApprovalResponse]) -> Failure {
     let ids: Vec<String> = responses.iter().map(|response| format!("`{}`", response.request_id)).collect();
     let message =
         format!("no open request for approval has the id {}; each is valid only once", ids.join(", "));
-    Failure::invalid("input", message)
+    let parameter = responses.first().map_or("input", |response| &response.parameter);
+    Failure::invalid(parameter, message)
 }
 
 /// Applies the decisions of a request to the run that waits for them.
@@ -223,10 +245,10 @@ pub(crate) fn apply_decisions(paused: PausedRun, client: &ClientRequest) -> Resu
     ResumedRun { agent, requests, progress, before }
 }
 
-/// Returns the decision about each call. The first response to a request counts.
+/// Returns the decision about each call. There is only one response to each request.
 fn decisions<'r>(requests: &'r ApprovalRequests, responses: &[ApprovalResponse]) -> Vec<(&'r str, Decision)> {
     let responses: HashMap<&str, &ApprovalResponse> =
-        responses.iter().rev().map(|response| (response.request_id.as_str(), response)).collect();
+        responses.iter().map(|response| (response.request_id.as_str(), response)).collect();
     let decision = |call: &'r PausedCall| {
         let response = responses.get(call.request_id.as_str())?;
         let decision = match response.approve {

@@ -7,8 +7,8 @@ use http::HeaderMap;
 use serde_json::{Map, Value, json};
 use toolwire_dialect::Family;
 use toolwire_dialect::client::{
-    ClientError, ClientRequest, ErrorKind, HostedApproval, HostedServer, InvalidRequest, Problem,
-    ResponseHead, ToolFilter, ToolReference, read_client_request,
+    ClientError, ClientRequest, ErrorKind, InvalidRequest, Problem, ResponseHead, ToolReference,
+    read_client_request,
 };
 use toolwire_dialect::request::{ApiSupport, dropped_parameters};
 
@@ -73,7 +73,7 @@ impl Inner {
         }
         // Each of these names is compared with the tools of the servers.
         let chosen = client.allowed_tools.as_ref().map_or(0, Vec::len);
-        let of_servers = client.hosted_servers.iter().map(named_tools).sum();
+        let of_servers = client.hosted_servers.iter().map(|server| server.named_tools.len()).sum();
         for (key, count) in [("tool_choice", chosen), ("tools", of_servers)] {
             if count > max {
                 let message = format!("`{key}` contains {count} names of tools, and the maximum is {max}");
@@ -318,17 +318,4 @@ fn echo(body: &Map<String, Value>) -> Map<String, Value> {
         }
     }
     echo
-}
-
-/// Returns the number of names in the lists of a server that a request names.
-fn named_tools(server: &HostedServer) -> usize {
-    let in_filter = |filter: &Option<ToolFilter>| {
-        filter.as_ref().and_then(|filter| filter.names.as_ref()).map_or(0, Vec::len)
-    };
-    let approvals = match &server.approval {
-        HostedApproval::Lists { always, never } => in_filter(always) + in_filter(never),
-        HostedApproval::Always | HostedApproval::Never => 0,
-    };
-    let allowed = server.allowed_tools.as_ref().map_or(0, Vec::len);
-    allowed + server.denied_tools.len() + server.defer_exceptions.len() + approvals
 }

@@ -11,6 +11,9 @@ use crate::tools::ToolSelection;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestOptions {
     pub(crate) selection: ToolSelection,
+    /// The header or the field that selects the servers, and that for the tools.
+    pub(crate) servers_parameter: String,
+    pub(crate) tools_parameter: String,
     pub(crate) max_steps: Option<u32>,
     /// Whether the response shows the calls of servers' tools.
     pub(crate) show_calls: bool,
@@ -40,8 +43,14 @@ impl RequestOptions {
         for (key, value) in fields {
             let name = format!("toolwire.{key}");
             match key.as_str() {
-                SERVERS => options.selection.servers = Some(patterns(&name, &value)?),
-                TOOLS => options.selection.tools = Some(patterns(&name, &value)?),
+                SERVERS => {
+                    options.selection.servers = Some(patterns(&name, &value)?);
+                    options.servers_parameter = name;
+                }
+                TOOLS => {
+                    options.selection.tools = Some(patterns(&name, &value)?);
+                    options.tools_parameter = name;
+                }
                 "max_steps" | "maxSteps" | MAX_STEPS => {
                     options.max_steps = Some(steps(&name, &text_of(&value))?)
                 }
@@ -58,11 +67,13 @@ impl RequestOptions {
             let text = value.to_str().map_err(|_| invalid())?.to_owned();
             Ok(Some((name, text)))
         };
-        if let Some((_, text)) = header(SERVERS)? {
+        if let Some((name, text)) = header(SERVERS)? {
             options.selection.servers = Some(split(&text));
+            options.servers_parameter = name;
         }
-        if let Some((_, text)) = header(TOOLS)? {
+        if let Some((name, text)) = header(TOOLS)? {
             options.selection.tools = Some(split(&text));
+            options.tools_parameter = name;
         }
         if let Some((name, text)) = header(MAX_STEPS)? {
             options.max_steps = Some(steps(&name, &text)?);

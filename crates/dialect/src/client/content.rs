@@ -1,5 +1,7 @@
 //! Reads the messages in requests of clients.
 
+mod approvals;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -25,6 +27,8 @@ pub(crate) struct ConversationReader {
     named_calls: Option<(usize, HashMap<String, Vec<String>>)>,
     instructions: Vec<String>,
     approvals: Vec<ApprovalResponse>,
+    /// The ids and paths of the requests for approval after which the model has not continued.
+    requests: Vec<(String, String)>,
     /// The position of the last request for approval: the number of messages before it, and of blocks in the
     /// last of them.
     asked_at: Option<(usize, usize)>,
@@ -46,6 +50,7 @@ impl ConversationReader {
             named_calls: None,
             instructions: Vec::new(),
             approvals: Vec::new(),
+            requests: Vec::new(),
             asked_at: None,
             sources: Sources::default(),
             items: Vec::new(),
@@ -169,41 +174,6 @@ impl ConversationReader {
         self.add(Message::new(Role::Assistant, vec![Block::Call { id: id.clone(), call }]));
         self.calls.remove(&id);
         self.add_user(vec![Block::Result { id, result }]);
-    }
-
-    pub(crate) fn add_approval(&mut self, approval: ApprovalResponse) {
-        if self.approvals.is_empty() && self.asked_at.is_none() {
-            self.add_approval_request();
-        }
-        self.approvals.push(approval);
-    }
-
-    /// Marks the position of a request for approval. User messages after it are not part of the paused run
-    /// yet.
-    pub(crate) fn add_approval_request(&mut self) {
-        let last = self.messages.last().filter(|last| last.role == Role::User);
-        self.asked_at = Some((self.messages.len(), last.map_or(0, |last| last.content.len())));
-    }
-
-    /// Removes the approvals read so far. They were already applied, because a response of the model follows
-    /// them.
-    pub(crate) fn forget_approvals(&mut self) {
-        self.approvals.clear();
-        self.asked_at = None;
-    }
-
-    /// Returns the decisions about calls, and the user's content that came with them.
-    pub(crate) fn take_approvals(&mut self) -> (Vec<ApprovalResponse>, Vec<Block>) {
-        let approvals = std::mem::take(&mut self.approvals);
-        let Some((messages, blocks)) = self.asked_at.filter(|_| !approvals.is_empty()) else {
-            return (approvals, Vec::new());
-        };
-        let within = messages.checked_sub(1).and_then(|last| self.messages.get(last));
-        let within = within.filter(|last| last.role == Role::User).into_iter();
-        let within = within.flat_map(|last| last.content.iter().skip(blocks));
-        let later = self.messages.iter().skip(messages).flat_map(|message| &message.content);
-        let contents = within.chain(later).filter(|block| matches!(block, Block::Content(_)));
-        (approvals, contents.cloned().collect())
     }
 
     /// Adds a message; consecutive messages of one role become one.

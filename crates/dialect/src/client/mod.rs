@@ -32,7 +32,7 @@ pub(crate) use content::{
 };
 pub use error::{ClientError, ErrorKind};
 pub(crate) use fields::{ReadRequest, RequestFields, expected};
-pub use hosted::{HostedApproval, HostedServer, ToolFilter};
+pub use hosted::{HostedApproval, HostedServer, NamedTool, ToolFilter};
 pub(crate) use hosted::{read_hosted_server, read_hosted_toolsets};
 pub(crate) use openai::{read_audio, read_file, read_output_format, read_tools};
 pub use provider_tools::{has_programmatic_calls, runs_at_provider};
@@ -60,6 +60,9 @@ pub struct ClientRequest {
     pub hosted_servers: Vec<HostedServer>,
     /// The client's decisions about calls that it had to approve.
     pub approvals: Vec<ApprovalResponse>,
+    /// The first request for approval in the history that has no response, and after which the model has not
+    /// continued.
+    pub open_approval: Option<OpenApproval>,
     /// The only tools that may be called, of the client or of servers; `None`: all of them. The request's
     /// tools are already restricted to these.
     pub allowed_tools: Option<Vec<ToolReference>>,
@@ -98,13 +101,26 @@ pub struct ToolReference {
     pub name: Option<String>,
 }
 
+/// A request for approval that has no response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenApproval {
+    pub request_id: String,
+    /// The path in the request, such as `input[1]`.
+    pub parameter: String,
+}
+
 /// A client's decision about a call that it had to approve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApprovalResponse {
+    /// The path in the request, such as `input[2]`.
+    pub parameter: String,
     pub request_id: String,
     pub approve: bool,
     pub reason: Option<String>,
+    /// Whether the history has the request for approval too.
+    pub has_request: bool,
 }
 
 impl ClientRequest {

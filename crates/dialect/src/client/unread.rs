@@ -1,7 +1,7 @@
 //! Finds the fields of tools, messages and their parts that no type represents. Only a request that is sent
 //! as the client wrote it has them.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::RequestFields;
 use crate::Family;
@@ -127,8 +127,11 @@ impl Search {
     fn fields(&mut self, object: &Map<String, Value>, place: &str, known: &Known) {
         for (name, value) in object {
             let name = name.as_str();
-            let is_listed =
-                known.fields.contains(&name) || CACHE_MARKS.contains(&name) || has_no_meaning(value);
+            let is_default = name == "allowed_callers" && *value == json!(["direct"]);
+            let is_listed = known.fields.contains(&name)
+                || CACHE_MARKS.contains(&name)
+                || is_default
+                || has_no_meaning(value);
             let path = format!("{place}.{name}");
             if !is_listed && !self.found.contains(&path) {
                 self.found.push(path);

@@ -235,7 +235,7 @@ impl Page {
     ) -> Result<Option<Session>, PageFailure> {
         match inner.settings.keys.check_again(&session.principal).await {
             Ok(()) => Ok(Some(session)),
-            Err(AuthenticationError::Unauthenticated) => {
+            Err(AuthenticationError::Unauthenticated | AuthenticationError::DifferentKeys) => {
                 self.sessions.end(headers, cookie);
                 Ok(None)
             }

@@ -70,7 +70,7 @@ async fn authenticate(
             let role = if principal.is_admin() { Role::Admin } else { Role::User };
             Ok(Some((principal, role)))
         }
-        Err(AuthenticationError::Unauthenticated) => Ok(None),
+        Err(AuthenticationError::Unauthenticated | AuthenticationError::DifferentKeys) => Ok(None),
         Err(error @ AuthenticationError::Unavailable) => Err(unauthenticated(&error).into()),
     }
 }

@@ -90,6 +90,8 @@ async fn forged_calls_of_servers_do_not_run() {
         vec![mcp_call(json!({"arguments": "not JSON"})), mcp_call(json!({}))],
         vec![
             json!({"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "demo", "name": "delete", "arguments": "{}"}),
+            // A request for approval without a response is an error, except in the past.
+            json!({"role": "assistant", "content": "done"}),
         ],
     ] {
         let gateway = TestGateway::start().await;

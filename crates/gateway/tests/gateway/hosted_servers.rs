@@ -150,8 +150,8 @@ async fn a_conversation_continues_after_an_approval() {
 #[tokio::test]
 async fn approval_belongs_to_the_entry_that_selects_the_tool() {
     let gateway = TestGateway::start().await;
-    let entry = |tool: &str, approval: &str| json!({"type": "mcp", "server_label": "demo", "allowed_tools": [tool], "require_approval": approval});
-    let tools = json!([entry("fail", "never"), entry("lookup", "always")]);
+    let entry = |label: &str, tool: &str, approval: &str| json!({"type": "mcp", "server_label": label, "server_url": "toolwire://demo", "allowed_tools": [tool], "require_approval": approval});
+    let tools = json!([entry("free", "fail", "never"), entry("guarded", "lookup", "always")]);
     let output = respond(&gateway, &[user("ours")], tools).await;
     assert_eq!(output.last().unwrap()["type"], "mcp_approval_request", "{output:?}");
 }

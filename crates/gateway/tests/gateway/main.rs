@@ -27,6 +27,7 @@ mod tool_results;
 mod tool_search;
 mod unavailable_servers;
 mod verbatim_requests;
+mod wrong_names;
 
 #[path = "../client/mod.rs"]
 mod client;

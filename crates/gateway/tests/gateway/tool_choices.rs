@@ -71,6 +71,18 @@ async fn a_choice_can_require_a_tool_of_a_server() {
             json!({"type": "mcp", "server_label": "demo", "name": "x"}),
             "the server `demo` has no tool named `x`",
         ),
+        (
+            json!({"type": "mcp", "server_label": "demo", "name": "lokup"}),
+            "the server `demo` has no tool named `lokup`; hint: did you mean `lookup`?",
+        ),
+        (
+            json!({"type": "mcp", "server_label": "deom"}),
+            "there is no server `deom` with tools; hint: did you mean `demo`?",
+        ),
+        (
+            json!({"type": "function", "name": "get_wether"}),
+            "there is no tool named `get_wether`; hint: did you mean `get_weather` or `get_time`?",
+        ),
         (json!({"type": "mcp", "server_label": "other"}), "there is no server `other` with tools"),
     ] {
         let (status, error) = send(&gateway, RESPONSES, &choice(fields)).await;

@@ -32,6 +32,7 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
         Some(Value::Array(items)) => read_items(&mut conversation, items)?,
         Some(other) => return Err(expected("input".to_owned(), "a string or an array", &other)),
     }
+    client.open_approval = conversation.open_approval();
     (client.approvals, client.with_approvals) = conversation.take_approvals();
     conversation.finish(&mut client);
     if body.has("prompt") {
@@ -67,6 +68,9 @@ fn read_items(conversation: &mut ConversationReader, items: Vec<Value>) -> ReadR
             // Approvals before a response of the model were already applied.
             conversation.forget_approvals();
         }
+        if is_response_to_approvals(&item) {
+            conversation.forget_approval_requests();
+        }
         if is_of_assistant(&item) {
             // The provider cannot find reasoning that it did not store.
             if item.get("type").and_then(Value::as_str) != Some("reasoning") || is_encrypted(&item) {
@@ -92,6 +96,16 @@ fn add_output(conversation: &mut ConversationReader, path: &str, output: &mut Ve
         return Ok(());
     }
     conversation.add_assistant(path, &json!({"status": "completed", "output": output}))
+}
+
+/// Whether the model has continued after requests for approval. Calls of the client's tools can be in the same
+/// response as the requests.
+fn is_response_to_approvals(item: &Value) -> bool {
+    match item.get("type").and_then(Value::as_str) {
+        Some("mcp_call" | "reasoning") => true,
+        None | Some("message") => is_of_assistant(item),
+        Some(_) => false,
+    }
 }
 
 fn is_of_assistant(item: &Value) -> bool {
@@ -179,11 +193,15 @@ fn read_item(conversation: &mut ConversationReader, path: &str, item: Value) -> 
             conversation.add_server_call(id, ToolCall::new(name, arguments.unwrap_or_default()), result);
         }
         Some("mcp_approval_response") => conversation.add_approval(ApprovalResponse {
+            parameter: path.to_owned(),
             request_id: fields.required_text("approval_request_id")?,
             approve: fields.flag("approve")?.ok_or_else(|| fields.missing("approve"))?,
             reason: fields.text("reason")?,
-        }),
-        Some("mcp_approval_request") => conversation.add_approval_request(),
+            has_request: false,
+        })?,
+        Some("mcp_approval_request") => {
+            conversation.add_approval_request(path, fields.required_text("id")?);
+        }
         Some("additional_tools") => {
             conversation.add_tools(fields.required_list("tools")?);
             conversation.keep_item();

@@ -214,11 +214,15 @@ async fn headers_select_servers_with_urls_by_their_labels() {
     // A configured server has the same name.
     let tools = json!([entry("demo", URL, json!({"allowed_tools": ["lookup"]}))]);
     let body = json!({"model": MODEL, "input": "ours", "tools": tools});
-    for (selection, expected, calls) in [("demo", "lookup", 1), ("demo-2", "", 1)] {
+    for (selection, status) in [("demo", 200), ("demo-2", 400)] {
         let request = http_client().post(gateway.url("/v1/responses")).json(&body);
         let response = request.header("x-toolwire-servers", selection).send().await.unwrap();
-        assert_eq!((response.status().as_u16(), offered(&gateway).as_str()), (200, expected), "{selection}");
-        assert_eq!(servers.calls(), calls, "{selection}");
+        assert_eq!(
+            (response.status().as_u16(), offered(&gateway).as_str()),
+            (status, "lookup"),
+            "{selection}"
+        );
+        assert_eq!(servers.calls(), 1, "{selection}");
     }
 }
 
@@ -270,21 +274,20 @@ async fn names_of_servers_and_tools_never_collide() {
 #[tokio::test]
 async fn a_server_is_connected_once_for_each_request() {
     let (gateway, servers) = start().await;
-    let one = |tool: &str| entry("theirs", URL, json!({"allowed_tools": [tool]}));
-    respond(&gateway, json!("ours"), json!([one("lookup"), one("fail")])).await;
+    let one = |tools: &[&str]| entry("theirs", URL, json!({"allowed_tools": tools}));
+    respond(&gateway, json!("ours"), json!([one(&["lookup", "fail"])])).await;
     assert_eq!((offered(&gateway).as_str(), servers.connected().len()), ("lookup fail", 1));
-    for (other, problem) in [
-        (entry("theirs", "https://tools.example/other", json!({})), "two different servers"),
-        (entry("theirs", URL, json!({"authorization": TOKEN})), "two different servers"),
-        (
-            json!({"type": "mcp", "server_label": "theirs", "server_url": "toolwire://demo"}),
-            "two different servers",
-        ),
+    // A label stands for one server, also if it is the same one.
+    for other in [
+        one(&["fail"]),
+        entry("theirs", "https://tools.example/other", json!({})),
+        entry("theirs", URL, json!({"authorization": TOKEN})),
+        json!({"type": "mcp", "server_label": "theirs", "server_url": "toolwire://demo"}),
     ] {
-        let body = json!({"model": MODEL, "input": "ours", "tools": [one("lookup"), other]});
+        let body = json!({"model": MODEL, "input": "ours", "tools": [one(&["lookup"]), other]});
         let (status, error) = post(&gateway, "/v1/responses", &body).await;
-        assert_eq!(status, 400, "{error}");
-        assert!(error["error"]["message"].as_str().unwrap().contains(problem), "{error}");
+        assert_eq!((status, &error["error"]["param"]), (400, &json!("tools[1].server_label")), "{error}");
+        assert!(error["error"]["message"].as_str().unwrap().contains("each label must be unique"), "{error}");
     }
     let many: Vec<Value> = (0..9).map(|number| entry(&format!("s{number}"), URL, json!({}))).collect();
     let body = json!({"model": MODEL, "input": "ours", "tools": many});
