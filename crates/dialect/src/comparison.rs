@@ -1,12 +1,14 @@
 //! Comparisons of a tool with its definition, place by place.
 
+use std::collections::HashMap;
+
 use bumpalo::Bump;
 use serde_json::Value;
 
 use crate::convert::{ConvertedTool, convert_each};
 use crate::definition::schema_key;
 use crate::json::{EMPTY, Node, to_value};
-use crate::schema::{Trace, Traced, convert_traced};
+use crate::schema::{Trace, convert_traced};
 use crate::source::read;
 use crate::{Change, Dialect, Family, Options, ReadError, Report};
 
@@ -114,7 +116,13 @@ fn compared<'a>(
         }
     };
     let traced = schema.map(|schema| trace.schemas(schema, original)).unwrap_or_default();
-    let changes = report.changes.iter().map(|change| place(change, &traced)).collect();
+    let mut by_origin: HashMap<&str, Vec<&str>> = HashMap::new();
+    for traced in &traced {
+        for origin in &traced.origins {
+            by_origin.entry(origin).or_default().push(&traced.pointer);
+        }
+    }
+    let changes = report.changes.iter().map(|change| place(change, &by_origin)).collect();
     let (description, schema) = parts(dialect, tool.definition, arena);
     ComparedDefinition {
         value: to_value(tool.definition, arena),
@@ -145,16 +153,14 @@ fn parts<'a>(dialect: Dialect, definition: Node<'a>, arena: &'a Bump) -> (Option
     (description.filter(|text| !text.is_empty()), schema.map(|schema| to_value(schema, arena)))
 }
 
-/// Finds the schemas of the definition that a change is about.
-fn place(change: &Change, traced: &[Traced]) -> PlacedChange {
+/// Finds the schemas of the definition that a change is about, by the schemas from which they were made.
+fn place(change: &Change, by_origin: &HashMap<&str, Vec<&str>>) -> PlacedChange {
     let mut pointer = change.pointer.as_str();
     let definition = loop {
-        let made_from = |traced: &&Traced| traced.origins.iter().any(|origin| origin == pointer);
-        let found: Vec<String> =
-            traced.iter().filter(made_from).map(|traced| traced.pointer.clone()).collect();
-        match pointer.rfind('/') {
-            Some(parent) if found.is_empty() => pointer = &pointer[..parent],
-            _ => break found,
+        match (by_origin.get(pointer), pointer.rfind('/')) {
+            (Some(found), _) => break found.iter().map(|&place| place.to_owned()).collect(),
+            (None, Some(parent)) => pointer = &pointer[..parent],
+            (None, None) => break Vec::new(),
         }
     };
     PlacedChange { change: change.clone(), definition }

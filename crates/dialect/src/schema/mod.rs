@@ -48,7 +48,7 @@ pub(crate) use self::profile::{Profile, RestrictedKeys};
 use self::refs::Document;
 use self::root::unsatisfiable;
 use self::spec_version::SpecVersion;
-pub(crate) use self::trace::{Trace, Traced};
+pub(crate) use self::trace::Trace;
 use crate::arguments::Plan;
 use crate::json::{Node, Place};
 use crate::{Change, Dialect, Effect, Options, Refusal};

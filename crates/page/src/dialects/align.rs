@@ -3,9 +3,11 @@
 //! The rows are in the order of the tool. A key that only the definition has is below the key that precedes it in the
 //! definition.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
-use super::origins::Origins;
+use super::origins::{Column, Origins};
 
 /// The longest value that is written on one line, in characters.
 const MAX_INLINE: usize = 72;
@@ -180,85 +182,109 @@ impl Alignment<'_> {
         self.rows.len() - self.rows.iter().rev().take_while(is_free).count()
     }
 
-    fn members(
+    fn members<'m>(
         &mut self,
-        a: &Map<String, Value>,
-        b: &Map<String, Value>,
+        a: &'m Map<String, Value>,
+        b: &'m Map<String, Value>,
         left: &Part<'_>,
         right: &Part<'_>,
         depth: usize,
     ) {
-        let part = |map: &'_ Map<String, Value>, index: usize, parent: &Part<'_>| -> Option<(String, bool)> {
-            let key = map.keys().nth(index)?;
-            Some((child(&parent.pointer, key), index + 1 == map.len()))
+        let counterparts = self.counterparts(a, b, left, right);
+        let mut is_matched = vec![false; b.len()];
+        for &index in counterparts.iter().flatten() {
+            is_matched[index] = true;
+        }
+        let member = |(index, (key, value)): (usize, (&'m String, &'m Value)),
+                      count: usize,
+                      parent: &Part<'_>| {
+            Part { key: Some(key), value, pointer: child(&parent.pointer, key), is_last: index + 1 == count }
         };
-        // The index in `b` of the counterpart of each member of `a`.
-        let counterparts: Vec<Option<usize>> = a
-            .keys()
-            .map(|key| {
-                let same = b.keys().position(|other| other == key);
-                let same = same.or_else(|| {
-                    let is_free = key == "oneOf" && !a.contains_key("anyOf");
-                    b.keys().position(|other| is_free && other == "anyOf")
-                });
-                same.or_else(|| {
-                    let original = child(&left.pointer, key);
-                    let is_renamed = |other: &String| {
-                        !a.contains_key(other)
-                            && self.origins.is_from(&child(&right.pointer, other), &original)
-                    };
-                    b.keys().position(is_renamed)
-                })
-            })
-            .collect();
-        let mut written = vec![false; b.len()];
-        let is_matched = |index: usize| counterparts.contains(&Some(index));
-        // Members of `b` before the first one that `a` has, too.
-        let entries_b: Vec<(&String, &Value)> = b.iter().collect();
-        let added = |alignment: &mut Self, from: usize, written: &mut Vec<bool>| {
-            for index in from..entries_b.len() {
-                if is_matched(index) {
-                    break;
+        let members_b: Vec<(&String, &Value)> = b.iter().collect();
+        let part_b = |index: usize| member((index, members_b[index]), b.len(), right);
+        let mut is_written = vec![false; b.len()];
+        // Members of `b` up to the next one that `a` has, too.
+        let added = |alignment: &mut Self, from: usize, is_written: &mut Vec<bool>| {
+            for index in (from..b.len()).take_while(|index| !is_matched[*index]) {
+                if !std::mem::replace(&mut is_written[index], true) {
+                    alignment.right_only(&part_b(index), depth);
                 }
-                if std::mem::replace(&mut written[index], true) {
-                    continue;
-                }
-                let (key, value) = entries_b[index];
-                let Some((pointer, is_last)) = part(b, index, right) else { continue };
-                alignment.right_only(&Part { key: Some(key), value, pointer, is_last }, depth);
             }
         };
-        added(self, 0, &mut written);
-        for (index, ((key, value), counterpart)) in a.iter().zip(&counterparts).enumerate() {
-            let Some((pointer, is_last)) = part(a, index, left) else { continue };
-            let own = Part { key: Some(key), value, pointer, is_last };
+        added(self, 0, &mut is_written);
+        for (index, (entry, counterpart)) in a.iter().zip(&counterparts).enumerate() {
+            let own = member((index, entry), a.len(), left);
             match counterpart {
-                Some(other) if !written[*other] => {
-                    written[*other] = true;
-                    let (key, value) = entries_b[*other];
-                    let Some((pointer, is_last)) = part(b, *other, right) else { continue };
-                    self.both(&own, &Part { key: Some(key), value, pointer, is_last }, depth);
-                    added(self, other + 1, &mut written);
+                Some(other) if !is_written[*other] => {
+                    is_written[*other] = true;
+                    self.both(&own, &part_b(*other), depth);
+                    added(self, other + 1, &mut is_written);
                 }
                 _ => self.left_only(&own, depth),
             }
         }
-        for index in 0..entries_b.len() {
-            added(self, index, &mut written);
+        for index in (0..b.len()).filter(|index| !is_matched[*index]) {
+            if !is_written[index] {
+                self.right_only(&part_b(index), depth);
+            }
         }
+    }
+
+    /// Returns the index in `b` of the counterpart of each member of `a`: with the same key, or made from the same schema.
+    fn counterparts(
+        &self,
+        a: &Map<String, Value>,
+        b: &Map<String, Value>,
+        left: &Part<'_>,
+        right: &Part<'_>,
+    ) -> Vec<Option<usize>> {
+        let keys: HashMap<&str, usize> =
+            b.keys().enumerate().map(|(index, key)| (key.as_str(), index)).collect();
+        let added: Vec<(usize, String)> = b
+            .keys()
+            .enumerate()
+            .filter(|(_, key)| !a.contains_key(*key))
+            .map(|(index, key)| (index, child(&right.pointer, key)))
+            .collect();
+        let by_original = by_original(self.origins, &added);
+        let counterpart = |key: &String| {
+            let same = keys.get(key.as_str()).copied();
+            let alternatives =
+                (key == "oneOf" && !a.contains_key("anyOf")).then(|| keys.get("anyOf").copied()).flatten();
+            same.or(alternatives).or_else(|| {
+                let pointer = child(&left.pointer, key);
+                let originals = self.origins.of_schema(Column::Left, &pointer).iter();
+                originals.filter_map(|original| by_original.get(original.as_str())?.first().copied()).min()
+            })
+        };
+        a.keys().map(counterpart).collect()
     }
 
     fn items(&mut self, a: &[Value], b: &[Value], left: &Part<'_>, right: &Part<'_>, depth: usize) {
         let part = |items: &'_ [Value], index: usize, parent: &Part<'_>| {
             (format!("{}/{index}", parent.pointer), index + 1 == items.len())
         };
+        let mut same: HashMap<String, Vec<usize>> = HashMap::new();
+        for (index, value) in b.iter().enumerate() {
+            same.entry(self.origins.comparable(value)).or_default().push(index);
+        }
+        let places: Vec<(usize, String)> =
+            (0..b.len()).map(|index| (index, part(b, index, right).0)).collect();
+        let by_original = by_original(self.origins, &places);
+        let first_from = |indexes: Option<&Vec<usize>>, next: usize| {
+            let indexes = indexes?;
+            indexes.get(indexes.partition_point(|index| *index < next)).copied()
+        };
         let mut next = 0;
         for (index, value) in a.iter().enumerate() {
             let (pointer, is_last) = part(a, index, left);
-            let counterpart = (next..b.len()).find(|other| {
-                let is_same = self.origins.is_same(value, &b[*other], None);
-                is_same || self.origins.is_from(&format!("{}/{other}", right.pointer), &pointer)
-            });
+            let originals = self.origins.of_schema(Column::Left, &pointer).iter();
+            let from_same =
+                originals.filter_map(|original| first_from(by_original.get(original.as_str()), next));
+            let counterpart = first_from(same.get(&self.origins.comparable(value)), next)
+                .into_iter()
+                .chain(from_same)
+                .min();
             // Otherwise, schemas in lists of equal length are paired by their position.
             let is_listed = a.len() == b.len() && index >= next && value.is_object() && b[index].is_object();
             let counterpart = counterpart.or(is_listed.then_some(index));
@@ -280,6 +306,17 @@ impl Alignment<'_> {
             self.right_only(&Part { key: None, value, pointer, is_last }, depth);
         }
     }
+}
+
+/// Returns the indexes of the right side's schemas, by the schemas from which they were made.
+fn by_original<'p>(origins: &'p Origins, schemas: &'p [(usize, String)]) -> HashMap<&'p str, Vec<usize>> {
+    let mut found: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (index, pointer) in schemas {
+        for original in origins.of_schema(Column::Right, pointer) {
+            found.entry(original).or_default().push(*index);
+        }
+    }
+    found
 }
 
 /// Returns the JSON pointer of a member.

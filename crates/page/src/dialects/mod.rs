@@ -5,6 +5,7 @@ mod align;
 mod arguments;
 mod grid;
 mod matrix;
+mod notations;
 mod origins;
 mod pair;
 mod reasons;

@@ -2,14 +2,17 @@
 //!
 //! Each side is an `Option`: `None` is the tool itself.
 
+use std::collections::{HashMap, HashSet};
+
 use maud::{Markup, html};
 use serde_json::Value;
 use toolwire_dialect::comparison::{ComparedDefinition, Comparison, PlacedChange};
 use toolwire_dialect::{Change, Dialect, Refusal, Report, Status};
 
 use super::align::{Line, Row, align, alone};
-use super::origins::{Origins, places};
-use super::reasons::{Explained, PlacedEntry, assign, is_notation, notation};
+use super::notations::notation;
+use super::origins::{ByOriginal, Origins};
+use super::reasons::{Explained, PlacedEntry, assign, is_notation};
 use super::{glyph, status_of, tokens};
 use crate::text::{UntrustedText, count};
 
@@ -105,14 +108,13 @@ impl<'a> Pair<'a> {
         // Each entry is displayed once: below the first group of rows that it explains, or at its place.
         let mut below: Vec<Vec<Entry<'a>>> = vec![Vec::new(); rows.len()];
         let (mut head, mut shared) = (Vec::new(), Vec::new());
+        let (ends, places) = (ends_of_first_groups(&assigned, entries.len()), rows_by_place(&rows));
         for (index, entry) in entries.iter().enumerate() {
-            let first = assigned.iter().position(|row| row.is_by(index));
-            let row = first.map(|first| {
-                let group = assigned[first..].iter().take_while(|row| row.is_by(index)).count();
-                first + group - 1
-            });
-            let place = || entry.left.iter().find_map(|place| row_at(&rows, place));
-            match row.or_else(|| if entry.is_shared { None } else { place() }) {
+            let place = || {
+                let row = |place| nearest(place, |pointer| places.get(pointer).copied());
+                entry.left.iter().find_map(|place| row(place))
+            };
+            match ends[index].or_else(|| if entry.is_shared { None } else { place() }) {
                 Some(row) => below[row].push((index, entry.change)),
                 None if entry.is_shared => shared.push((index, entry.change)),
                 None => head.push((index, entry.change)),
@@ -187,20 +189,23 @@ fn entries<'a>(left: Option<&'a Comparison>, right: Option<&'a Comparison>) -> V
     let (left, right) = (definition(left), definition(right));
     let changes = |side: Option<&'a ComparedDefinition>| side.map_or(&[][..], |side| &side.changes[..]);
     let (of_left, of_right) = (changes(left), changes(right));
-    let has =
-        |changes: &[PlacedChange], change: &Change| changes.iter().any(|placed| placed.change == *change);
-    let of_right = of_right.iter().map(|placed| PlacedEntry {
+    let changes_of = |placed: &'a [PlacedChange]| -> HashSet<&'a Change> {
+        placed.iter().map(|placed| &placed.change).collect()
+    };
+    let (changes_of_left, changes_of_right) = (changes_of(of_left), changes_of(of_right));
+    let (places_left, places_right) = (ByOriginal::of(left), ByOriginal::of(right));
+    let entries_of_right = of_right.iter().map(|placed| PlacedEntry {
         change: &placed.change,
-        left: places(left, &placed.change.pointer),
+        left: places_left.places(&placed.change.pointer),
         right: placed.definition.clone(),
-        is_shared: has(of_left, &placed.change),
+        is_shared: changes_of_left.contains(&placed.change),
     });
-    let mut entries: Vec<PlacedEntry<'a>> = of_right.collect();
-    let of_left = of_left.iter().filter(|placed| !has(changes(right), &placed.change));
+    let mut entries: Vec<PlacedEntry<'a>> = entries_of_right.collect();
+    let of_left = of_left.iter().filter(|placed| !changes_of_right.contains(&placed.change));
     entries.extend(of_left.map(|placed| PlacedEntry {
         change: &placed.change,
         left: placed.definition.clone(),
-        right: places(right, &placed.change.pointer),
+        right: places_right.places(&placed.change.pointer),
         is_shared: false,
     }));
     entries
@@ -222,10 +227,29 @@ fn nearest<T>(mut pointer: &str, find: impl Fn(&str) -> Option<T>) -> Option<T> 
     None
 }
 
-/// Returns the row of the value at `pointer` on the left, or of the nearest one that contains it. `None` for the tool
-/// as a whole.
-fn row_at(rows: &[Row], pointer: &str) -> Option<usize> {
-    nearest(pointer, |pointer| rows.iter().position(|row| row.is_at(pointer)))
+/// Returns for each entry the last row of the first group of rows that it explains.
+fn ends_of_first_groups(assigned: &[Explained], entries: usize) -> Vec<Option<usize>> {
+    let mut ends: Vec<Option<usize>> = vec![None; entries];
+    for (row, explained) in assigned.iter().enumerate() {
+        for index in [explained.left, explained.right].into_iter().flatten() {
+            let is_in_group = ends[index].is_none_or(|end| end + 1 == row);
+            if is_in_group {
+                ends[index] = Some(row);
+            }
+        }
+    }
+    ends
+}
+
+/// Returns the first row of each value on the left.
+fn rows_by_place(rows: &[Row]) -> HashMap<&str, usize> {
+    let mut places = HashMap::new();
+    for (index, row) in rows.iter().enumerate() {
+        if let Some(line) = &row.left {
+            places.entry(line.pointer.as_str()).or_insert(index);
+        }
+    }
+    places
 }
 
 /// Renders a comparison. Ids inside begin with `id`.

@@ -1,10 +1,11 @@
 //! Assigns each difference of a comparison to the entry of the report that explains it.
 
-use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+
 use toolwire_dialect::{Change, Effect};
 
 use super::align::{Line, Row};
-use super::origins::Origins;
+use super::origins::{Column, prefixes};
 
 /// Keywords whose change rewrites the schemas below, too.
 const STRUCTURAL: [&str; 27] = [
@@ -95,63 +96,33 @@ pub(super) struct PlacedEntry<'a> {
 
 /// Returns for each row the entries that explain its difference.
 pub(super) fn assign(rows: &[Row], changes: &[PlacedEntry<'_>]) -> Vec<Explained> {
-    let entries: Vec<Entry<'_>> = changes.iter().map(Entry::of).collect();
-    let mut uses = vec![0_usize; entries.len()];
+    let mut entries = Entries::new(changes);
     let mut assigned = Vec::with_capacity(rows.len());
     for row in rows {
-        let explained = explain(row, &entries, &uses);
+        let explained = explain(row, &entries);
         for index in [explained.left, explained.right].into_iter().flatten() {
-            uses[index] += 1;
+            entries.count_use(index);
         }
         assigned.push(explained);
     }
     assigned
 }
 
-fn explain(row: &Row, entries: &[Entry<'_>], uses: &[usize]) -> Explained {
-    let (left, right) = (changed(row.left.as_ref()), changed(row.right.as_ref()));
+fn explain(row: &Row, entries: &Entries<'_>) -> Explained {
+    let left = changed(row.left.as_ref()).map(|line| (Column::Left, line));
+    let right = changed(row.right.as_ref()).map(|line| (Column::Right, line));
     if row.is_one {
-        let index = best_entry(left, right, entries, uses);
+        let index = entries.best(left.into_iter().chain(right));
         return Explained { left: left.and(index), right: right.and(index) };
     }
-    Explained {
-        left: left.and_then(|_| best_entry(left, None, entries, uses)),
-        right: right.and_then(|_| best_entry(None, right, entries, uses)),
-    }
+    Explained { left: entries.best(left), right: entries.best(right) }
 }
 
-fn changed(line: Option<&Line>) -> Option<&Line> {
+pub(super) fn changed(line: Option<&Line>) -> Option<&Line> {
     line.filter(|line| line.is_changed)
 }
 
-struct Entry<'a> {
-    keyword: &'a str,
-    left: Vec<Vec<&'a str>>,
-    right: Vec<Vec<&'a str>>,
-    is_structural: bool,
-    /// Whether an annotation was removed.
-    is_dropped: bool,
-}
-
-impl<'a> Entry<'a> {
-    fn of(placed: &'a PlacedEntry<'a>) -> Entry<'a> {
-        let places = |pointers: &'a [String]| pointers.iter().map(|pointer| segments(pointer)).collect();
-        Entry {
-            keyword: &placed.change.keyword,
-            left: places(&placed.left),
-            right: places(&placed.right),
-            is_structural: STRUCTURAL.contains(&placed.change.keyword.as_str()),
-            is_dropped: placed.change.effect == Effect::Dropped,
-        }
-    }
-
-    /// Whether it is about the schema at all, and not about the name or the mode.
-    fn is_about_schema(&self) -> bool {
-        !matches!(self.keyword, "name" | "strict")
-    }
-}
-
-fn segments(pointer: &str) -> Vec<&str> {
+pub(super) fn segments(pointer: &str) -> Vec<&str> {
     pointer.split('/').skip(1).collect()
 }
 
@@ -160,213 +131,137 @@ pub(super) fn is_notation(change: &Change) -> bool {
     change.pointer.is_empty() && change.keyword == NOTATION
 }
 
-fn best_entry(
-    left: Option<&Line>,
-    right: Option<&Line>,
-    entries: &[Entry<'_>],
-    uses: &[usize],
-) -> Option<usize> {
-    let left = left.map(|line| segments(&line.pointer));
-    let right = right.map(|line| segments(&line.pointer));
-    let distances = entries.iter().enumerate().filter(|(_, entry)| entry.is_about_schema());
-    let distances = distances.filter_map(|(index, entry)| {
-        let sides = [(&left, &entry.left), (&right, &entry.right)];
-        let near = sides.into_iter().flat_map(|(line, schemas)| {
-            line.iter().flat_map(move |line| schemas.iter().filter_map(move |at| distance(line, at, entry)))
-        });
-        Some((near.min()?, uses[index], index))
-    });
-    distances.min().map(|(_, _, index)| index)
+/// The entries about schemas, by their places: a line is compared only with those that may explain it.
+struct Entries<'a> {
+    placed: &'a [PlacedEntry<'a>],
+    /// How many differences each entry explains so far.
+    uses: Vec<usize>,
+    groups: HashMap<(Column, &'a str), Vec<Group<'a>>>,
 }
 
-/// Returns how far an entry about the schema at `schema` is from the line of the value at `line`.
-fn distance(line: &[&str], schema: &[&str], entry: &Entry<'_>) -> Option<Distance> {
-    if entry.keyword == NOTATION {
-        // Each other entry is more specific.
-        return Some(1_000);
-    }
-    if let Some(rest) = line.strip_prefix(schema) {
-        return match rest {
-            // The keyword itself, or something inside it.
-            [keyword, ..] if *keyword == entry.keyword => Some(0),
-            // Text about the keyword, or another keyword of the schema.
-            ["description"] => Some(1),
-            // Any other entry explains it better.
-            [_] | [] if entry.is_dropped => Some(20),
-            [_] | [] => Some(2),
-            // Values that are no schemas, such as those of an `enum`.
-            [keyword, ..] if !SCHEMAS.contains(keyword) => Some(2),
-            rest if entry.is_structural => Some(2 + rest.len()),
-            _ => None,
-        };
-    }
-    if let Some(below) = schema.strip_prefix(line) {
-        // A part that contains the schema was written or removed as a whole.
-        return Some(4 + below.len());
-    }
-    // `required` of an object changes for one of its properties.
-    let (object, rest) = line.split_at(line.iter().rposition(|segment| *segment == "required")?);
-    let is_property = schema.strip_prefix(object).is_some_and(|rest| matches!(rest, ["properties", _]));
-    // A property that is renamed is renamed there, too.
-    (is_property && rest.len() <= 2 && matches!(entry.keyword, "required" | "properties")).then_some(1)
+/// Entries that explain each line equally well.
+struct Group<'a> {
+    relation: Relation<'a>,
+    /// The uses and the index of each entry.
+    entries: BTreeSet<(usize, usize)>,
 }
 
-/// Returns why a line differs that no entry explains: a notation that the report does not list, because it never
-/// changes which arguments are valid.
-pub(super) fn notation(
-    row: &Row,
-    explained: Explained,
-    schema: &Value,
-    origins: &Origins,
-) -> Option<&'static str> {
-    let left = changed(row.left.as_ref()).filter(|_| explained.left.is_none());
-    let right = changed(row.right.as_ref()).filter(|_| explained.right.is_none());
-    if origins.is_between_definitions() {
-        return left.or(right).map(|_| OTHER_NOTATION);
-    }
-    let left = left.map(|line| left_notation(line, schema));
-    let right = right.map(|line| right_notation(line, schema, origins));
-    match (left, right) {
-        // Each side of a row needs a reason; one is displayed.
-        (Some(left), Some(right)) => left.and(right),
-        (Some(reason), None) | (None, Some(reason)) => reason,
-        (None, None) => None,
-    }
+/// How entries are related to a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Relation<'a> {
+    /// They say that the schema is rewritten as a whole.
+    Notation,
+    /// They are about this keyword of the schema at the place.
+    Keyword { keyword: &'a str, is_dropped: bool },
+    /// They are about a schema this many segments below the place.
+    Below(usize),
+    /// They are about a property of the object at the place, and may change its `required`.
+    Property,
 }
 
-const OTHER_NOTATION: &str = "the dialects write the same part of the tool in different ways";
-const INLINED: &str =
-    "references are replaced by the schemas that they refer to, or point to another copy of them";
-const VERSION: &str = "the dialect has no versions, ids or comments of schemas";
-const ALTERNATIVES: &str = "the alternatives exclude each other, so `oneOf` and `anyOf` are the same";
-const NULL: &str = "the alternative null is written in the dialect's way";
-const CONST: &str = "`const` is an `enum` with one value";
-const ENUM_FORMAT: &str = "the dialect marks each `enum` with this format";
-const MOVED: &str = "what is beside alternatives is moved into them";
-const MERGED: &str = "the schemas of `allOf` are merged into one";
-const ALL_TYPES: [&str; 6] = ["string", "number", "boolean", "object", "array", "null"];
-const ENUM_TYPE: &str = "the type is that of the values of `enum`";
-const NO_EFFECT: &str = "the keyword has no effect";
-
-fn left_notation(line: &Line, schema: &Value) -> Option<&'static str> {
-    match segments(&line.pointer).as_slice() {
-        ["$defs" | "definitions", ..] => Some(INLINED),
-        // The name of a property is no keyword.
-        [.., "properties" | "patternProperties", _] => around(&line.pointer, schema),
-        [.., "$ref"] => Some(INLINED),
-        [.., "$schema" | "$id" | "id" | "$comment" | "$anchor"] => Some(VERSION),
-        [.., "properties" | "patternProperties"] if line.text.trim_end_matches(',').ends_with("{}") => {
-            Some(NO_EFFECT)
+impl<'a> Entries<'a> {
+    fn new(placed: &'a [PlacedEntry<'a>]) -> Entries<'a> {
+        let mut groups: HashMap<(Column, &'a str), Vec<Group<'a>>> = HashMap::new();
+        for (index, entry) in placed.iter().enumerate() {
+            for_each_relation(entry, |column, place, relation| {
+                let groups = groups.entry((column, place)).or_default();
+                let known = groups.iter().position(|group| group.relation == relation);
+                let known = known.unwrap_or_else(|| {
+                    groups.push(Group { relation, entries: BTreeSet::new() });
+                    groups.len() - 1
+                });
+                groups[known].entries.insert((0, index));
+            });
         }
-        [.., "additionalProperties"] if line.text.trim_end_matches(',').ends_with("true") => Some(NO_EFFECT),
-        [.., "type"] if ALL_TYPES.iter().all(|name| line.text.contains(name)) => Some(NO_EFFECT),
-        [.., "const"] => Some(CONST),
-        [.., "oneOf"] if !is_beside_null(&line.pointer, schema) => Some(ALTERNATIVES),
-        [.., "description" | "title"] if is_annotation_of_alternatives(&line.pointer, schema) => Some(MOVED),
-        _ => around(&line.pointer, schema),
+        Entries { placed, uses: vec![0; placed.len()], groups }
+    }
+
+    /// Prefers the entries that explain few differences, so that each of several equal ones is displayed.
+    fn count_use(&mut self, index: usize) {
+        let before = self.uses[index];
+        self.uses[index] += 1;
+        for_each_relation(&self.placed[index], |column, place, relation| {
+            let groups = self.groups.get_mut(&(column, place)).into_iter().flatten();
+            for group in groups.filter(|group| group.relation == relation) {
+                group.entries.remove(&(before, index));
+                group.entries.insert((before + 1, index));
+            }
+        });
+    }
+
+    /// Returns the entry that explains lines best.
+    fn best<'l>(&self, lines: impl IntoIterator<Item = (Column, &'l Line)>) -> Option<usize> {
+        let near = lines.into_iter().filter_map(|(column, line)| self.nearest(column, &line.pointer)).min();
+        near.map(|(_, _, index)| index)
+    }
+
+    fn nearest(&self, column: Column, line: &str) -> Option<(Distance, usize, usize)> {
+        let groups = prefixes(line).flat_map(|place| {
+            self.groups.get(&(column, place)).into_iter().flatten().map(move |group| (place, group))
+        });
+        let near = groups.filter_map(|(place, group)| {
+            let (uses, index) = group.entries.first()?;
+            Some((distance(&line[place.len()..], group.relation)?, *uses, *index))
+        });
+        near.min()
     }
 }
 
-/// Returns why a part of the tool differs because of what is around it.
-fn around(pointer: &str, schema: &Value) -> Option<&'static str> {
-    if pointer.contains("/allOf") {
-        return Some(MERGED);
+/// Calls `found` with each place to which an entry is related. Entries about the name or the mode are not about the
+/// schema.
+fn for_each_relation<'a>(placed: &'a PlacedEntry<'a>, mut found: impl FnMut(Column, &'a str, Relation<'a>)) {
+    let keyword = placed.change.keyword.as_str();
+    if matches!(keyword, "name" | "strict") {
+        return;
     }
-    if is_beside_null(pointer, schema) {
-        return Some(NULL);
+    let is_dropped = placed.change.effect == Effect::Dropped;
+    for (column, places) in [(Column::Left, &placed.left), (Column::Right, &placed.right)] {
+        for place in places {
+            if keyword == NOTATION {
+                found(column, "", Relation::Notation);
+                continue;
+            }
+            found(column, place, Relation::Keyword { keyword, is_dropped });
+            let depth = place.matches('/').count();
+            for (above, prefix) in prefixes(place).take(depth).enumerate() {
+                found(column, prefix, Relation::Below(depth - above));
+            }
+            let object = place.rsplit_once('/').and_then(|(list, _)| list.strip_suffix("/properties"));
+            if let Some(object) = object.filter(|_| matches!(keyword, "required" | "properties")) {
+                found(column, object, Relation::Property);
+            }
+        }
     }
-    is_beside_alternatives(pointer, schema).then_some(MOVED)
 }
 
-fn right_notation(line: &Line, schema: &Value, origins: &Origins) -> Option<&'static str> {
-    let pointer = line.pointer.as_str();
-    if pointer.ends_with("/nullable") {
-        return Some(NULL);
+/// Returns how well entries explain a line; `rest` leads from their place to the line.
+fn distance(rest: &str, relation: Relation<'_>) -> Option<Distance> {
+    let rest = segments(rest);
+    match (relation, rest.as_slice()) {
+        // Each other entry is more specific.
+        (Relation::Notation, _) => Some(1_000),
+        // A part that contains the schema was written or removed as a whole.
+        (Relation::Below(segments), []) => Some(4 + segments),
+        // `required` of an object changes for one of its properties. A property that is renamed is renamed there, too.
+        (Relation::Property, ["required"] | ["required", _]) => Some(1),
+        (Relation::Below(_) | Relation::Property, _) => None,
+        (Relation::Keyword { keyword, is_dropped }, rest) => distance_inside(rest, keyword, is_dropped),
     }
-    if pointer.ends_with("/format") && line.text.starts_with("\"format\": \"enum\"") {
-        return Some(ENUM_FORMAT);
-    }
-    if let [.., "anyOf", _, "description" | "title"] = segments(pointer).as_slice() {
-        return Some(MOVED);
-    }
-    if pointer.starts_with("/$defs") || prefixes(pointer).any(|prefix| has_key(schema, prefix, &["$ref"])) {
-        return Some(INLINED);
-    }
-    let mut from = origins.of_value(pointer).iter();
-    let is_const =
-        |origin: &String| schema.pointer(origin).is_some_and(|schema| schema.get("const").is_some());
-    if (pointer.ends_with("/enum") || pointer.ends_with("/type")) && from.clone().any(is_const) {
-        return Some(CONST);
-    }
-    if from.clone().any(|origin| origin.starts_with("/$defs/") || origin.starts_with("/definitions/")) {
-        return Some(INLINED);
-    }
-    let is_type = pointer.ends_with("/type");
-    let is_enum = |origin: &String| has_key(schema, origin, &["enum"]) && !has_key(schema, origin, &["type"]);
-    if is_type && from.clone().any(is_enum) {
-        return Some(ENUM_TYPE);
-    }
-    let has_null = |origin: &String| {
-        let lists = ["anyOf", "oneOf"].map(|key| format!("{origin}/{key}"));
-        is_type && lists.iter().any(|list| is_beside_null(list, schema))
-    };
-    if from.any(|origin| is_beside_null(origin, schema) || has_null(origin)) {
-        return Some(NULL);
-    }
-    if prefixes(pointer).any(|prefix| has_key(schema, prefix, &["allOf"])) {
-        return Some(MERGED);
-    }
-    if pointer.ends_with("/anyOf") {
-        return Some(ALTERNATIVES);
-    }
-    is_moved_to_alternative(pointer, schema).then_some(MOVED)
 }
 
-/// Returns a pointer and the ones above it.
-fn prefixes(pointer: &str) -> impl Iterator<Item = &str> {
-    let ends = pointer.match_indices('/').map(|(index, _)| index).chain([pointer.len()]);
-    ends.map(move |end| &pointer[..end])
-}
-
-fn has_key(schema: &Value, pointer: &str, keys: &[&str]) -> bool {
-    schema.pointer(pointer).is_some_and(|schema| keys.iter().any(|key| schema.get(key).is_some()))
-}
-
-fn is_annotation_of_alternatives(pointer: &str, schema: &Value) -> bool {
-    let parent = pointer.rsplit_once('/').and_then(|(parent, _)| schema.pointer(parent));
-    parent.is_some_and(|parent| {
-        ["anyOf", "oneOf"].iter().any(|key| parent.get(key).is_some())
-            // Alternatives have the texts of all of them.
-            || pointer.contains("/anyOf/")
-            || pointer.contains("/oneOf/")
-    })
-}
-
-/// Whether a value is a keyword beside alternatives, or inside such a keyword.
-fn is_beside_alternatives(pointer: &str, schema: &Value) -> bool {
-    prefixes(pointer).any(|prefix| {
-        let below = pointer[prefix.len()..].split('/').nth(1).unwrap_or_default();
-        !below.is_empty()
-            && !["anyOf", "oneOf"].contains(&below)
-            && has_key(schema, prefix, &["anyOf", "oneOf"])
-    })
-}
-
-/// Whether a value of a definition is a keyword in an alternative, which the tool has beside its
-/// alternatives.
-fn is_moved_to_alternative(pointer: &str, schema: &Value) -> bool {
-    prefixes(pointer).any(|prefix| {
-        let mut below = pointer[prefix.len()..].split('/').skip(1);
-        let is_list = below.next() == Some("anyOf") && below.next().is_some();
-        is_list && below.next().is_some_and(|key| has_key(schema, prefix, &[key]))
-    })
-}
-
-/// Whether a value is in a list of alternatives of which one is null, or is that list.
-fn is_beside_null(pointer: &str, schema: &Value) -> bool {
-    let is_null = |alternative: &Value| alternative.get("type").and_then(Value::as_str) == Some("null");
-    prefixes(pointer)
-        .filter(|prefix| prefix.ends_with("/anyOf") || prefix.ends_with("/oneOf"))
-        .filter_map(|prefix| schema.pointer(prefix)?.as_array())
-        .any(|alternatives| alternatives.iter().any(is_null))
+/// Returns how well entries about a keyword of a schema explain a line of it.
+fn distance_inside(rest: &[&str], keyword: &str, is_dropped: bool) -> Option<Distance> {
+    match rest {
+        // The keyword itself, or something inside it.
+        [first, ..] if *first == keyword => Some(0),
+        // Text about the keyword, or another keyword of the schema.
+        ["description"] => Some(1),
+        // Any other entry explains it better.
+        [_] | [] if is_dropped => Some(20),
+        [_] | [] => Some(2),
+        // Values that are no schemas, such as those of an `enum`.
+        [first, ..] if !SCHEMAS.contains(first) => Some(2),
+        rest if STRUCTURAL.contains(&keyword) => Some(2 + rest.len()),
+        _ => None,
+    }
 }
