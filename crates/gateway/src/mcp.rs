@@ -26,16 +26,16 @@ use toolwire_contract::toolbox::Toolbox;
 use toolwire_dialect::Family;
 use toolwire_dialect::client::ErrorKind;
 
+use crate::access::unauthenticated;
 use crate::audited_tools::AuditedTools;
 use crate::body;
-use crate::gateway::{Gateway, Inner, unauthenticated};
+use crate::gateway::{Gateway, Inner};
 use crate::keys::AuthenticationError;
 use crate::meter::Estimate;
 use crate::principal::Principal;
 use crate::response::{Failure, HttpResponse, ResponseBody};
 use crate::settings::{GatewayLimits, GatewaySettings};
-use crate::spans::OpenSpan;
-use crate::spans::TracedToolbox;
+use crate::spans::{OpenSpan, TracedToolbox};
 use search::SearchedTools;
 use tools::{McpToolboxes, McpTools};
 

@@ -45,17 +45,18 @@ impl Gateway {
         command.env_remove("TOOLWIRE_CONFIG").env_remove("TOOLWIRE_KEY");
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut url = None;
-        loop {
+        let mut lines = Vec::new();
+        while !lines.last().is_some_and(|line: &String| line.starts_with("ready")) {
             let mut line = String::new();
-            assert_ne!(log.read_line(&mut line).unwrap(), 0, "the gateway has ended");
-            if let Some(origin) = line.trim_end().strip_prefix("listening on ") {
-                url = Some(format!("{origin}/mcp"));
+            if log.read_line(&mut line).unwrap() == 0 {
+                let _ = child.wait();
+                panic!("the gateway has ended: {lines:?}");
             }
-            if line.starts_with("ready") {
-                return Gateway { child, url: url.unwrap(), _log: log };
-            }
+            lines.push(line);
         }
+        let origin = lines.iter().find_map(|line| line.trim_end().strip_prefix("listening on "));
+        let url = format!("{}/mcp", origin.unwrap());
+        Gateway { child, url, _log: log }
     }
 }
 
@@ -116,14 +117,18 @@ fn run(
         println!("  {name}: skipped, {reason}");
         return 0;
     }
+    let (failed, note) = match verdict {
+        Verdict::Fails(failed, reason) => (failed, format!(", {failed} failed: {reason}")),
+        _ => (0, String::new()),
+    };
     let mut tries = scenarios::tries(name);
     loop {
         tries -= 1;
         let (is_success, output) = suite.run(scenario, revision, url).unwrap();
         match read_tally(&output) {
-            Some((passed, 0)) if is_success && passed > 0 => {
+            Some((passed, found)) if found == failed && is_success == (failed == 0) && passed > 0 => {
                 tally.passed += 1;
-                println!("  {name}: passed, {passed} checks");
+                println!("  {name}: passed, {passed} checks{note}");
                 return passed;
             }
             _ if tries == 0 => {

@@ -3,6 +3,8 @@
 /// The handling of a scenario.
 pub(crate) enum Verdict {
     Run,
+    /// Expects this number of failed checks, for this reason.
+    Fails(usize, &'static str),
     Skip(&'static str),
 }
 
@@ -23,6 +25,9 @@ const NOT_PASSED_ON: [(&str, &str); 11] = [
 
 /// Returns how a scenario is handled.
 pub(crate) fn verdict(name: &str) -> Verdict {
+    if name == "server-stateless" {
+        return Verdict::Fails(2, "requests of servers to the client's model are not passed on yet");
+    }
     let reason = NOT_PASSED_ON.iter().find(|(start, _)| name.starts_with(start)).map(|(_, reason)| *reason);
     reason.map_or(Verdict::Run, Verdict::Skip)
 }
@@ -37,6 +42,9 @@ pub(crate) fn tries(name: &str) -> usize {
 }
 
 /// Returns the number of checks that must pass; fewer would mean that some did not run.
-pub(crate) fn passed_checks(_revision: &str) -> usize {
-    0
+pub(crate) fn passed_checks(revision: &str) -> usize {
+    match revision {
+        "2025-11-25" => 41,
+        _ => 80,
+    }
 }
