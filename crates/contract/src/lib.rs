@@ -15,6 +15,7 @@ mod json;
 pub mod keys;
 mod message;
 pub mod model;
+pub mod offers;
 mod output_format;
 mod response_details;
 mod result;

@@ -2,6 +2,7 @@
 //!
 //! The gateway authenticates the client, applies the limits and selects the tools. A [`McpEndpoint`] speaks MCP.
 
+mod offers;
 mod search;
 pub(crate) mod tools;
 
@@ -22,6 +23,7 @@ use http_body::Body;
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::BoxBody;
 use serde_json::json;
+use toolwire_contract::offers::ServerOffers;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_dialect::Family;
 use toolwire_dialect::client::ErrorKind;
@@ -36,6 +38,7 @@ use crate::principal::Principal;
 use crate::response::{Failure, HttpResponse, ResponseBody};
 use crate::settings::{GatewayLimits, GatewaySettings};
 use crate::spans::{OpenSpan, TracedToolbox};
+use offers::PermittedOffers;
 use search::SearchedTools;
 use tools::{McpToolboxes, McpTools};
 
@@ -53,13 +56,14 @@ pub type McpResponse = Response<BoxBody<Bytes, Infallible>>;
 
 /// Speaks MCP with the clients of [`Gateway`] at `/mcp`.
 pub trait McpEndpoint: Send + Sync {
-    /// Handles a request of a client with the tools that it may use. `owner` identifies the client: sessions of
+    /// Handles a request of a client with the tools, prompts and resources that it may use. `owner` identifies the client: sessions of
     /// other clients do not exist for it.
     fn handle(
         &self,
         request: McpRequest,
         owner: String,
         tools: Arc<dyn Toolbox>,
+        offers: Arc<dyn ServerOffers>,
     ) -> BoxFuture<'_, McpResponse>;
 
     /// Ends all sessions and streams. Running calls have some time to finish.
@@ -69,8 +73,13 @@ pub trait McpEndpoint: Send + Sync {
 /// What a gateway needs for `/mcp`.
 #[derive(Default)]
 pub(crate) struct Mcp {
-    endpoint: Arc<OnceLock<Arc<dyn McpEndpoint>>>,
+    endpoint: Arc<OnceLock<McpParts>>,
     toolboxes: McpToolboxes,
+}
+
+struct McpParts {
+    endpoint: Arc<dyn McpEndpoint>,
+    offers: Arc<dyn ServerOffers>,
 }
 
 impl Mcp {
@@ -80,17 +89,17 @@ impl Mcp {
     }
 
     pub(crate) async fn close(&self, grace_period: Duration) {
-        if let Some(endpoint) = self.endpoint.get() {
-            endpoint.close(grace_period).await;
+        if let Some(parts) = self.endpoint.get() {
+            parts.endpoint.close(grace_period).await;
         }
     }
 }
 
 impl Gateway {
-    /// Adds `/mcp`. Only the first call has an effect.
+    /// Adds `/mcp`, with the prompts and resources of all servers. Only the first call has an effect.
     #[must_use]
-    pub fn with_mcp(self, endpoint: Arc<dyn McpEndpoint>) -> Gateway {
-        self.0.mcp.endpoint.get_or_init(|| endpoint);
+    pub fn with_mcp(self, endpoint: Arc<dyn McpEndpoint>, offers: Arc<dyn ServerOffers>) -> Gateway {
+        self.0.mcp.endpoint.get_or_init(|| McpParts { endpoint, offers });
         self
     }
 }
@@ -134,7 +143,7 @@ impl Inner {
         if is_post {
             body::check_type(&parts.headers, "application/json")?;
         }
-        let Some(endpoint) = self.mcp.endpoint.get() else {
+        let Some(McpParts { endpoint, offers }) = self.mcp.endpoint.get() else {
             return Err(Failure::new(ErrorKind::NotFound, "this gateway does not serve MCP"));
         };
         let limits = &self.settings.limits;
@@ -155,7 +164,8 @@ impl Inner {
         let mut invalidation = keys.invalidation(&principal);
         let tools = self.mcp_tools(&principal, request_id, parts.extensions.get::<OpenSpan>());
         let owner = principal.key_id().unwrap_or_default().to_owned();
-        let handling = endpoint.handle(inner_request(parts, bytes), owner, tools);
+        let offers = PermittedOffers { offers: offers.clone(), rights: principal.rights().cloned() };
+        let handling = endpoint.handle(inner_request(parts, bytes), owner, tools, Arc::new(offers));
         let response = match &mut invalidation {
             None => handling.await,
             Some(invalidation) => tokio::select! {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use toolwire_contract::elicitation::ElicitHandler;
 
 use crate::host::{ElicitKind, ElicitReply, ElicitRequest, Host};
-use crate::session::SessionEvent;
+use crate::session::{SessionEvent, change_event};
 use crate::transport::Connection;
 
 /// The client's side of a session, called by the SDK.
@@ -70,9 +70,9 @@ impl Service<RoleClient> for ClientService {
         notification: ServerNotification,
         _context: NotificationContext<RoleClient>,
     ) -> Result<(), ErrorData> {
-        if let ServerNotification::ToolListChangedNotification(_) = notification {
-            // A full queue already contains such an event.
-            let _ = self.events.try_send(SessionEvent::ToolsChanged);
+        if let Some(event) = change_event(&notification) {
+            // If the queue is full, the hub is about to read the lists anyway.
+            let _ = self.events.try_send(event);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Many servers as one toolbox.
 
 mod launcher;
+mod offers;
 mod options;
 mod state;
 mod toolbox;
@@ -12,8 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinHandle;
+use toolwire_contract::offers::OfferChange;
 use toolwire_contract::toolbox::{CallError, MissingServer, Toolbox};
 use toolwire_contract::{Tool, ToolResult};
 use toolwire_dialect::{Dialect, Options, Toolset};
@@ -38,6 +40,9 @@ const NEVER_SEEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum time that closing waits for all servers together.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// The number of changes of prompts and resources that a slow receiver can miss.
+const OFFER_CHANGES_LENGTH: usize = 256;
+
 /// Many servers as one toolbox. Dropping it stops the servers; [`Hub::close`] also waits for their end.
 pub struct Hub {
     state: Arc<HubState>,
@@ -46,6 +51,7 @@ pub struct Hub {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Saves changed tool definitions.
     drift_task: JoinHandle<()>,
+    offer_changes: broadcast::Sender<OfferChange>,
 }
 
 impl Hub {
@@ -63,7 +69,8 @@ impl Hub {
         let status_version = watch::Sender::new(0);
         let (data_folder, policy, result_budget) =
             (options.data_folder.clone(), options.pin_policy, options.result_budget);
-        let launcher = Launcher::new(options, changed, status_version.clone());
+        let offer_changes = broadcast::Sender::new(OFFER_CHANGES_LENGTH);
+        let launcher = Launcher::new(options, changed, status_version.clone(), offer_changes.clone());
         let mut tasks = Vec::new();
         let server_set = launcher.server_set(config, &[], &mut tasks);
         let drift_monitor =
@@ -78,7 +85,8 @@ impl Hub {
                 state.refresh_tools();
             }
         }));
-        Hub { state, launcher: Mutex::new(Some(launcher)), tasks: Mutex::new(tasks), drift_task }
+        let (launcher, tasks) = (Mutex::new(Some(launcher)), Mutex::new(tasks));
+        Hub { state, launcher, tasks, drift_task, offer_changes }
     }
 
     /// Uses another configuration from now on. Servers that are configured as before keep running; the others

@@ -93,7 +93,8 @@ impl CaptureState {
             return;
         }
         self.responses.insert(id, response);
-        if let (RequestMethod::CallTool, Some(waiter)) = (method, self.waiters.get(&id)) {
+        let is_awaited = matches!(method, RequestMethod::CallTool | RequestMethod::Offer);
+        if let Some(waiter) = self.waiters.get(&id).filter(|_| is_awaited) {
             waiter.activity.notify_one();
         }
     }
@@ -120,13 +121,15 @@ enum RequestMethod {
     Discover,
     ListTools,
     CallTool,
+    /// A request about prompts or resources.
+    Offer,
     Other,
 }
 
 impl RequestMethod {
     /// Whether the raw response is stored for the session.
     fn is_captured(self) -> bool {
-        matches!(self, RequestMethod::ListTools | RequestMethod::CallTool)
+        matches!(self, RequestMethod::ListTools | RequestMethod::CallTool | RequestMethod::Offer)
     }
 }
 
@@ -152,9 +155,16 @@ impl RawCapture {
             "server/discover" => RequestMethod::Discover,
             "tools/list" => RequestMethod::ListTools,
             "tools/call" => RequestMethod::CallTool,
+            "prompts/list"
+            | "prompts/get"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+            | "resources/subscribe"
+            | "completion/complete" => RequestMethod::Offer,
             _ => RequestMethod::Other,
         };
-        if method.is_captured() {
+        if matches!(method, RequestMethod::ListTools | RequestMethod::CallTool) {
             // Never 0: several servers treat it as a missing token.
             let token = ProgressToken(NumberOrString::Number(id + 1));
             request.request.get_meta_mut().set_progress_token(token);

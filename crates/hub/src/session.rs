@@ -10,6 +10,7 @@ mod deadline;
 mod early_requests;
 mod error;
 mod list;
+mod offers;
 mod start_extension;
 mod task;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use toolwire_contract::offers::OfferChange;
 
 use crate::host::Host;
 use crate::raw_capture::IgnoredOutput;
@@ -36,6 +38,7 @@ use deadline::PausableDeadline;
 pub(crate) use error::{ConnectFailure, SessionError};
 pub(crate) use list::ToolListing;
 pub(crate) use start_extension::{OnSlowStart, SlowStart};
+pub(crate) use task::change_event;
 
 /// The maximum time for closing, including all steps of stopping a process, before the task is aborted.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(12);
@@ -57,6 +60,8 @@ pub(crate) struct Session {
     connect_deadline: PausableDeadline,
     /// Whether a user is logging in.
     login: Option<watch::Receiver<bool>>,
+    /// The URIs of the resources whose changes the server reports.
+    watched: watch::Sender<Vec<String>>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -90,6 +95,7 @@ pub(crate) enum ProtocolEra {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionEvent {
     ToolsChanged,
+    OffersChanged(OfferChange),
 }
 
 impl Session {

@@ -11,6 +11,10 @@ use http::header::{HOST, HeaderValue, ORIGIN};
 use http::{Request, Response};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
+use serde_json::{Map, Value};
+use toolwire_contract::offers::{
+    Offer, OfferChange, OfferKind, OfferRequest, OfferRequestError, ServerFilter, ServerOffers,
+};
 use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
 use toolwire_contract::{Tool, ToolResult};
 use toolwire_toolkit::Server;
@@ -55,10 +59,14 @@ impl McpServerOptions {
         }
     }
 
-    fn server(&self, tools: Arc<dyn Toolbox>) -> Server {
+    fn server(&self, tools: Arc<dyn Toolbox>, offers: Option<Arc<dyn ServerOffers>>) -> Server {
         let server = Server::builder(self.name.clone()).version(self.version.clone());
         // Names of toolboxes have no prefix. A set one means that no variable of the environment is read.
-        let server = server.environment::<&str, &str>([]).start_timeout(self.start_timeout).toolbox(tools);
+        let server = server.environment::<&str, &str>([]).start_timeout(self.start_timeout);
+        let server = match offers {
+            Some(offers) => server.toolbox(tools).offers(offers),
+            None => server.toolbox(tools),
+        };
         let server = match &self.instructions {
             Some(instructions) => server.instructions(instructions.clone()),
             None => server,
@@ -84,7 +92,11 @@ impl McpServer {
     /// # Errors
     ///
     /// If the system provides no random bytes.
-    pub fn new(all_tools: Arc<dyn Toolbox>, options: &McpServerOptions) -> Result<McpServer, ServeError> {
+    pub fn new(
+        all_tools: Arc<dyn Toolbox>,
+        all_offers: Option<Arc<dyn ServerOffers>>,
+        options: &McpServerOptions,
+    ) -> Result<McpServer, ServeError> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|error| ServeError::NoRandomness(error.to_string()))?;
         let mut http = HttpOptions::default();
@@ -95,7 +107,10 @@ impl McpServer {
         http.max_sessions = options.max_sessions;
         http.session_idle = options.session_idle;
         // A request without tools of its own gets none.
-        let service = http_service(options.server(Arc::new(NoTools { changes_of: all_tools })), http)?;
+        let no_offers =
+            all_offers.map(|offers| -> Arc<dyn ServerOffers> { Arc::new(NoOffers { changes_of: offers }) });
+        let nothing = options.server(Arc::new(NoTools { changes_of: all_tools }), no_offers);
+        let service = http_service(nothing, http)?;
         Ok(McpServer(Arc::new(Inner { service, sessions: OwnedSessions::new(&secret) })))
     }
 
@@ -106,6 +121,7 @@ impl McpServer {
         mut request: Request<Bytes>,
         owner: &str,
         tools: Arc<dyn Toolbox>,
+        offers: Option<Arc<dyn ServerOffers>>,
     ) -> Response<BoxBody<Bytes, Infallible>> {
         let Inner { service, sessions } = &*self.0;
         let headers = request.headers_mut();
@@ -113,7 +129,9 @@ impl McpServer {
         headers.insert(HOST, HeaderValue::from_static("localhost"));
         headers.remove(ORIGIN);
         sessions.open(headers, owner);
-        request.extensions_mut().insert(RequestTools(tools));
+        let mut of_request = RequestTools::new(tools);
+        of_request.offers = offers;
+        request.extensions_mut().insert(of_request);
         let mut response = service.handle(request.map(Full::new)).await;
         sessions.seal(response.headers_mut(), owner);
         response
@@ -133,9 +151,10 @@ impl McpServer {
 /// If the system provides no random bytes.
 pub fn serve_on_stdio(
     tools: Arc<dyn Toolbox>,
+    offers: Option<Arc<dyn ServerOffers>>,
     options: &McpServerOptions,
 ) -> Result<StreamServer, ServeError> {
-    serve_stdio(options.server(tools))
+    serve_stdio(options.server(tools, offers))
 }
 
 /// No tools. It reports the changes of a toolbox.
@@ -155,11 +174,35 @@ impl Toolbox for NoTools {
     fn call<'a>(
         &'a self,
         tool: &'a str,
-        _arguments: &'a serde_json::Value,
+        _arguments: &'a Value,
         _options: CallOptions,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         let error =
             CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new(), missing: Vec::new() };
         Box::pin(std::future::ready(Err(error)))
+    }
+}
+
+/// No prompts and no resources. It reports the changes of others.
+struct NoOffers {
+    changes_of: Arc<dyn ServerOffers>,
+}
+
+impl ServerOffers for NoOffers {
+    fn list<'a>(&'a self, _kind: OfferKind, _permits: &'a ServerFilter<'a>) -> BoxFuture<'a, Vec<Offer>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn request<'a>(
+        &'a self,
+        _request: OfferRequest,
+        _permits: &'a ServerFilter<'a>,
+    ) -> BoxFuture<'a, Result<Map<String, Value>, OfferRequestError>> {
+        let problem = "no server is permitted".to_owned();
+        Box::pin(std::future::ready(Err(OfferRequestError::InvalidParameters { problem })))
+    }
+
+    fn changes(&self) -> BoxStream<'static, OfferChange> {
+        self.changes_of.changes()
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use toolwire_contract::offers::ServerOffers;
 use toolwire_contract::{ResourceBody, ResourceContents, ResourceLink};
 
 use crate::changes::Changes;
@@ -16,6 +17,8 @@ use crate::tasks::TaskOptions;
 pub(crate) struct Offers {
     pub(crate) resources: Vec<Arc<dyn Resources>>,
     pub(crate) prompts: Vec<(Prompt, Arc<dyn PromptHandler>)>,
+    /// The prompts and resources of other servers.
+    pub(crate) foreign: Option<Arc<dyn ServerOffers>>,
     /// Set if the lists of this server can change.
     pub(crate) changes: Option<Changes>,
     pub(crate) caching: Caching,
@@ -29,6 +32,7 @@ impl Default for Offers {
         Offers {
             resources: Vec::new(),
             prompts: Vec::new(),
+            foreign: None,
             changes: None,
             caching: Caching::default(),
             reply_timeout: Duration::from_secs(600),
@@ -87,6 +91,14 @@ impl ServerBuilder {
     #[must_use]
     pub fn prompt(mut self, prompt: Prompt, handler: impl PromptHandler + 'static) -> ServerBuilder {
         self.server.offers.prompts.push((prompt, Arc::new(handler)));
+        self
+    }
+
+    /// Adds the prompts and resources of other servers, which are passed on as they are. The server's own ones
+    /// have precedence.
+    #[must_use]
+    pub fn offers(mut self, offers: Arc<dyn ServerOffers>) -> ServerBuilder {
+        self.server.offers.foreign = Some(offers);
         self
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
+use toolwire_contract::offers::ServerOffers;
 use toolwire_contract::text::nearest_names;
 use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
 use toolwire_contract::{Tool, ToolResult};
@@ -91,9 +92,14 @@ impl Server {
         &self.registered
     }
 
-    /// Returns the same server with another toolbox instead of its own ones.
-    pub(crate) fn with_only_toolbox(&self, toolbox: Arc<dyn Toolbox>) -> Server {
-        Server { toolboxes: vec![toolbox], ..self.clone() }
+    /// Returns the same server with another toolbox and other offers instead of its own ones.
+    pub(crate) fn with_parts(
+        &self,
+        toolbox: Arc<dyn Toolbox>,
+        foreign: Option<Arc<dyn ServerOffers>>,
+    ) -> Server {
+        let offers = Offers { foreign, ..self.offers.clone() };
+        Server { toolboxes: vec![toolbox], offers, ..self.clone() }
     }
 
     /// Returns all tools: those of the builder, then those of each toolbox. If two have the same name, the

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use toolwire_contract::offers::ServerOffers;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_gateway::GatewaySettings;
 use toolwire_gateway::mcp::{McpEndpoint, McpRequest, McpResponse, local_tools};
@@ -30,8 +31,9 @@ impl McpEndpoint for Endpoint {
         request: McpRequest,
         owner: String,
         tools: Arc<dyn Toolbox>,
+        offers: Arc<dyn ServerOffers>,
     ) -> BoxFuture<'_, McpResponse> {
-        Box::pin(async move { self.0.handle(request, &owner, tools).await })
+        Box::pin(async move { self.0.handle(request, &owner, tools, Some(offers)).await })
     }
 
     fn close(&self, grace_period: Duration) -> BoxFuture<'_, ()> {
@@ -41,7 +43,8 @@ impl McpEndpoint for Endpoint {
 
 /// Creates `/mcp` for the tools of a hub.
 pub(super) fn endpoint(hub: Arc<Hub>, settings: &Settings) -> Result<Arc<dyn McpEndpoint>, CommandError> {
-    let server = McpServer::new(hub, &options(settings)).map_err(|error| cannot_serve(&error))?;
+    let server =
+        McpServer::new(hub.clone(), Some(hub), &options(settings)).map_err(|error| cannot_serve(&error))?;
     Ok(Arc::new(Endpoint(server)))
 }
 
@@ -62,7 +65,8 @@ pub(super) async fn serve_stdio(args: &ServeArgs, config: Option<&Path>) -> Resu
     let options = loaded.options().with_host(Arc::new(GatewayHost));
     let hub = Arc::new(assembly::hub_with(&loaded, options));
     let tools = local_tools(hub.clone(), &gateway);
-    let served = serve_on_stdio(tools, &self::options(&settings)).map_err(|error| cannot_serve(&error));
+    let served = serve_on_stdio(tools, Some(hub.clone()), &self::options(&settings))
+        .map_err(|error| cannot_serve(&error));
     let announce = async {
         servers::wait_until_settled(&hub).await;
         print_problems(&hub);

@@ -179,7 +179,7 @@ async fn serve(
     let gateway =
         Gateway::with_request_servers(Arc::new(models), hub.clone(), pool.clone(), gateway_settings)
             .with_page(page_parts(store).with_servers(page_servers.clone()))
-            .with_mcp(mcp::endpoint(hub.clone(), &settings)?);
+            .with_mcp(mcp::endpoint(hub.clone(), &settings)?, hub.clone());
     let admin_token = gateway.new_admin_token();
     let stop = CancellationToken::new();
     let (gateways, latest) = watch::channel(gateway);

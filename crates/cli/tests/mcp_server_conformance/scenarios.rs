@@ -9,14 +9,9 @@ pub(crate) enum Verdict {
 }
 
 /// Features of servers that the gateway does not pass on yet, by the start of the scenario's name.
-const NOT_PASSED_ON: [(&str, &str); 11] = [
-    ("caching", "resources and prompts are not passed on yet"),
-    ("completion-", "completions are not passed on yet"),
+const NOT_PASSED_ON: [(&str, &str); 6] = [
     ("elicitation-", "questions are not passed on yet"),
     ("input-required-result-", "questions are not passed on yet"),
-    ("prompts-", "prompts are not passed on yet"),
-    ("resources-", "resources are not passed on yet"),
-    ("sep-2164-resource-not-found", "resources are not passed on yet"),
     ("tasks-", "tasks are not passed on yet"),
     ("tools-call-elicitation", "questions are not passed on yet"),
     ("tools-call-sampling", "questions are not passed on yet"),

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolwire_testkit::{http_client, misbehaving_server};
+use toolwire_testkit::{InstalledServers, http_client, misbehaving_server};
 
 use crate::mcp_client::{McpClient, REVISIONS, read};
 use crate::{Served, command, folder, fs, serve, serve_with};
@@ -331,6 +331,28 @@ async fn calls_are_logged_and_results_screened() {
     assert_eq!(finished["outcome"], "ok");
 }
 
+/// With `--search`, a client gets a search and a call instead of all tools.
+#[tokio::test]
+async fn tools_are_found_by_a_search() {
+    let servers = json!({"good": misbehaving(&[]), "demo": demo()});
+    let served = serve(&folder("mcp-search", Some(&configuration(servers, json!({})))), &["--search"]);
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let client = McpClient::connect(&served.url, None, revision).await;
+        assert_eq!(client.tool_names().await, ["search_tools", "call_tool"]);
+        let found = client.call("search_tools", json!({"query": "the weather", "limit": 1})).await;
+        let tools = &found["structuredContent"]["tools"];
+        assert_eq!(
+            (&tools[0]["name"], &tools[0]["server"]),
+            (&json!("get_weather"), &json!("demo")),
+            "{found}"
+        );
+        assert_eq!(tools[0]["inputSchema"]["type"], "object");
+        let arguments = json!({"name": "echo", "arguments": {"text": "x"}});
+        assert_eq!(text(&client.call("call_tool", arguments).await), "x");
+        assert_eq!(client.call("echo", json!({"text": "x"})).await["code"], -32602);
+    }
+}
+
 /// A gateway that stops ends the streams of its clients.
 #[tokio::test]
 async fn a_stopping_gateway_ends_its_streams() {
@@ -344,4 +366,51 @@ async fn a_stopping_gateway_ends_its_streams() {
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     assert_eq!(events.next().await, None);
     assert!(served.child.wait().unwrap().success());
+}
+
+/// Prompts and resources are those of the servers that a key permits.
+#[tokio::test]
+async fn a_key_has_only_the_prompts_and_resources_of_its_servers() {
+    let everything = InstalledServers::find().everything();
+    let server = json!({"command": everything.command, "args": everything.args});
+    let keys = json!({"all": {"key": ALL}, "one": {"key": GOOD, "servers": ["a"]}, "none": {"key": RULED, "servers": ["c"]}});
+    let config = configuration(json!({"a": server, "b": server}), json!({"keys": keys}));
+    let served = serve(&folder("mcp-offers", Some(&config)), &[]);
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let names = async |key: &str, method: &str, list: &str, field: &str| -> Vec<String> {
+            let client = McpClient::connect(&served.url, Some(key), revision).await;
+            let response = client.request(method, json!({})).await;
+            let listed = response["result"][list].as_array().unwrap_or_else(|| panic!("{response}"));
+            listed.iter().map(|item| item[field].as_str().unwrap().to_owned()).collect()
+        };
+        let all = names(ALL, "prompts/list", "prompts", "name").await;
+        let (of_a, of_b): (Vec<&String>, Vec<&String>) = all.iter().partition(|name| name.starts_with("a_"));
+        assert!(!of_a.is_empty() && of_a.len() == of_b.len(), "{all:?}");
+        assert!(of_b.iter().all(|name| name.starts_with("b_")), "{all:?}");
+        let own = names(GOOD, "prompts/list", "prompts", "name").await;
+        assert_eq!(own.iter().collect::<Vec<_>>(), of_a);
+        let resources = names(GOOD, "resources/list", "resources", "uri").await;
+        assert!(!resources.is_empty());
+        for (method, list, field) in [
+            ("prompts/list", "prompts", "name"),
+            ("resources/list", "resources", "uri"),
+            ("resources/templates/list", "resourceTemplates", "name"),
+        ] {
+            assert_eq!(names(RULED, method, list, field).await, [] as [String; 0], "{method}");
+        }
+
+        let one = McpClient::connect(&served.url, Some(GOOD), revision).await;
+        let get = async |name: &str| one.request("prompts/get", json!({"name": name})).await;
+        let simple = own.iter().find(|name| name.contains("simple")).unwrap();
+        assert!(get(simple).await["result"]["messages"].is_array());
+        let (foreign, unknown) =
+            (get(of_b[0]).await["error"].clone(), get("b_unknown").await["error"].clone());
+        assert_eq!(foreign["code"], -32602, "{foreign}");
+        assert_eq!(foreign.to_string().replace(of_b[0].as_str(), "b_unknown"), unknown.to_string());
+        let read = one.request("resources/read", json!({"uri": resources[0]})).await;
+        assert!(read["result"]["contents"].is_array(), "{read}");
+        let none = McpClient::connect(&served.url, Some(RULED), revision).await;
+        let refused = none.request("resources/read", json!({"uri": resources[0]})).await;
+        assert_eq!(refused["error"]["message"], "resource not found", "{refused}");
+    }
 }

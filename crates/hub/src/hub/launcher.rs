@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinHandle;
+use toolwire_contract::offers::OfferChange;
 
 use super::HubOptions;
 use super::state::ServerSet;
@@ -24,6 +25,7 @@ pub(super) struct Launcher {
     /// Notifies the hub that something about a server has changed.
     changed: mpsc::Sender<()>,
     status_version: watch::Sender<u64>,
+    offer_changes: broadcast::Sender<OfferChange>,
 }
 
 impl Launcher {
@@ -31,6 +33,7 @@ impl Launcher {
         options: HubOptions,
         changed: mpsc::Sender<()>,
         status_version: watch::Sender<u64>,
+        offer_changes: broadcast::Sender<OfferChange>,
     ) -> Launcher {
         // A guard finds the descendants of a process in the process table.
         let has_guard = cfg!(target_os = "linux") && process_table::exists();
@@ -40,6 +43,7 @@ impl Launcher {
             start_queue: Arc::new(StartQueue::new(options.concurrent_starts)),
             changed,
             status_version,
+            offer_changes,
             options,
         }
     }
@@ -74,6 +78,7 @@ impl Launcher {
             allowed_hosts: self.options.allowed_hosts.clone(),
             start_queue: self.start_queue.clone(),
             changed: self.changed.clone(),
+            offer_changes: self.offer_changes.clone(),
         };
         tasks.push(tokio::spawn(supervise(server.clone(), inbox, context)));
         tasks.push(tokio::spawn(report_changes(server.clone(), self.status_version.clone())));

@@ -73,6 +73,9 @@ impl RawCapture {
                 None
             }
             "notifications/tools/list_changed"
+            | "notifications/prompts/list_changed"
+            | "notifications/resources/list_changed"
+            | "notifications/resources/updated"
             | "notifications/cancelled"
             | "notifications/subscriptions/acknowledged" => {
                 message.remove("id");
@@ -139,7 +142,7 @@ impl RawCapture {
             }
             RequestMethod::Discover => placeholder::discover(&result),
             RequestMethod::ListTools => placeholder::tools(&result, self.schemas),
-            RequestMethod::CallTool => json!({}),
+            RequestMethod::CallTool | RequestMethod::Offer => json!({}),
             RequestMethod::Other => result.clone(),
         };
         match request.method {

@@ -16,7 +16,7 @@ use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientLifecycleMode, RunningService, serve_client_with_lifecycle};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::Secret;
@@ -24,7 +24,7 @@ use toolwire_contract::Secret;
 use super::early_requests::EarlyRequests;
 use super::error::{ConnectError, ConnectFailure};
 use super::start_extension::{OnSlowStart, StartExtension};
-use super::task::SessionTask;
+use super::task::{SessionTask, Subscriber};
 use super::{PausableDeadline, ProtocolEra, ServerInfo, Session, SessionEvent};
 use crate::allowed_hosts::AllowedHosts;
 use crate::auth::TokenProvider;
@@ -335,8 +335,12 @@ impl EstablishedConnection {
         let peer = service.peer().clone();
         let protocol = peer.peer_info().map(|info| info.protocol_version.to_string());
         let info = ServerInfo { corrected_type: corrected, ..server_info(&connection, protocol) };
-        let reports_changes =
-            info.capabilities.pointer("/tools/listChanged").and_then(Value::as_bool) == Some(true);
+        let watched = watch::Sender::new(Vec::new());
+        let subscriber = (info.era == ProtocolEra::Modern).then(|| Subscriber {
+            events: context.events,
+            capabilities: info.capabilities.clone(),
+            watched: watched.subscribe(),
+        });
         let stop = CancellationToken::new();
         let (abandoned, abandoned_receiver) = mpsc::channel(MAX_ABANDONED_CALLS);
         let task = SessionTask {
@@ -345,7 +349,7 @@ impl EstablishedConnection {
             connection: connection.clone(),
             abandoned: abandoned_receiver,
             stop: stop.clone(),
-            subscriber: (info.era == ProtocolEra::Modern && reports_changes).then_some(context.events),
+            subscriber,
         };
         Session {
             server: context.server.into(),
@@ -362,6 +366,7 @@ impl EstablishedConnection {
                 .token_provider
                 .as_ref()
                 .and_then(|token_provider| token_provider.login_in_progress()),
+            watched,
             stop,
             task: Mutex::new(Some(tokio::spawn(task.run()))),
         }

@@ -8,9 +8,11 @@ use rmcp::model::{
     CancelledNotification, CancelledNotificationParam, RequestId, ServerNotification, SubscriptionFilter,
 };
 use rmcp::service::{Peer, RunningService};
-use tokio::sync::mpsc;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use toolwire_contract::offers::OfferChange;
 
 use super::SessionEvent;
 use crate::client_service::ClientService;
@@ -31,19 +33,54 @@ pub(super) struct SessionTask {
     pub(super) abandoned: mpsc::Receiver<(RequestId, &'static str)>,
     pub(super) stop: CancellationToken,
     /// Receives the changes that the server reports only to subscribers.
-    pub(super) subscriber: Option<mpsc::Sender<SessionEvent>>,
+    pub(super) subscriber: Option<Subscriber>,
+}
+
+/// The receiver of changes, for servers of the newer era.
+pub(super) struct Subscriber {
+    pub(super) events: mpsc::Sender<SessionEvent>,
+    pub(super) capabilities: Value,
+    /// The URIs of the resources whose changes are of interest.
+    pub(super) watched: watch::Receiver<Vec<String>>,
+}
+
+impl Subscriber {
+    fn filter(&mut self) -> Option<SubscriptionFilter> {
+        let reports = |list: &str| {
+            self.capabilities.pointer(&format!("/{list}/listChanged")).and_then(Value::as_bool) == Some(true)
+        };
+        let mut filter = SubscriptionFilter::new();
+        filter.tools_list_changed = reports("tools").then_some(true);
+        filter.prompts_list_changed = reports("prompts").then_some(true);
+        filter.resources_list_changed = reports("resources").then_some(true);
+        let watched = self.watched.borrow_and_update().clone();
+        filter.resource_subscriptions = (!watched.is_empty()).then_some(watched);
+        (filter != SubscriptionFilter::new()).then_some(filter)
+    }
+
+    /// Reports everything that may have changed while nothing was reported.
+    fn report_interruption(&self) {
+        let events = [
+            SessionEvent::ToolsChanged,
+            SessionEvent::OffersChanged(OfferChange::Prompts),
+            SessionEvent::OffersChanged(OfferChange::Resources),
+        ];
+        for event in events {
+            let _ = self.events.try_send(event);
+        }
+    }
 }
 
 impl SessionTask {
     pub(super) async fn run(self) {
-        let SessionTask { service, process, connection, mut abandoned, stop, subscriber } = self;
+        let SessionTask { service, process, connection, mut abandoned, stop, mut subscriber } = self;
         let peer = service.peer().clone();
         let cancel = service.cancellation_token();
         let mut service_ended = std::pin::pin!(service.waiting());
         let mut connection_ended = std::pin::pin!(connection.ended());
         let mut listening = std::pin::pin!(async {
-            if let Some(events) = &subscriber {
-                subscribe(&peer, events).await;
+            if let Some(subscriber) = &mut subscriber {
+                subscribe(&peer, subscriber).await;
             }
             std::future::pending::<()>().await;
         });
@@ -86,24 +123,56 @@ async fn notify_cancelled(peer: &Peer<RoleClient>, id: RequestId, reason: &str) 
     let _ = peer.send_notification(CancelledNotification::new(params).into()).await;
 }
 
-/// Subscribes to changes of the tools, and renews the subscription. Returns if the server does not support
-/// it.
-async fn subscribe(peer: &Peer<RoleClient>, events: &mpsc::Sender<SessionEvent>) {
+/// Returns the event of a notification about a change.
+pub(crate) fn change_event(notification: &ServerNotification) -> Option<SessionEvent> {
+    match notification {
+        ServerNotification::ToolListChangedNotification(_) => Some(SessionEvent::ToolsChanged),
+        ServerNotification::PromptListChangedNotification(_) => {
+            Some(SessionEvent::OffersChanged(OfferChange::Prompts))
+        }
+        ServerNotification::ResourceListChangedNotification(_) => {
+            Some(SessionEvent::OffersChanged(OfferChange::Resources))
+        }
+        ServerNotification::ResourceUpdatedNotification(updated) => {
+            Some(SessionEvent::OffersChanged(OfferChange::Resource(updated.params.uri.clone())))
+        }
+        _ => None,
+    }
+}
+
+/// Subscribes to changes, and renews the subscription. Returns if the server does not support it.
+async fn subscribe(peer: &Peer<RoleClient>, subscriber: &mut Subscriber) {
     let mut delay = MIN_RESUBSCRIBE_DELAY;
     let mut was_interrupted = false;
     loop {
-        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        let Some(filter) = subscriber.filter() else {
+            if subscriber.watched.changed().await.is_err() {
+                return;
+            }
+            continue;
+        };
         match peer.listen(filter).await {
             Ok(mut subscription) => {
                 // Changes during the interruption are not reported again.
                 if std::mem::take(&mut was_interrupted) {
-                    let _ = events.try_send(SessionEvent::ToolsChanged);
+                    subscriber.report_interruption();
                 }
-                while let Ok(Some(notification)) = subscription.next().await {
-                    delay = MIN_RESUBSCRIBE_DELAY;
-                    if let ServerNotification::ToolListChangedNotification(_) = notification {
-                        let _ = events.try_send(SessionEvent::ToolsChanged);
+                let has_other_filter = loop {
+                    tokio::select! {
+                        next = subscription.next() => match next {
+                            Ok(Some(notification)) => {
+                                delay = MIN_RESUBSCRIBE_DELAY;
+                                if let Some(event) = change_event(&notification) {
+                                    let _ = subscriber.events.try_send(event);
+                                }
+                            }
+                            _ => break false,
+                        },
+                        changed = subscriber.watched.changed() => break changed.is_ok(),
                     }
+                };
+                if has_other_filter {
+                    continue;
                 }
             }
             Err(rmcp::ServiceError::McpError(_)) => return,

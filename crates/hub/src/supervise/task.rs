@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+use toolwire_contract::offers::{OfferChange, OfferKind};
 
 use super::refresh_limit::RefreshLimit;
 use super::restart::{RestartEvent, RestartMachine, RestartPolicy, RestartState};
@@ -43,12 +44,19 @@ pub(crate) struct ServerContext {
     pub(crate) start_queue: Arc<StartQueue>,
     /// Notifies the hub that something about the server has changed.
     pub(crate) changed: mpsc::Sender<()>,
+    /// Receives the changes of prompts and resources.
+    pub(crate) offer_changes: broadcast::Sender<OfferChange>,
 }
 
 impl ServerContext {
     fn notify_hub(&self) {
         // If the queue is full, the hub will check all servers anyway.
         let _ = self.changed.try_send(());
+    }
+
+    fn report_offers(&self, change: OfferChange) {
+        // Without a receiver, nobody is interested.
+        let _ = self.offer_changes.send(change);
     }
 }
 
@@ -238,6 +246,13 @@ async fn connect(
                 snapshot.hint = None;
             });
             context.notify_hub();
+            for (kind, change) in
+                [(OfferKind::Prompt, OfferChange::Prompts), (OfferKind::Resource, OfferChange::Resources)]
+            {
+                if session.offers(kind) {
+                    context.report_offers(change);
+                }
+            }
             ConnectOutcome::Ready(session, event_receiver)
         }
         Err(error) => {
@@ -318,15 +333,24 @@ async fn refresh_tools(
         tokio::select! {
             event = events.recv(), if has_events => {
                 has_events = event.is_some();
-                if !has_events {
-                    continue;
+                match event {
+                    Some(SessionEvent::ToolsChanged) => {}
+                    Some(SessionEvent::OffersChanged(change)) => {
+                        context.report_offers(change);
+                        continue;
+                    }
+                    None => continue,
                 }
             }
             () = expired => {}
         }
         sleep(DEBOUNCE).await;
         sleep_until(limit.next(Instant::now()).into()).await;
-        while events.try_recv().is_ok() {}
+        while let Ok(event) = events.try_recv() {
+            if let SessionEvent::OffersChanged(change) = event {
+                context.report_offers(change);
+            }
+        }
         match session.list_tools().await {
             Ok(listing) => {
                 let catalog = Arc::new(Catalog::new(listing));

@@ -103,12 +103,17 @@ impl Connection {
     pub(super) fn respond_cacheable(&self, context: &RequestContext<RoleServer>, key: &str, value: Value) {
         let mut result = Map::from_iter([(key.to_owned(), value)]);
         if is_modern(context) {
-            let caching = self.shared.server.offers.caching;
-            let max_age = u64::try_from(caching.max_age.as_millis()).unwrap_or(u64::MAX);
-            result.insert("ttlMs".to_owned(), json!(max_age));
-            result.insert("cacheScope".to_owned(), json!(if caching.shared { "public" } else { "private" }));
+            self.add_caching(&mut result);
         }
         self.respond(context, result);
+    }
+
+    /// Adds the rules for caching to a result, for revisions that have them.
+    pub(super) fn add_caching(&self, result: &mut Map<String, Value>) {
+        let caching = self.shared.server.offers.caching;
+        let max_age = u64::try_from(caching.max_age.as_millis()).unwrap_or(u64::MAX);
+        result.insert("ttlMs".to_owned(), json!(max_age));
+        result.insert("cacheScope".to_owned(), json!(if caching.shared { "public" } else { "private" }));
     }
 
     pub(super) fn input_required(

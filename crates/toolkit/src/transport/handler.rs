@@ -170,8 +170,9 @@ impl ServerHandler for Connection {
     async fn subscribe(
         &self,
         request: SubscribeRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        self.subscribe_to_foreign(&request, &context).await?;
         self.add_subscription(request)
     }
 

@@ -9,6 +9,7 @@ mod caller;
 mod calls; // tools
 mod connection;
 mod envelope;
+mod foreign;
 mod handler;
 mod http;
 mod lines;

@@ -12,6 +12,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value, json};
+use toolwire_contract::offers::{OfferKind, OfferMethod};
 
 use super::caller::CallEnd;
 use super::connection::{Connection, RequestBinding, is_modern, panicked, reject_cursor, request_cancelled};
@@ -28,7 +29,9 @@ impl Connection {
             return Err(ErrorData::method_not_found::<ListPromptsRequestMethod>());
         }
         reject_cursor(request)?;
-        let prompts = self.shared.server.offers.prompts.iter().map(|(prompt, _)| prompt.to_json()).collect();
+        let foreign = self.list_foreign(OfferKind::Prompt, &context).await?;
+        let own = self.shared.server.offers.prompts.iter().map(|(prompt, _)| prompt.to_json());
+        let prompts = own.chain(foreign).collect();
         self.respond_cacheable(&context, "prompts", Value::Array(prompts));
         Ok(ListPromptsResult::default())
     }
@@ -45,6 +48,12 @@ impl Connection {
         let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let mut prompts = self.shared.server.offers.prompts.iter();
         let Some((prompt, handler)) = prompts.find(|(prompt, _)| prompt.name == name) else {
+            if let Some(foreign) = self.foreign(&context) {
+                let params = json!({"name": name, "arguments": arguments.unwrap_or_default()});
+                let result = self.request_foreign(&*foreign, OfferMethod::GetPrompt, params, &context);
+                self.respond(&context, result.await?);
+                return Ok(GetPromptResult::new(Vec::new()).into());
+            }
             return Err(ErrorData::invalid_params(format!("unknown prompt: `{name}`"), None));
         };
         let given = arguments.clone().unwrap_or_default();
@@ -87,8 +96,9 @@ impl Connection {
             return Err(ErrorData::method_not_found::<ListResourcesRequestMethod>());
         }
         reject_cursor(request)?;
+        let foreign = self.list_foreign(OfferKind::Resource, &context).await?;
         let all = self.shared.server.offers.resources.iter().flat_map(|resources| resources.list());
-        let listed = all.map(super::listed_resource).collect();
+        let listed = all.map(super::listed_resource).chain(foreign).collect();
         self.respond_cacheable(&context, "resources", Value::Array(listed));
         Ok(ListResourcesResult::default())
     }
@@ -102,8 +112,9 @@ impl Connection {
             return Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>());
         }
         reject_cursor(request)?;
+        let foreign = self.list_foreign(OfferKind::ResourceTemplate, &context).await?;
         let all = self.shared.server.offers.resources.iter().flat_map(|resources| resources.templates());
-        let listed = all.map(|template| template.to_json()).collect();
+        let listed = all.map(|template| template.to_json()).chain(foreign).collect();
         self.respond_cacheable(&context, "resourceTemplates", Value::Array(listed));
         Ok(ListResourceTemplatesResult::default())
     }
@@ -135,6 +146,12 @@ impl Connection {
                 self.respond_cacheable(&context, "contents", Value::Array(contents));
             }
             CallEnd::Done(Ok(None)) => {
+                if let Some(foreign) = self.foreign(&context) {
+                    let params = json!({"uri": uri});
+                    let result = self.request_foreign(&*foreign, OfferMethod::ReadResource, params, &context);
+                    self.respond(&context, result.await?);
+                    return Ok(ReadResourceResult::new(Vec::new()).into());
+                }
                 let about = Some(json!({"uri": uri}));
                 return Err(ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, "resource not found", about));
             }
@@ -164,6 +181,7 @@ impl Connection {
         if self.shared.info.capabilities.completions.is_none() {
             return Err(ErrorData::method_not_found::<CompleteRequestMethod>());
         }
+        let raw = serde_json::to_value(&request).unwrap_or_default();
         let others = request.context.and_then(|context| context.arguments).unwrap_or_default();
         let completing = CompletionRequest {
             argument: request.argument.name,
@@ -175,6 +193,9 @@ impl Connection {
             Reference::Prompt(reference) => {
                 let mut prompts = offers.prompts.iter();
                 let Some((_, handler)) = prompts.find(|(prompt, _)| prompt.name == reference.name) else {
+                    if let Some(foreign) = self.foreign(&context) {
+                        return self.complete_foreign(&*foreign, raw, &context).await;
+                    }
                     let text = format!("unknown prompt: `{}`", reference.name);
                     return Err(ErrorData::invalid_params(text, None));
                 };
@@ -185,6 +206,9 @@ impl Connection {
                     |template: &crate::resources::ResourceTemplate| template.uri_template == reference.uri;
                 let mut all = offers.resources.iter();
                 let Some(resources) = all.find(|resources| resources.templates().iter().any(has)) else {
+                    if let Some(foreign) = self.foreign(&context) {
+                        return self.complete_foreign(&*foreign, raw, &context).await;
+                    }
                     let text = format!("unknown resource template: `{}`", reference.uri);
                     return Err(ErrorData::invalid_params(text, None));
                 };

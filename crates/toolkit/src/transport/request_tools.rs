@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
+use toolwire_contract::offers::ServerOffers;
 use toolwire_contract::toolbox::Toolbox;
 
 use crate::server::Server;
@@ -19,9 +20,18 @@ tokio::task_local! {
 /// it to the extensions of the request. It replaces the toolboxes of the server, also in a session; functions
 /// with `#[tool]` stay.
 #[derive(Clone)]
-pub struct RequestTools(pub Arc<dyn Toolbox>);
+#[non_exhaustive]
+pub struct RequestTools {
+    pub tools: Arc<dyn Toolbox>,
+    /// The prompts and resources of other servers.
+    pub offers: Option<Arc<dyn ServerOffers>>,
+}
 
 impl RequestTools {
+    pub fn new(tools: Arc<dyn Toolbox>) -> RequestTools {
+        RequestTools { tools, offers: None }
+    }
+
     pub(super) fn of_parts(parts: &http::Extensions) -> Option<RequestTools> {
         parts.get::<RequestTools>().cloned()
     }
@@ -40,7 +50,9 @@ impl RequestTools {
     pub(super) fn server<'s>(tools: Option<&RequestTools>, server: &'s Server) -> Cow<'s, Server> {
         match tools {
             None => Cow::Borrowed(server),
-            Some(RequestTools(tools)) => Cow::Owned(server.with_only_toolbox(tools.clone())),
+            Some(RequestTools { tools, offers }) => {
+                Cow::Owned(server.with_parts(tools.clone(), offers.clone()))
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use rmcp::model::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use toolwire_contract::offers::OfferChange;
 
 use super::ServeError;
 use super::tasks::Tasks;
@@ -51,6 +52,19 @@ impl Shared {
                 }
             });
         }
+        if let Some(foreign) = &server.offers.foreign {
+            let (mut news, changes) = (foreign.changes(), changes.clone());
+            forwarding.spawn(async move {
+                while let Some(change) = news.next().await {
+                    match change {
+                        OfferChange::Prompts => changes.prompts(),
+                        OfferChange::Resources => changes.resources(),
+                        OfferChange::Resource(uri) => changes.resource(uri),
+                        _ => {}
+                    }
+                }
+            });
+        }
         let key = match &server.offers.request_state_key {
             Some(key) => key.clone(),
             None => {
@@ -83,7 +97,8 @@ impl Shared {
 
 fn info(server: &Server, tools_change: bool) -> ServerConfig {
     let offers = &server.offers;
-    let others_change = offers.changes.is_some();
+    let has_foreign = offers.foreign.is_some();
+    let others_change = offers.changes.is_some() || has_foreign;
     let mut capabilities = ServerCapabilities::default();
     capabilities.logging = Some(JsonObject::new());
     if !server.registered().is_empty() || !server.toolboxes.is_empty() {
@@ -95,18 +110,18 @@ fn info(server: &Server, tools_change: bool) -> ServerConfig {
         let extensions = capabilities.extensions.get_or_insert_default();
         extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
     }
-    if !offers.prompts.is_empty() {
+    if !offers.prompts.is_empty() || has_foreign {
         let mut prompts = PromptsCapability::default();
         prompts.list_changed = others_change.then_some(true);
         capabilities.prompts = Some(prompts);
     }
-    if !offers.resources.is_empty() {
+    if !offers.resources.is_empty() || has_foreign {
         let mut resources = ResourcesCapability::default();
         resources.list_changed = others_change.then_some(true);
         resources.subscribe = others_change.then_some(true);
         capabilities.resources = Some(resources);
     }
-    if !offers.prompts.is_empty() || !offers.resources.is_empty() {
+    if !offers.prompts.is_empty() || !offers.resources.is_empty() || has_foreign {
         capabilities.completions = Some(JsonObject::new());
     }
     let mut info = ServerConfig::new(capabilities)

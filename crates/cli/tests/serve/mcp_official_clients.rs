@@ -1,0 +1,88 @@
+//! The official clients for JavaScript and Python, and MCP Inspector, at `/mcp` and with `--stdio`, in both eras.
+
+#[path = "../../../toolkit/tests/fixture/mod.rs"]
+mod fixture;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use toolwire_testkit::InstalledServers;
+use toolwire_toolkit::transport::{HttpOptions, serve_http};
+
+use crate::{folder, serve};
+
+const KEY: &str = "key-of-official-clients-0123456789abcdef";
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/serve").join(name)
+}
+
+async fn run(mut command: Command, data: &Path) -> Value {
+    command.env("XDG_DATA_HOME", data).env_remove("TOOLWIRE_CONFIG").env_remove("TOOLWIRE_KEY");
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}\n{stderr}"))
+}
+
+fn expected(revision: &str, tools: usize) -> Value {
+    json!({
+        "revision": revision,
+        "server": "toolwire",
+        "tools": tools,
+        "echo": [{"type": "text", "text": "grüß dich"}],
+        "image": "image/png",
+        "failed": true,
+        "unknownTool": -32602,
+        "resource": r#"{"id":"7","templateTest":true,"data":"Data for ID: 7"}"#,
+        "prompt": 1,
+        "completed": ["paris", "park", "party"],
+        "progress": [0, 50, 100],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn official_mcp_clients_work() {
+    let server = fixture::server();
+    let tools = server.tools().len();
+    let upstream = serve_http(server, ([127, 0, 0, 1], 0).into(), HttpOptions::default()).await.unwrap();
+    let servers = json!({"fixture": {"url": upstream.url()}});
+    let open = folder("mcp-official", Some(&json!({"mcpServers": servers})));
+    let gateway = serve(&open, &[]);
+    let keys = json!({"mcpServers": servers, "toolwire": {"gateway": {"keys": {"test": KEY}}}});
+    let closed = serve(&folder("mcp-official-key", Some(&keys)), &[]);
+    let config = open.join("mcp.json").display().to_string();
+    let stdio = [env!("CARGO_BIN_EXE_toolwire"), "serve", "--stdio", "--config", &config];
+    let (url, closed_url) = (format!("{}/mcp", gateway.url), format!("{}/mcp", closed.url));
+    let installed = InstalledServers::find();
+    for (era, revision) in [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")] {
+        for (key, target) in [("-", &[url.as_str()][..]), (KEY, &[closed_url.as_str()]), ("-", &stdio)] {
+            let mut command = Command::new(installed.node());
+            command.arg(script("mcp_client.mjs")).arg(installed.package("@modelcontextprotocol/client"));
+            command.args([era, key]).args(target);
+            assert_eq!(
+                run(command, &open).await,
+                expected(revision, tools),
+                "JavaScript, {revision}, {target:?}"
+            );
+        }
+        // With a fixed revision, this client does not request the name of the server.
+        let mode = if era == "legacy" { "legacy" } else { "auto" };
+        for target in [&[url.as_str()][..], &stdio] {
+            let mut command = Command::new(installed.python());
+            command.arg(script("mcp_client.py")).arg(mode).args(target);
+            assert_eq!(
+                run(command, &open).await,
+                expected(revision, tools),
+                "Python, {revision}, {target:?}"
+            );
+        }
+        let mut command = installed.inspector().to_command();
+        let era = if era == "legacy" { "legacy" } else { "modern" };
+        command.args(["--cli", &url, "--protocol-era", era, "--method", "tools/call"]);
+        command.args(["--tool-name", "echo", "--tool-arg", "text=hello"]);
+        let echoed = run(command, &open).await;
+        assert_eq!(echoed["content"], json!([{"type": "text", "text": "hello"}]), "Inspector, {revision}");
+    }
+}

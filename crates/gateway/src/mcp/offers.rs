@@ -1,0 +1,46 @@
+//! The prompts and resources that a key may use: those of its servers.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use serde_json::{Map, Value};
+use toolwire_contract::keys::KeyRights;
+use toolwire_contract::offers::{
+    Offer, OfferChange, OfferKind, OfferRequest, OfferRequestError, ServerFilter, ServerOffers,
+};
+
+pub(crate) struct PermittedOffers {
+    pub(crate) offers: Arc<dyn ServerOffers>,
+    pub(crate) rights: Option<Arc<KeyRights>>,
+}
+
+impl PermittedOffers {
+    fn permits(&self, server: &str) -> bool {
+        self.rights.as_ref().is_none_or(|rights| rights.permits_server(server))
+    }
+}
+
+impl ServerOffers for PermittedOffers {
+    fn list<'a>(&'a self, kind: OfferKind, permits: &'a ServerFilter<'a>) -> BoxFuture<'a, Vec<Offer>> {
+        Box::pin(async move {
+            let both = |server: &str| self.permits(server) && permits(server);
+            self.offers.list(kind, &both).await
+        })
+    }
+
+    fn request<'a>(
+        &'a self,
+        request: OfferRequest,
+        permits: &'a ServerFilter<'a>,
+    ) -> BoxFuture<'a, Result<Map<String, Value>, OfferRequestError>> {
+        Box::pin(async move {
+            let both = |server: &str| self.permits(server) && permits(server);
+            self.offers.request(request, &both).await
+        })
+    }
+
+    fn changes(&self) -> BoxStream<'static, OfferChange> {
+        self.offers.changes()
+    }
+}
