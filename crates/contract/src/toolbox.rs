@@ -8,7 +8,7 @@ use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use serde_json::Value;
 
-use crate::elicitation::ElicitHandler;
+use crate::elicitation::{ElicitHandler, SampleHandler};
 use crate::trace_context::TraceContext;
 pub use crate::validation_stamp::{SchemaFingerprint, ValidationStamp};
 use crate::{Tool, ToolResult};
@@ -80,6 +80,8 @@ pub struct CallOptions {
     pub trace: Option<TraceContext>,
     /// Asks the user the questions of the server during the call. Without it, the toolbox decides where they go.
     pub elicitation: Option<Arc<ElicitHandler>>,
+    /// Responds to requests of the server for a sample of a model. Without it, the toolbox decides.
+    pub sampling: Option<Arc<SampleHandler>>,
 }
 
 /// Decides whether a tool may be called; `Err` is the reason why not.

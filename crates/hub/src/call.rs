@@ -98,6 +98,7 @@ async fn call_with_retries(
             progress: options.progress.clone(),
             trace: options.trace.clone(),
             elicitation: options.elicitation.clone(),
+            sampling: options.sampling.clone(),
         };
         let called_at = Instant::now();
         let error = match session.call(&route.tool, arguments, session_call).await {

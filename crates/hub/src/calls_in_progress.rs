@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
-use toolwire_contract::elicitation::ElicitHandler;
+use toolwire_contract::elicitation::{ElicitHandler, SampleHandler};
 
 use crate::sync::lock;
 
@@ -22,6 +22,7 @@ struct Calls {
 
 struct Call {
     elicitation: Option<Arc<ElicitHandler>>,
+    sampling: Option<Arc<SampleHandler>>,
     /// Cancelled when the call ends.
     ended: CancellationToken,
     open_questions: usize,
@@ -37,7 +38,8 @@ pub(crate) struct CallInProgress {
 pub(crate) struct OpenQuestion {
     calls: Arc<CallsInProgress>,
     number: u64,
-    pub(crate) elicitation: Arc<ElicitHandler>,
+    pub(crate) elicitation: Option<Arc<ElicitHandler>>,
+    pub(crate) sampling: Option<Arc<SampleHandler>>,
     /// Cancelled when the call ends.
     pub(crate) call_ended: CancellationToken,
 }
@@ -46,11 +48,12 @@ impl CallsInProgress {
     pub(crate) fn begin_call(
         self: &Arc<CallsInProgress>,
         elicitation: Option<Arc<ElicitHandler>>,
+        sampling: Option<Arc<SampleHandler>>,
     ) -> CallInProgress {
         let mut calls = lock(&self.0);
         let number = calls.next;
         calls.next += 1;
-        let call = Call { elicitation, ended: CancellationToken::new(), open_questions: 0 };
+        let call = Call { elicitation, sampling, ended: CancellationToken::new(), open_questions: 0 };
         calls.by_number.insert(number, call);
         CallInProgress { calls: self.clone(), number }
     }
@@ -63,17 +66,26 @@ impl CallsInProgress {
         let is_candidate = |call: &Call| !has_free || call.open_questions == 0;
         let mut candidates = calls.by_number.iter_mut().filter(|(_, call)| is_candidate(call)).rev();
         let (number, call) = candidates.next()?;
-        if candidates.any(|(_, other)| other.elicitation.is_none()) {
+        if candidates.any(|(_, other)| other.asks_nobody()) {
             return None;
         }
-        let elicitation = call.elicitation.clone()?;
+        if call.asks_nobody() {
+            return None;
+        }
         call.open_questions += 1;
         Some(OpenQuestion {
             calls: self.clone(),
             number: *number,
-            elicitation,
+            elicitation: call.elicitation.clone(),
+            sampling: call.sampling.clone(),
             call_ended: call.ended.clone(),
         })
+    }
+}
+
+impl Call {
+    fn asks_nobody(&self) -> bool {
+        self.elicitation.is_none() && self.sampling.is_none()
     }
 }
 
@@ -107,7 +119,8 @@ mod tests {
 
     fn name(question: &OpenQuestion) -> String {
         let request = ElicitRequest::new("", ElicitKind::Form { schema: serde_json::json!({}) });
-        match (question.elicitation)("s", request).now_or_never() {
+        let elicit = question.elicitation.as_ref().expect("a handler");
+        match elicit("s", request).now_or_never() {
             Some(ElicitReply::Accept(Some(name))) => name.as_str().unwrap_or_default().to_owned(),
             other => panic!("unexpected reply: {other:?}"),
         }
@@ -117,8 +130,8 @@ mod tests {
     fn a_question_belongs_to_the_latest_call_that_asks_nothing_yet() {
         let calls = Arc::new(CallsInProgress::default());
         assert!(calls.begin_question().is_none());
-        let _one = calls.begin_call(handler("one"));
-        let two = calls.begin_call(handler("two"));
+        let _one = calls.begin_call(handler("one"), None);
+        let two = calls.begin_call(handler("two"), None);
         let first = calls.begin_question().expect("a call");
         let second = calls.begin_question().expect("a call");
         let third = calls.begin_question().expect("a call");
@@ -133,12 +146,12 @@ mod tests {
     #[test]
     fn a_question_that_may_be_of_a_call_without_a_user_is_not_shown() {
         let calls = Arc::new(CallsInProgress::default());
-        let silent = calls.begin_call(None);
-        let _one = calls.begin_call(handler("one"));
+        let silent = calls.begin_call(None, None);
+        let _one = calls.begin_call(handler("one"), None);
         assert!(calls.begin_question().is_none());
         drop(silent);
         let question = calls.begin_question().expect("a call");
-        let _silent = calls.begin_call(None);
+        let _silent = calls.begin_call(None, None);
         assert!(calls.begin_question().is_none());
         drop(question);
     }

@@ -11,7 +11,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, Service};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolwire_contract::elicitation::ElicitHandler;
+use toolwire_contract::elicitation::{ElicitHandler, SampleHandler};
 
 use crate::host::{ElicitKind, ElicitReply, ElicitRequest, Host};
 use crate::session::{SessionEvent, change_event};
@@ -42,12 +42,15 @@ impl Service<RoleClient> for ClientService {
         };
         // Removed even if the request is refused, because nothing else removes it.
         let params = self.connection.capture.take_server_request(&context.id).unwrap_or_default();
-        let is_question = method == "elicitation/create";
+        let is_question = matches!(method, "elicitation/create" | "sampling/createMessage");
         let question = if is_question { self.connection.calls.begin_question() } else { None };
         let responding = async {
             let _responding = self.connection.application_responds();
-            let elicitation = question.as_ref().map(|question| &*question.elicitation);
-            respond(&*self.host, elicitation, &self.server, method, params).await
+            let asked = question.as_ref().map_or_else(Asked::default, |question| Asked {
+                elicitation: question.elicitation.as_deref(),
+                sampling: question.sampling.as_deref(),
+            });
+            respond(&*self.host, asked, &self.server, method, params).await
         };
         let call_ended = async {
             match &question {
@@ -58,7 +61,10 @@ impl Service<RoleClient> for ClientService {
         let response = tokio::select! {
             response = responding => response?,
             // The call has ended, so its question needs no reply.
-            () = call_ended => json!({ "action": "cancel" }),
+            () = call_ended => match method {
+                "elicitation/create" => json!({ "action": "cancel" }),
+                _ => return Err(ErrorData::internal_error("the call has ended", None)),
+            },
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the request was cancelled", None)),
             _ = self.connection.ended() => return Err(ErrorData::internal_error("the connection ended", None)),
         };
@@ -93,10 +99,17 @@ impl Service<RoleClient> for ClientService {
     }
 }
 
-/// Has the application respond to one request of a server. `elicitation` is that of the call that caused it.
+/// Who responds to the requests of a server: the call that caused them, if it can.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked<'a> {
+    pub(crate) elicitation: Option<&'a ElicitHandler>,
+    pub(crate) sampling: Option<&'a SampleHandler>,
+}
+
+/// Has the application respond to one request of a server.
 pub(crate) async fn respond(
     host: &dyn Host,
-    elicitation: Option<&ElicitHandler>,
+    asked: Asked<'_>,
     server: &str,
     method: &str,
     params: Value,
@@ -109,7 +122,7 @@ pub(crate) async fn respond(
                 return Ok(json!({ "action": "decline" }));
             }
             let defaults = defaults(&request.kind);
-            let reply = match elicitation {
+            let reply = match asked.elicitation {
                 Some(elicit) => elicit(server, request).await,
                 None => host.elicit(server, request).await,
             };
@@ -123,7 +136,11 @@ pub(crate) async fn respond(
             })
         }
         "sampling/createMessage" if host.can_sample() => {
-            host.sample(server, params).await.map_err(|reason| ErrorData::new(ErrorCode(-1), reason, None))
+            let sampled = match asked.sampling {
+                Some(sample) => sample(server, params).await,
+                None => host.sample(server, params).await,
+            };
+            sampled.map_err(|reason| ErrorData::new(ErrorCode(-1), reason, None))
         }
         _ => Err(ErrorData::new(
             ErrorCode::METHOD_NOT_FOUND,

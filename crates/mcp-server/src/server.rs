@@ -131,6 +131,7 @@ impl McpServer {
         sessions.open(headers, owner);
         let mut of_request = RequestTools::new(tools);
         of_request.offers = offers;
+        owner.clone_into(&mut of_request.client);
         request.extensions_mut().insert(of_request);
         let mut response = service.handle(request.map(Full::new)).await;
         sessions.seal(response.headers_mut(), owner);

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
+use toolwire_contract::elicitation::{ElicitHandler, ElicitKind, ElicitReply, SampleHandler};
 use toolwire_contract::offers::ServerOffers;
 use toolwire_contract::text::nearest_names;
 use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
 use toolwire_contract::{Tool, ToolResult};
 
 use crate::check::Checker;
+use crate::client::{Client, Form, FormReply};
 use crate::context::{Context, States};
 use crate::declare::{BuildError, IntoTool, ToolFunction};
 use crate::guard::{CheckedTool, ToolRunner};
@@ -102,6 +104,11 @@ impl Server {
         Server { toolboxes: vec![toolbox], offers, ..self.clone() }
     }
 
+    /// Whether a tool is one of the builder, not of a toolbox.
+    pub(crate) fn has_function(&self, tool: &str) -> bool {
+        self.registered.iter().any(|each| each.tool.name == tool)
+    }
+
     /// Returns all tools: those of the builder, then those of each toolbox. If two have the same name, the
     /// first is listed and called.
     pub fn tools(&self) -> Arc<[Tool]> {
@@ -183,10 +190,46 @@ impl Server {
             };
             let client = context.client.clone();
             let mut options = CallOptions::default();
+            options.elicitation = Some(elicitation(client.clone()));
+            options.sampling = Some(sampling(client.clone()));
             options.progress = Some(Arc::new(move |progress| client.progress(progress)));
             holder.call(tool, &Value::Object(arguments), options).await
         })
     }
+}
+
+/// Returns a handler that asks the user of a client.
+fn elicitation(client: Arc<dyn Client>) -> Arc<ElicitHandler> {
+    Arc::new(move |_server, request| {
+        let client = client.clone();
+        Box::pin(async move {
+            let form = match request.kind {
+                ElicitKind::Form { schema } => Form::Fields { message: request.message, schema },
+                ElicitKind::Url { url, id } => Form::Url { message: request.message, url, id },
+                _ => return ElicitReply::Decline,
+            };
+            match client.elicit(form).await {
+                Ok(FormReply::Accepted(values)) => ElicitReply::Accept(Some(Value::Object(values))),
+                Ok(FormReply::Declined) => ElicitReply::Decline,
+                Ok(FormReply::Cancelled) => ElicitReply::Cancel,
+                // The client cannot ask anyone, or has disconnected.
+                Err(_) => ElicitReply::Decline,
+            }
+        })
+    })
+}
+
+/// Returns a handler that requests samples from the model of a client.
+fn sampling(client: Arc<dyn Client>) -> Arc<SampleHandler> {
+    Arc::new(move |_server, params| {
+        let client = client.clone();
+        Box::pin(async move {
+            let Value::Object(params) = params else {
+                return Err("the parameters are not an object".to_owned());
+            };
+            client.sample(params).await.map_err(|error| error.to_string())
+        })
+    })
 }
 
 impl ServerBuilder {

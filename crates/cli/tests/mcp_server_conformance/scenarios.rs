@@ -9,20 +9,13 @@ pub(crate) enum Verdict {
 }
 
 /// Features of servers that the gateway does not pass on yet, by the start of the scenario's name.
-const NOT_PASSED_ON: [(&str, &str); 6] = [
-    ("elicitation-", "questions are not passed on yet"),
-    ("input-required-result-", "questions are not passed on yet"),
+const NOT_PASSED_ON: [(&str, &str); 2] = [
     ("tasks-", "tasks are not passed on yet"),
-    ("tools-call-elicitation", "questions are not passed on yet"),
-    ("tools-call-sampling", "questions are not passed on yet"),
     ("tools-call-with-logging", "log messages are not passed on yet"),
 ];
 
 /// Returns how a scenario is handled.
 pub(crate) fn verdict(name: &str) -> Verdict {
-    if name == "server-stateless" {
-        return Verdict::Fails(2, "requests of servers to the client's model are not passed on yet");
-    }
     let reason = NOT_PASSED_ON.iter().find(|(start, _)| name.starts_with(start)).map(|(_, reason)| *reason);
     reason.map_or(Verdict::Run, Verdict::Skip)
 }

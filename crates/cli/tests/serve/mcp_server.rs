@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolwire_testkit::{InstalledServers, http_client, misbehaving_server};
 
-use crate::mcp_client::{McpClient, REVISIONS, read};
+use crate::mcp_client::{Events, McpClient, REVISIONS, read};
 use crate::{Served, command, folder, fs, serve, serve_with};
 
 const ALL: &str = "key-for-all-servers-0123456789abcdef";
@@ -412,5 +412,61 @@ async fn a_key_has_only_the_prompts_and_resources_of_its_servers() {
         let none = McpClient::connect(&served.url, Some(RULED), revision).await;
         let refused = none.request("resources/read", json!({"uri": resources[0]})).await;
         assert_eq!(refused["error"]["message"], "resource not found", "{refused}");
+    }
+}
+
+/// A question of a server goes to the client that has made the call, in both eras, and only once.
+#[tokio::test]
+async fn questions_reach_the_client_of_the_call() {
+    let server = json!({"asking": misbehaving(&["--behaviour", "asks"])});
+    let keys = json!({"a": {"key": ALL}, "b": {"key": GOOD}});
+    let served = serve(&folder("mcp-questions", Some(&configuration(server, json!({"keys": keys})))), &[]);
+    let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let question = json!({"message": "Who?", "requestedSchema": schema});
+    let params = json!({"name": "ask", "arguments": {"method": "elicitation/create", "params": question}});
+    let reply = json!({"action": "accept", "content": {"name": "Oslo"}});
+
+    let client =
+        McpClient::connect_with(&served.url, Some(ALL), "2025-11-25", json!({"elicitation": {}})).await;
+    let message = client.message("tools/call", params.clone());
+    let mut events = Events::new(client.post(&message).send().await.unwrap());
+    let asked = events.next().await.unwrap();
+    assert_eq!(
+        (&asked["method"], &asked["params"]["message"]),
+        (&json!("elicitation/create"), &json!("Who?"))
+    );
+    let response = json!({"jsonrpc": "2.0", "id": asked["id"], "result": reply});
+    assert_eq!(client.send(&response).await.status, 202);
+    let result = events.next().await.unwrap();
+    assert!(text(&result["result"]).contains("Oslo"), "{result}");
+
+    let modern =
+        McpClient::connect_with(&served.url, Some(ALL), "2026-07-28", json!({"elicitation": {}})).await;
+    let first = modern.request("tools/call", params.clone()).await["result"].clone();
+    assert_eq!(first["resultType"], "input_required", "{first}");
+    let (key, asked) = first["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!(
+        (&asked["method"], &asked["params"]["message"]),
+        (&json!("elicitation/create"), &json!("Who?"))
+    );
+    let mut again = params.clone();
+    again["inputResponses"] = json!({key: reply});
+    again["requestState"] = first["requestState"].clone();
+    let other =
+        McpClient::connect_with(&served.url, Some(GOOD), "2026-07-28", json!({"elicitation": {}})).await;
+    let refused = other.request("tools/call", again.clone()).await;
+    assert_eq!(refused["error"]["code"], -32602, "another key cannot continue the call: {refused}");
+    let result = modern.request("tools/call", again.clone()).await;
+    assert!(text(&result["result"]).contains("Oslo"), "{result}");
+    let repeated = modern.request("tools/call", again).await;
+    assert_eq!(repeated["error"]["code"], -32602, "the state is valid once: {repeated}");
+
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let silent = McpClient::connect(&served.url, Some(ALL), revision).await;
+        let declined = silent.request("tools/call", params.clone()).await;
+        assert!(
+            declined.to_string().contains("decline") || declined["error"]["code"] == -32021,
+            "{declined}"
+        );
     }
 }

@@ -13,11 +13,11 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep_until};
-use toolwire_contract::elicitation::ElicitHandler;
+use toolwire_contract::elicitation::{ElicitHandler, SampleHandler};
 use toolwire_contract::trace_context::TraceContext;
 
 use super::{Session, SessionError};
-use crate::client_service;
+use crate::client_service::{self, Asked};
 use crate::raw_capture::{ProgressListener, RawResponse};
 use crate::sync::lock;
 use crate::transport::{ConnectionEnd, TransportFailure};
@@ -43,6 +43,8 @@ pub(crate) struct SessionCall {
     pub(crate) trace: Option<TraceContext>,
     /// Asks the user the questions of the server during a call.
     pub(crate) elicitation: Option<Arc<ElicitHandler>>,
+    /// Responds to requests of the server for a sample of a model.
+    pub(crate) sampling: Option<Arc<SampleHandler>>,
 }
 
 impl Session {
@@ -56,7 +58,7 @@ impl Session {
         call: SessionCall,
     ) -> Result<Value, SessionError> {
         let until = Instant::now() + call.max_total;
-        let _in_progress = self.connection.calls.begin_call(call.elicitation.clone());
+        let _in_progress = self.connection.calls.begin_call(call.elicitation.clone(), call.sampling.clone());
         let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let mut rounds = 0;
         let mut delay = Duration::ZERO;
@@ -176,9 +178,10 @@ impl Session {
             futures::future::try_join_all(requests.into_iter().flatten().map(async |(key, request)| {
                 let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
                 let params = request.get("params").cloned().unwrap_or_default();
-                let elicitation = call.elicitation.as_deref();
+                let asked =
+                    Asked { elicitation: call.elicitation.as_deref(), sampling: call.sampling.as_deref() };
                 let response =
-                    client_service::respond(&*self.host, elicitation, &self.server, method, params).await;
+                    client_service::respond(&*self.host, asked, &self.server, method, params).await;
                 response.map(|response| (key.clone(), response))
             }));
         let responses = tokio::select! {

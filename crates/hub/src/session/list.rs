@@ -67,6 +67,7 @@ impl Session {
             progress: None,
             trace: None,
             elicitation: None,
+            sampling: None,
         };
         let until = Instant::now() + UNLIMITED;
         loop {

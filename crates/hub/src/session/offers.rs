@@ -142,6 +142,7 @@ impl Session {
             progress: None,
             trace: None,
             elicitation: None,
+            sampling: None,
         }
     }
 }

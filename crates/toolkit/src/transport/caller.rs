@@ -277,11 +277,12 @@ impl Caller {
         ClientError::Unsupported { method }
     }
 
-    async fn elicit_keyed(&self, key: Option<&str>, form: Form) -> Result<FormReply, ClientError> {
+    /// Whether the client supports a kind of question to its user.
+    pub(super) fn check_elicitation(&self, form: &Form) -> Result<(), ClientError> {
         const METHOD: &str = "elicitation/create";
         let declared = self.capabilities().elicitation;
         let declared = declared.as_ref();
-        let is_supported = match &form {
+        let is_supported = match form {
             // `elicitation` without details means forms.
             Form::Fields { .. } => {
                 declared.is_some_and(|capability| capability.form.is_some() || capability.url.is_none())
@@ -297,7 +298,22 @@ impl Caller {
             lacking.elicitation = Some(needed);
             return Err(self.unsupported(METHOD, lacking));
         }
-        self.ask(key, METHOD, wire::form_out(form), wire::form_reply).await
+        Ok(())
+    }
+
+    /// Whether the client has a model for servers.
+    pub(super) fn check_sampling(&self) -> Result<(), ClientError> {
+        if self.capabilities().sampling.is_some() {
+            return Ok(());
+        }
+        let mut lacking = ClientCapabilities::default();
+        lacking.sampling = Some(SamplingCapability::default());
+        Err(self.unsupported("sampling/createMessage", lacking))
+    }
+
+    async fn elicit_keyed(&self, key: Option<&str>, form: Form) -> Result<FormReply, ClientError> {
+        self.check_elicitation(&form)?;
+        self.ask(key, "elicitation/create", wire::form_out(form), wire::form_reply).await
     }
 }
 
@@ -339,11 +355,7 @@ impl Client for Caller {
     fn sample<'a>(&'a self, params: Map<String, Value>) -> BoxFuture<'a, Result<Value, ClientError>> {
         const METHOD: &str = "sampling/createMessage";
         Box::pin(async move {
-            if self.capabilities().sampling.is_none() {
-                let mut lacking = ClientCapabilities::default();
-                lacking.sampling = Some(SamplingCapability::default());
-                return Err(self.unsupported(METHOD, lacking));
-            }
+            self.check_sampling()?;
             self.ask(None, METHOD, Value::Object(params), object).await
         })
     }

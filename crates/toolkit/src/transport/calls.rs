@@ -1,5 +1,6 @@
 //! Tool calls, including those that become tasks.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -16,8 +17,11 @@ use toolwire_contract::toolbox::CallError;
 
 use super::caller::{CallEnd, RunningCall};
 use super::connection::{Connection, RequestBinding, is_modern, panicked, request_cancelled};
+use super::parked::{Advance, KeptCall};
 use super::redaction::OriginalArguments;
+use super::request_tools::RequestTools;
 use super::tasks::{Task, TaskRefusal, Work};
+use crate::Context;
 use crate::tasks::{TaskStart, TaskSupport};
 use crate::wire::{self, Outgoing};
 
@@ -45,7 +49,17 @@ impl Connection {
         let arguments = OriginalArguments::of(&context).or(arguments);
         // Cloned to bind questions to the request, because the tool consumes the arguments.
         let bound_arguments = is_modern(&context).then(|| arguments.clone()).flatten();
-        let bound = RequestBinding { method: "tools/call", name: &name, arguments: bound_arguments.as_ref() };
+        let client = RequestTools::client_of(&context).to_owned();
+        let bound = RequestBinding {
+            method: "tools/call",
+            name: &name,
+            arguments: bound_arguments.as_ref(),
+            client: &client,
+        };
+        if is_modern(&context) && !self.server_for(&context).has_function(&name) {
+            let context = Arc::new(context);
+            return self.call_kept(&context, &bound, arguments, input_responses, request_state).await;
+        }
         let Some(support) = support else {
             let context = Arc::new(context);
             let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
@@ -64,6 +78,62 @@ impl Connection {
             self.start_call(&context, input_responses, request_state.as_deref(), &bound)?.detachable();
         let work = self.work(&running, &name, arguments);
         self.call_with_task(&of_request, running, &bound, work, support).await
+    }
+
+    /// Calls a tool of a toolbox. While its client answers questions, the call waits.
+    async fn call_kept(
+        &self,
+        context: &Arc<RequestContext<RoleServer>>,
+        bound: &RequestBinding<'_>,
+        arguments: Option<Map<String, Value>>,
+        replies: Option<BTreeMap<String, Value>>,
+        state: Option<String>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let name = bound.name;
+        // Its rounds stay empty: the questions are those of the kept call.
+        let mut running = self.start_call(context, None, None, bound)?;
+        let mut call = match state {
+            Some(state) => {
+                let (caller, bytes) = (running.caller().clone(), bound.to_bytes());
+                let replies = replies.unwrap_or_default();
+                let resumed =
+                    self.shared.parked.resume(&state, replies, caller, &bytes, &self.shared.signature);
+                resumed.map_err(|_| {
+                    let message =
+                        "`requestState` was not issued by this server for this request, or has expired";
+                    ErrorData::invalid_params(message, None)
+                })?
+            }
+            None => {
+                let server = self.server_for(context).into_owned();
+                let (tool, request) = (name.to_owned(), context.id.to_string());
+                let cancelled = running.cancelled();
+                let timeout = self.shared.server.offers.reply_timeout;
+                KeptCall::new(running.caller().clone(), timeout, |client| {
+                    Box::pin(async move {
+                        let context = Context::new(request, client, cancelled);
+                        server.call(&tool, arguments, &context).await
+                    })
+                })
+            }
+        };
+        let end = match running.run(call.advance()).await {
+            CallEnd::Done(Advance::Done(result)) => CallEnd::Done(result),
+            CallEnd::Done(Advance::Asks(questions)) => {
+                let bytes = bound.to_bytes();
+                let Some(result) = self.shared.parked.park(call, questions, &bytes, &self.shared.signature)
+                else {
+                    return Err(ErrorData::internal_error("too many calls wait for replies", None));
+                };
+                self.respond(context, result);
+                return Ok(CallToolResult::default().into());
+            }
+            CallEnd::InputRequired | CallEnd::Detaching | CallEnd::Cancelled => CallEnd::Cancelled,
+            CallEnd::Panicked => CallEnd::Panicked,
+        };
+        self.respond_to_end(context, &running, bound, end, |result| {
+            final_result(name, result, running.lacking(), true)
+        })
     }
 
     /// Returns a call that can continue without its request.

@@ -132,14 +132,16 @@ pub(super) struct RequestBinding<'a> {
     pub(super) method: &'static str,
     pub(super) name: &'a str,
     pub(super) arguments: Option<&'a Map<String, Value>>,
+    /// The client, if the application identifies it.
+    pub(super) client: &'a str,
 }
 
 impl RequestBinding<'_> {
-    fn to_bytes(&self) -> Vec<u8> {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
         // Clients may change the order of keys.
         let arguments: Option<BTreeMap<&String, &Value>> =
             self.arguments.map(|arguments| arguments.iter().collect());
-        json!([self.method, self.name, arguments]).to_string().into_bytes()
+        json!([self.method, self.name, arguments, self.client]).to_string().into_bytes()
     }
 }
 

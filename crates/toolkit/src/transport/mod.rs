@@ -15,6 +15,7 @@ mod http;
 mod lines;
 mod listen;
 mod offered; // prompts, resources
+mod parked;
 mod raw_responses;
 mod redaction;
 mod request_tools;

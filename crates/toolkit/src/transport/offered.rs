@@ -16,6 +16,7 @@ use toolwire_contract::offers::{OfferKind, OfferMethod};
 
 use super::caller::CallEnd;
 use super::connection::{Connection, RequestBinding, is_modern, panicked, reject_cursor, request_cancelled};
+use super::request_tools::RequestTools;
 use crate::resources::CompletionRequest;
 use crate::wire;
 
@@ -67,7 +68,12 @@ impl Connection {
             let text = format!("the prompt `{name}` requires {}", missing.join(" and "));
             return Err(ErrorData::invalid_params(text, None));
         }
-        let bound = RequestBinding { method: "prompts/get", name: &name, arguments: arguments.as_ref() };
+        let bound = RequestBinding {
+            method: "prompts/get",
+            name: &name,
+            arguments: arguments.as_ref(),
+            client: RequestTools::client_of(&context),
+        };
         let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
         let tool_context = running.context();
         let response = match running.run(handler.get(given, &tool_context)).await {
@@ -129,7 +135,12 @@ impl Connection {
             return Err(ErrorData::method_not_found::<ReadResourceRequestMethod>());
         }
         let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
-        let bound = RequestBinding { method: "resources/read", name: &uri, arguments: None };
+        let bound = RequestBinding {
+            method: "resources/read",
+            name: &uri,
+            arguments: None,
+            client: RequestTools::client_of(&context),
+        };
         let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
         let tool_context = running.context();
         let read = async {

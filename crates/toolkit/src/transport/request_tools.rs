@@ -25,11 +25,13 @@ pub struct RequestTools {
     pub tools: Arc<dyn Toolbox>,
     /// The prompts and resources of other servers.
     pub offers: Option<Arc<dyn ServerOffers>>,
+    /// Identifies the client. A call that waits for a reply continues only for the same client.
+    pub client: String,
 }
 
 impl RequestTools {
     pub fn new(tools: Arc<dyn Toolbox>) -> RequestTools {
-        RequestTools { tools, offers: None }
+        RequestTools { tools, offers: None, client: String::new() }
     }
 
     pub(super) fn of_parts(parts: &http::Extensions) -> Option<RequestTools> {
@@ -50,10 +52,17 @@ impl RequestTools {
     pub(super) fn server<'s>(tools: Option<&RequestTools>, server: &'s Server) -> Cow<'s, Server> {
         match tools {
             None => Cow::Borrowed(server),
-            Some(RequestTools { tools, offers }) => {
+            Some(RequestTools { tools, offers, .. }) => {
                 Cow::Owned(server.with_parts(tools.clone(), offers.clone()))
             }
         }
+    }
+
+    /// Returns the client of a request, if the application identifies it.
+    pub(super) fn client_of(context: &RequestContext<RoleServer>) -> &str {
+        let parts = context.extensions.get::<http::request::Parts>();
+        let tools = parts.and_then(|parts| parts.extensions.get::<RequestTools>());
+        tools.map_or("", |tools| &tools.client)
     }
 
     /// Returns the server with the tools of a request.

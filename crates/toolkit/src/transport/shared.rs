@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use toolwire_contract::offers::OfferChange;
 
 use super::ServeError;
+use super::parked::ParkedCalls;
 use super::tasks::Tasks;
 use crate::changes::Changes;
 use crate::server::Server;
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     pub(super) signature: RequestStateCodec,
     pub(super) changes: Changes,
     pub(super) tasks: Tasks,
+    /// The calls of toolboxes that wait for replies of their clients.
+    pub(super) parked: ParkedCalls,
     /// Counts running calls.
     pub(super) running_calls: TaskTracker,
     /// Ends the streams of clients that listen for changes.
@@ -87,6 +90,7 @@ impl Shared {
             signature,
             changes,
             tasks,
+            parked: ParkedCalls::default(),
             running_calls: TaskTracker::new(),
             closing: CancellationToken::new(),
             abandoned,

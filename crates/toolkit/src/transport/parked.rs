@@ -1,0 +1,222 @@
+//! Calls of toolboxes that wait while their client answers questions (MCP 2026-07-28).
+//!
+//! A question ends the request, and the client repeats it with the reply. The function of a tool would run again
+//! from its beginning. For the tool of another server, that could do something twice, so its call is kept until the
+//! client returns. `requestState` contains its number, signed and bound to the request and to the client.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use rmcp::model::{RequestStateCodec, SealOptions};
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use toolwire_contract::ToolResult;
+use toolwire_contract::toolbox::{CallError, Progress};
+
+use super::caller::Caller;
+use crate::client::{Client, ClientError, Form, FormReply, Level};
+use crate::wire;
+
+/// The maximum number of calls that wait for their clients. Further questions are declined.
+const MAX_PARKED: usize = 1_024;
+
+/// The calls that wait for their clients.
+#[derive(Default)]
+pub(super) struct ParkedCalls(Arc<Mutex<Table>>);
+
+#[derive(Default)]
+struct Table {
+    next: u64,
+    calls: HashMap<u64, ParkedCall>,
+    /// The tasks that end calls whose clients do not return.
+    expiring: JoinSet<()>,
+}
+
+struct ParkedCall {
+    call: KeptCall,
+    /// By the keys that the client sees.
+    asked: HashMap<String, Question>,
+}
+
+/// A call that can continue in another request.
+pub(super) struct KeptCall {
+    work: BoxFuture<'static, Result<ToolResult, CallError>>,
+    client: Arc<KeptClient>,
+    questions: mpsc::UnboundedReceiver<Question>,
+    asked_count: u64,
+}
+
+/// What a call does next.
+pub(super) enum Advance {
+    Done(Result<ToolResult, CallError>),
+    /// The client must answer these questions.
+    Asks(Vec<Question>),
+}
+
+pub(super) struct Question {
+    method: &'static str,
+    params: Value,
+    reply: oneshot::Sender<Value>,
+}
+
+/// The client of a kept call: that of its latest request.
+pub(super) struct KeptClient {
+    latest: Mutex<Arc<Caller>>,
+    questions: mpsc::UnboundedSender<Question>,
+    reply_timeout: Duration,
+}
+
+/// The `requestState` belongs to another request, or the call no longer waits.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NotWaiting;
+
+impl KeptCall {
+    /// Creates a call. `start` gets its client.
+    pub(super) fn new(
+        caller: Arc<Caller>,
+        reply_timeout: Duration,
+        start: impl FnOnce(Arc<KeptClient>) -> BoxFuture<'static, Result<ToolResult, CallError>>,
+    ) -> KeptCall {
+        let (sender, questions) = mpsc::unbounded_channel();
+        let client = Arc::new(KeptClient { latest: Mutex::new(caller), questions: sender, reply_timeout });
+        KeptCall { work: start(client.clone()), client, questions, asked_count: 0 }
+    }
+
+    /// Continues the call until it is done or asks something.
+    pub(super) async fn advance(&mut self) -> Advance {
+        tokio::select! {
+            biased;
+            result = &mut self.work => Advance::Done(result),
+            Some(question) = self.questions.recv() => {
+                let mut questions = vec![question];
+                while let Ok(question) = self.questions.try_recv() {
+                    questions.push(question);
+                }
+                Advance::Asks(questions)
+            }
+        }
+    }
+}
+
+impl ParkedCalls {
+    /// Keeps a call until its client has answered the questions. Returns the result with the questions.
+    pub(super) fn park(
+        &self,
+        mut call: KeptCall,
+        questions: Vec<Question>,
+        request: &[u8],
+        signature: &RequestStateCodec,
+    ) -> Option<Map<String, Value>> {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while table.expiring.try_join_next().is_some() {}
+        if table.calls.len() >= MAX_PARKED {
+            return None;
+        }
+        let within = call.client.reply_timeout;
+        let mut asked = HashMap::new();
+        let mut requests = Map::new();
+        for question in questions {
+            call.asked_count += 1;
+            let key = call.asked_count.to_string();
+            requests.insert(key.clone(), json!({"method": question.method, "params": question.params}));
+            asked.insert(key, question);
+        }
+        let number = table.next;
+        table.next += 1;
+        table.calls.insert(number, ParkedCall { call, asked });
+        let weak = Arc::downgrade(&self.0);
+        table.expiring.spawn(async move {
+            tokio::time::sleep(within).await;
+            if let Some(table) = weak.upgrade() {
+                let expired = table.lock().unwrap_or_else(PoisonError::into_inner).calls.remove(&number);
+                // Cancels the call, without the lock.
+                drop(expired);
+            }
+        });
+        let options = SealOptions::new().associated_data(request).ttl(within);
+        let state = signature.seal_json_with(&json!({"call": number}), &options).unwrap_or_default();
+        let mut result = Map::new();
+        result.insert("resultType".to_owned(), json!("input_required"));
+        result.insert("inputRequests".to_owned(), Value::Object(requests));
+        result.insert("requestState".to_owned(), json!(state));
+        Some(result)
+    }
+
+    /// Returns a call whose client has come back, and gives it the replies.
+    pub(super) fn resume(
+        &self,
+        state: &str,
+        replies: BTreeMap<String, Value>,
+        caller: Arc<Caller>,
+        request: &[u8],
+        signature: &RequestStateCodec,
+    ) -> Result<KeptCall, NotWaiting> {
+        let state: Value = signature.open_json_with(state, request).map_err(|_| NotWaiting)?;
+        let number = state.get("call").and_then(Value::as_u64).ok_or(NotWaiting)?;
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ParkedCall { call, mut asked } = table.calls.remove(&number).ok_or(NotWaiting)?;
+        *call.client.latest.lock().unwrap_or_else(PoisonError::into_inner) = caller;
+        for (key, reply) in replies {
+            if let Some(question) = asked.remove(&key) {
+                // The call may have ended meanwhile.
+                let _ = question.reply.send(reply);
+            }
+        }
+        // Questions without a reply count as cancelled: their senders are dropped.
+        Ok(call)
+    }
+}
+
+impl KeptClient {
+    fn latest(&self) -> Arc<Caller> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn ask<T>(
+        &self,
+        method: &'static str,
+        params: Value,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<T, ClientError> {
+        let (reply, receiver) = oneshot::channel();
+        let question = Question { method, params, reply };
+        self.questions.send(question).map_err(|_| ClientError::Disconnected)?;
+        let reply = tokio::time::timeout(self.reply_timeout, receiver).await;
+        let reply = reply.map_err(|_| ClientError::TimedOut { method, after: self.reply_timeout })?;
+        let reply = reply.map_err(|_| ClientError::Disconnected)?;
+        let invalid = || ClientError::Refused { method, message: "invalid response".to_owned() };
+        read(&reply).ok_or_else(invalid)
+    }
+}
+
+impl Client for KeptClient {
+    fn progress(&self, progress: Progress) {
+        self.latest().progress(progress);
+    }
+
+    fn log(&self, level: Level, logger: &str, data: Value) {
+        self.latest().log(level, logger, data);
+    }
+
+    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
+        Box::pin(async move {
+            self.latest().check_elicitation(&form)?;
+            self.ask("elicitation/create", wire::form_out(form), wire::form_reply).await
+        })
+    }
+
+    fn sample<'a>(&'a self, params: Map<String, Value>) -> BoxFuture<'a, Result<Value, ClientError>> {
+        Box::pin(async move {
+            self.latest().check_sampling()?;
+            let object = |reply: &Value| reply.is_object().then(|| reply.clone());
+            self.ask("sampling/createMessage", Value::Object(params), object).await
+        })
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Result<Value, ClientError>> {
+        Box::pin(std::future::ready(Err(ClientError::Unsupported { method: "roots/list" })))
+    }
+}
