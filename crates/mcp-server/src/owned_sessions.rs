@@ -1,57 +1,92 @@
 //! The ids of sessions, as clients see them: each is bound to the client that has opened the session.
 //!
-//! An id is that of the session below and a MAC of the id and its owner. So an id proves who owns it, and no table
-//! of owners is needed. It does not authenticate: the owner is known before.
+//! An id is that of the session below, optionally what the client sent with `initialize`, and a MAC of both and of
+//! the owner. So an id proves who owns it, and another process with the same secret can continue the session: no
+//! table of sessions is needed. It does not authenticate: the owner is known before.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use ring::hmac;
+use serde_json::{Value, json};
 
 const HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// An id that no session has.
 const UNKNOWN: HeaderValue = HeaderValue::from_static("unknown");
 
+/// What the client sent is part of the id only if it is not longer, because proxies limit the size of headers.
+const MAX_OPENING_BYTES: usize = 1_500;
+
 /// Creates and checks the ids.
-pub(crate) struct OwnedSessions(hmac::Key);
+pub(crate) struct OwnedSessions {
+    key: hmac::Key,
+    /// Whether other processes have the same secret.
+    is_shared: bool,
+}
 
 impl OwnedSessions {
-    pub(crate) fn new(secret: &[u8]) -> OwnedSessions {
-        OwnedSessions(hmac::Key::new(hmac::HMAC_SHA256, secret))
+    pub(crate) fn new(secret: &[u8], is_shared: bool) -> OwnedSessions {
+        OwnedSessions { key: hmac::Key::new(hmac::HMAC_SHA256, secret), is_shared }
     }
 
     /// Replaces the id in the headers of a request by that of the session below, or by an unknown one if the
-    /// client does not own the session: for others, a session does not exist.
-    pub(crate) fn open(&self, headers: &mut HeaderMap, owner: &str) {
+    /// client does not own the session: for others, a session does not exist. Returns what the client sent
+    /// with `initialize`, if it is known.
+    pub(crate) fn open(&self, headers: &mut HeaderMap, owner: &str) -> Option<Value> {
         if !headers.contains_key(HEADER) {
-            return;
+            return None;
         }
         let mut ids = headers.get_all(HEADER).iter();
-        let found = ids.next().and_then(|id| self.inner(id.to_str().ok()?, owner));
-        let inner = found.filter(|_| ids.next().is_none());
-        headers.insert(HEADER, inner.unwrap_or(UNKNOWN));
+        let found = ids.next().and_then(|id| self.parse(id.to_str().ok()?, owner));
+        let (inner, opening) = found.filter(|_| ids.next().is_none()).unwrap_or((UNKNOWN, None));
+        headers.insert(HEADER, inner);
+        opening
     }
 
-    fn inner(&self, id: &str, owner: &str) -> Option<HeaderValue> {
-        let (inner, mac) = id.rsplit_once('.')?;
+    fn parse(&self, id: &str, owner: &str) -> Option<(HeaderValue, Option<Value>)> {
+        let (content, mac) = id.rsplit_once('.')?;
         let mac = URL_SAFE_NO_PAD.decode(mac).ok()?;
-        hmac::verify(&self.0, &message(inner, owner), &mac).ok()?;
-        HeaderValue::from_str(inner).ok()
+        hmac::verify(&self.key, &message(content, owner), &mac).ok()?;
+        let (inner, opening) = match content.split_once('.') {
+            Some((inner, opening)) => {
+                (inner, serde_json::from_slice(&URL_SAFE_NO_PAD.decode(opening).ok()?).ok())
+            }
+            None => (content, None),
+        };
+        Some((HeaderValue::from_str(inner).ok()?, opening))
     }
 
-    /// Replaces the id in the headers of a response by the one for its client.
-    pub(crate) fn seal(&self, headers: &mut HeaderMap, owner: &str) {
+    /// Replaces the id in the headers of a response by the one for its client, whose request had this body.
+    pub(crate) fn seal(&self, headers: &mut HeaderMap, owner: &str, request: &[u8]) {
         let Some(inner) = headers.get(HEADER).and_then(|id| id.to_str().ok()) else { return };
-        let mac = URL_SAFE_NO_PAD.encode(hmac::sign(&self.0, &message(inner, owner)));
-        let sealed = HeaderValue::from_str(&format!("{inner}.{mac}"));
+        let opening = if self.is_shared { opening(request) } else { None };
+        let content = match opening {
+            Some(opening) => format!("{inner}.{}", URL_SAFE_NO_PAD.encode(opening)),
+            None => inner.to_owned(),
+        };
+        let mac = URL_SAFE_NO_PAD.encode(hmac::sign(&self.key, &message(&content, owner)));
+        let sealed = HeaderValue::from_str(&format!("{content}.{mac}"));
         headers.insert(HEADER, sealed.unwrap_or(UNKNOWN));
     }
 }
 
+/// Returns the part of the parameters of `initialize` that a session needs.
+fn opening(request: &[u8]) -> Option<String> {
+    let message: Value = serde_json::from_slice(request).ok()?;
+    let params = message.get("params")?;
+    let text = |pointer: &str| params.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let opening = json!({
+        "protocolVersion": params.get("protocolVersion")?,
+        "capabilities": params.get("capabilities").cloned().unwrap_or_else(|| json!({})),
+        "clientInfo": {"name": text("/clientInfo/name"), "version": text("/clientInfo/version")},
+    });
+    Some(opening.to_string()).filter(|opening| opening.len() <= MAX_OPENING_BYTES)
+}
+
 /// The length of the owner is part of the message, so that no two pairs have the same one.
-fn message(inner: &str, owner: &str) -> Vec<u8> {
-    format!("session\n{}\n{owner}\n{inner}", owner.len()).into_bytes()
+fn message(content: &str, owner: &str) -> Vec<u8> {
+    format!("session\n{}\n{owner}\n{content}", owner.len()).into_bytes()
 }
 
 #[cfg(test)]
@@ -68,36 +103,59 @@ mod tests {
 
     #[test]
     fn only_its_owner_can_use_a_session() {
-        let sessions = OwnedSessions::new(&[7; 32]);
-        let mut response = headers("0f8e");
-        sessions.seal(&mut response, "key_a");
-        let sealed = id(&response);
-        let open = |sealed: &str, owner: &str| {
-            let mut request = headers(sealed);
-            sessions.open(&mut request, owner);
-            id(&request)
-        };
-        assert_eq!(open(&sealed, "key_a"), "0f8e");
-        assert_eq!(open(&sealed, "key_b"), "unknown");
-        assert_eq!(open("0f8e", "key_a"), "unknown", "without a MAC");
-        let other = OwnedSessions::new(&[8; 32]);
-        let mut request = headers(&sealed);
-        other.open(&mut request, "key_a");
-        assert_eq!(id(&request), "unknown", "with another secret");
-        // Each changed byte makes it invalid.
-        for at in 0..sealed.len() {
-            let mut changed = sealed.clone().into_bytes();
-            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
-            let changed = String::from_utf8(changed).expect("text");
-            assert_eq!(open(&changed, "key_a"), "unknown", "{changed}");
+        for is_shared in [false, true] {
+            let sessions = OwnedSessions::new(&[7; 32], is_shared);
+            let mut response = headers("0f8e");
+            sessions.seal(&mut response, "key_a", br#"{"params": {"protocolVersion": "2025-11-25"}}"#);
+            let sealed = id(&response);
+            let open = |sealed: &str, owner: &str| {
+                let mut request = headers(sealed);
+                sessions.open(&mut request, owner);
+                id(&request)
+            };
+            assert_eq!(open(&sealed, "key_a"), "0f8e");
+            assert_eq!(open(&sealed, "key_b"), "unknown");
+            assert_eq!(open("0f8e", "key_a"), "unknown", "without a MAC");
+            let other = OwnedSessions::new(&[8; 32], is_shared);
+            let mut request = headers(&sealed);
+            assert_eq!(other.open(&mut request, "key_a"), None);
+            assert_eq!(id(&request), "unknown", "with another secret");
+            // Each changed byte makes it invalid.
+            for at in 0..sealed.len() {
+                let mut changed = sealed.clone().into_bytes();
+                changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+                let changed = String::from_utf8(changed).expect("text");
+                assert_eq!(open(&changed, "key_a"), "unknown", "{changed}");
+            }
         }
     }
 
     #[test]
+    fn a_shared_id_says_how_the_session_was_opened() {
+        let request = json!({"params": {
+            "protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}, "_meta": {"other": 1},
+            "clientInfo": {"name": "a", "version": "1", "icons": ["x"]},
+        }});
+        let opening = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "a", "version": "1"},
+        });
+        let found = |is_shared: bool, request: &Value| {
+            let sessions = OwnedSessions::new(&[7; 32], is_shared);
+            let mut headers = headers("0f8e");
+            sessions.seal(&mut headers, "", request.to_string().as_bytes());
+            sessions.open(&mut headers, "")
+        };
+        assert_eq!(found(true, &request), Some(opening));
+        assert_eq!(found(false, &request), None);
+        let huge = json!({"params": {"protocolVersion": "x", "clientInfo": {"name": "x".repeat(2_000)}}});
+        assert_eq!(found(true, &huge), None);
+    }
+
+    #[test]
     fn two_ids_are_no_id() {
-        let sessions = OwnedSessions::new(&[7; 32]);
+        let sessions = OwnedSessions::new(&[7; 32], false);
         let mut response = headers("0f8e");
-        sessions.seal(&mut response, "");
+        sessions.seal(&mut response, "", b"");
         let mut request = response.clone();
         request.append(HEADER, response[HEADER].clone());
         sessions.open(&mut request, "");

@@ -16,10 +16,11 @@ use toolwire_contract::offers::{
     Offer, OfferChange, OfferKind, OfferRequest, OfferRequestError, ServerFilter, ServerOffers,
 };
 use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
-use toolwire_contract::{Tool, ToolResult};
+use toolwire_contract::{Secret, Tool, ToolResult};
 use toolwire_toolkit::Server;
 use toolwire_toolkit::transport::{
-    HttpOptions, HttpService, RequestTools, ServeError, StreamServer, http_service, serve_stdio,
+    HttpOptions, HttpService, RequestTools, RestoredSession, ServeError, StreamServer, http_service,
+    serve_stdio,
 };
 
 use crate::owned_sessions::OwnedSessions;
@@ -39,6 +40,9 @@ pub struct McpServerOptions {
     pub max_sessions: usize,
     /// A session ends after this time without activity.
     pub session_idle: Duration,
+    /// A secret that several processes share, of at least 32 bytes. Each of them can then continue the sessions of
+    /// the others.
+    pub session_key: Option<Secret>,
     /// The maximum number of concurrent requests.
     pub max_requests: usize,
     /// The maximum size of a message.
@@ -54,6 +58,7 @@ impl McpServerOptions {
             start_timeout: Duration::from_secs(5),
             max_sessions: 10_000,
             session_idle: Duration::from_secs(30 * 60),
+            session_key: None,
             max_requests: 4_096,
             max_body_bytes: 4 * 1024 * 1024,
         }
@@ -97,8 +102,14 @@ impl McpServer {
         all_offers: Option<Arc<dyn ServerOffers>>,
         options: &McpServerOptions,
     ) -> Result<McpServer, ServeError> {
-        let mut secret = [0; 32];
-        getrandom::fill(&mut secret).map_err(|error| ServeError::NoRandomness(error.to_string()))?;
+        let sessions = match &options.session_key {
+            Some(key) => OwnedSessions::new(key.expose().as_bytes(), true),
+            None => {
+                let mut secret = [0; 32];
+                getrandom::fill(&mut secret).map_err(|error| ServeError::NoRandomness(error.to_string()))?;
+                OwnedSessions::new(&secret, false)
+            }
+        };
         let mut http = HttpOptions::default();
         http.hosts = Vec::new();
         http.origins = Vec::new();
@@ -111,7 +122,7 @@ impl McpServer {
             all_offers.map(|offers| -> Arc<dyn ServerOffers> { Arc::new(NoOffers { changes_of: offers }) });
         let nothing = options.server(Arc::new(NoTools { changes_of: all_tools }), no_offers);
         let service = http_service(nothing, http)?;
-        Ok(McpServer(Arc::new(Inner { service, sessions: OwnedSessions::new(&secret) })))
+        Ok(McpServer(Arc::new(Inner { service, sessions })))
     }
 
     /// Handles a request of a client, which has only these tools. `owner` identifies the client: sessions of
@@ -128,13 +139,17 @@ impl McpServer {
         // The SDK requires a host, but it cannot check it.
         headers.insert(HOST, HeaderValue::from_static("localhost"));
         headers.remove(ORIGIN);
-        sessions.open(headers, owner);
+        let opening = sessions.open(headers, owner);
         let mut of_request = RequestTools::new(tools);
         of_request.offers = offers;
         owner.clone_into(&mut of_request.client);
         request.extensions_mut().insert(of_request);
+        if let Some(opening) = opening {
+            request.extensions_mut().insert(RestoredSession(opening));
+        }
+        let body = request.body().clone();
         let mut response = service.handle(request.map(Full::new)).await;
-        sessions.seal(response.headers_mut(), owner);
+        sessions.seal(response.headers_mut(), owner, &body);
         response
     }
 

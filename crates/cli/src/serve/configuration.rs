@@ -78,7 +78,8 @@ fn hide_secrets(settings: &Settings) {
     let endpoints = settings.models.endpoints.values();
     let endpoints = endpoints.flat_map(|endpoint| std::iter::once(endpoint).chain(&endpoint.upstreams));
     let providers = endpoints.flat_map(|endpoint| endpoint.api_key.iter().chain(endpoint.headers.values()));
-    log::hide(clients.chain(providers.map(|secret| secret.expose().to_owned())));
+    let session_key = settings.gateway.session_key.iter().map(|key| key.expose().to_owned());
+    log::hide(session_key.chain(clients).chain(providers.map(|secret| secret.expose().to_owned())));
 }
 
 fn gateway_settings(

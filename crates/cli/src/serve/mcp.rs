@@ -22,6 +22,9 @@ use crate::servers;
 use crate::settings::Settings;
 use crate::tools::print_problems;
 
+/// Shorter secrets could be guessed.
+const MIN_SESSION_KEY_BYTES: usize = 32;
+
 /// `/mcp` of the gateway.
 struct Endpoint(McpServer);
 
@@ -43,13 +46,29 @@ impl McpEndpoint for Endpoint {
 
 /// Creates `/mcp` for the tools of a hub.
 pub(super) fn endpoint(hub: Arc<Hub>, settings: &Settings) -> Result<Arc<dyn McpEndpoint>, CommandError> {
+    check_session_key(settings)?;
     let server =
         McpServer::new(hub.clone(), Some(hub), &options(settings)).map_err(|error| cannot_serve(&error))?;
     Ok(Arc::new(Endpoint(server)))
 }
 
+fn check_session_key(settings: &Settings) -> Result<(), CommandError> {
+    let length = settings.gateway.session_key.as_ref().map(|key| key.expose().len());
+    match length.filter(|length| *length < MIN_SESSION_KEY_BYTES) {
+        Some(length) => {
+            let message = format!(
+                "`toolwire.gateway.sessionKey` has {length} bytes; at least {MIN_SESSION_KEY_BYTES} are required"
+            );
+            let hint = "use a random text, such as the output of `openssl rand -hex 32`";
+            Err(CommandError::usage(message).with_hint(hint))
+        }
+        None => Ok(()),
+    }
+}
+
 fn options(settings: &Settings) -> McpServerOptions {
     let mut options = McpServerOptions::new("toolwire", env!("CARGO_PKG_VERSION"));
+    options.session_key = settings.gateway.session_key.clone();
     options.start_timeout = settings.gateway.limits.server_start_timeout;
     options
 }

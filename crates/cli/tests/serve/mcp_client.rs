@@ -71,8 +71,14 @@ impl McpClient {
 
     /// Returns a client with the same session and another key.
     pub(crate) fn with_key(&self, key: Option<&str>) -> McpClient {
+        let origin = self.url.trim_end_matches("/mcp").to_owned();
+        self.at(&origin, key)
+    }
+
+    /// Returns a client with the same session at another gateway.
+    pub(crate) fn at(&self, origin: &str, key: Option<&str>) -> McpClient {
         McpClient {
-            url: self.url.clone(),
+            url: format!("{origin}/mcp"),
             key: key.map(str::to_owned),
             revision: self.revision.clone(),
             session: self.session.clone(),

@@ -470,3 +470,39 @@ async fn questions_reach_the_client_of_the_call() {
         );
     }
 }
+
+/// Gateways with the same session key continue each other's sessions, also after one was killed.
+#[tokio::test]
+async fn another_gateway_continues_a_session() {
+    let config = |key: Value| {
+        let keys = json!({"a": {"key": ALL}, "b": {"key": GOOD}});
+        configuration(json!({"good": misbehaving(&[])}), json!({"keys": keys, "sessionKey": key}))
+    };
+    let shared = config(json!("a-shared-secret-0123456789-abcdefgh"));
+    let mut first = serve(&folder("mcp-shared-1", Some(&shared)), &[]);
+    let second = serve(&folder("mcp-shared-2", Some(&shared)), &[]);
+    let other =
+        serve(&folder("mcp-shared-3", Some(&config(json!("another-secret-0123456789-abcdefghi")))), &[]);
+    for revision in ["2024-11-05", "2025-11-25"] {
+        let opened = McpClient::connect(&first.url, Some(ALL), revision).await;
+        let continued = opened.at(&second.url, Some(ALL));
+        assert_eq!(continued.tool_names().await, ["echo", "fail", "refuse", "wait"]);
+        assert_eq!(text(&continued.call("echo", json!({"text": "x"})).await), "x");
+        assert_eq!(text(&opened.call("echo", json!({"text": "y"})).await), "y", "the first one has it too");
+        let list = continued.message("tools/list", json!({}));
+        assert_eq!(opened.at(&second.url, Some(GOOD)).send(&list).await.status, 404, "another key");
+        assert_eq!(opened.at(&other.url, Some(ALL)).send(&list).await.status, 404, "another secret");
+    }
+    let opened = McpClient::connect(&first.url, Some(ALL), "2025-11-25").await;
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let continued = opened.at(&second.url, Some(ALL));
+    // Many requests at once open it only once.
+    let names = futures::future::join_all((0..8).map(|_| continued.tool_names())).await;
+    assert!(names.iter().all(|names| names.len() == 4), "{names:?}");
+
+    let weak = folder("mcp-shared-weak", Some(&config(json!("short"))));
+    let output = command(&weak, &["--listen", "127.0.0.1:0"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("`toolwire.gateway.sessionKey` has 5 bytes"));
+}

@@ -32,6 +32,7 @@ use super::raw_responses::RawResponses;
 use super::redaction::redact_secrets;
 use super::request_tools::RequestTools;
 use super::response_body::finish_response;
+use super::restored_session::{OfRequest, RestoredSession};
 use super::sessions::Sessions;
 use super::shared::Shared;
 use crate::server::Server;
@@ -124,8 +125,8 @@ struct Inner {
 pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService, ServeError> {
     let shared = Shared::new(server)?;
     let ended = CancellationToken::new();
-    let sessions = Sessions::new(options.session_idle);
-    let config = StreamableHttpServerConfig::default()
+    let sessions = Sessions::new(options.session_idle, options.max_sessions);
+    let mut config = StreamableHttpServerConfig::default()
         .with_allowed_hosts(options.hosts.clone())
         .with_allowed_origins(options.origins.clone())
         .enforce_origin_validation()
@@ -134,6 +135,7 @@ pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService,
         // The size of the body was checked before it reaches the SDK.
         .with_max_request_body_bytes(usize::MAX)
         .with_cancellation_token(ended.clone());
+    config.session_store = Some(Arc::new(OfRequest));
     let service = |with_json: bool| {
         let shared = shared.clone();
         StreamableHttpService::new(
@@ -225,8 +227,9 @@ impl Inner {
         if request.method() != Method::POST {
             // A stream of changes, or the end of a session: neither has a body, and sessions are counted.
             let tools = RequestTools::of_parts(request.extensions());
+            let session = request.extensions().get().cloned();
             let handling = self.sdk.handle(request.map(|_| Full::<Bytes>::default()));
-            return RequestTools::scope(tools, handling).await;
+            return RestoredSession::scope(session, RequestTools::scope(tools, handling)).await;
         }
         // The SDK rejects a request whose header does not name the method of its body.
         let listens = header_is(request.headers(), "mcp-method", "subscriptions/listen");
@@ -284,8 +287,10 @@ impl Inner {
             None => body.clone(),
         };
         let sdk = if prefers_stream(&parts.headers) { &self.streaming } else { &self.sdk };
+        let session = parts.extensions.get().cloned();
         let handling = sdk.handle(Request::from_parts(parts, Full::new(redacted)));
-        let response = RequestTools::scope(tools.clone(), handling).await;
+        let handling = RequestTools::scope(tools.clone(), handling);
+        let response = RestoredSession::scope(session, handling).await;
         // The SDK responds with this status to a body that is not a message, even if the header is correct.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
             return match serde_json::from_slice::<Value>(&body) {

@@ -20,6 +20,7 @@ mod raw_responses;
 mod redaction;
 mod request_tools;
 mod response_body;
+mod restored_session;
 mod rounds;
 mod sessions;
 mod shared;
@@ -34,6 +35,7 @@ use toolwire_contract::{Content, ResourceLink};
 pub use http::{HttpOptions, HttpService, http_service};
 pub use listen::{HttpServer, serve_http};
 pub use request_tools::RequestTools;
+pub use restored_session::RestoredSession;
 pub use stream::{StreamServer, in_process, serve_stdio, serve_stream};
 
 /// An error that prevents serving.

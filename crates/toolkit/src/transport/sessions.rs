@@ -10,27 +10,32 @@ use rmcp::transport::WorkerTransport;
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError, LocalSessionWorker,
 };
-use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
+use rmcp::transport::streamable_http_server::session::{
+    RestoreOutcome, ServerSseMessage, SessionId, SessionManager,
+};
 
 use super::raw_responses::{Closing, RawResponseTransport};
 
-pub(super) struct Sessions(LocalSessionManager);
+pub(super) struct Sessions {
+    local: LocalSessionManager,
+    max: usize,
+}
 
 impl Sessions {
-    pub(super) fn new(idle: Duration) -> Arc<Sessions> {
-        let mut inner = LocalSessionManager::default();
-        inner.session_config.keep_alive = Some(idle);
-        Arc::new(Sessions(inner))
+    pub(super) fn new(idle: Duration, max: usize) -> Arc<Sessions> {
+        let mut local = LocalSessionManager::default();
+        local.session_config.keep_alive = Some(idle);
+        Arc::new(Sessions { local, max })
     }
 
     pub(super) async fn count(&self) -> usize {
-        self.0.sessions.read().await.len()
+        self.local.sessions.read().await.len()
     }
 
     pub(super) async fn close_all(&self) {
-        let ids: Vec<SessionId> = self.0.sessions.read().await.keys().cloned().collect();
+        let ids: Vec<SessionId> = self.local.sessions.read().await.keys().cloned().collect();
         for id in ids {
-            if let Err(error) = self.0.close_session(&id).await {
+            if let Err(error) = self.local.close_session(&id).await {
                 tracing::debug!(%error, "a session was not closed");
             }
         }
@@ -42,8 +47,21 @@ impl SessionManager for Sessions {
     type Transport = RawResponseTransport<WorkerTransport<LocalSessionWorker>>;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
-        let (id, transport) = self.0.create_session().await?;
+        let (id, transport) = self.local.create_session().await?;
         Ok((id, RawResponseTransport::new(transport, Closing::default())))
+    }
+
+    async fn restore_session(&self, id: SessionId) -> Result<RestoreOutcome<Self::Transport>, Self::Error> {
+        if self.count().await >= self.max {
+            return Ok(RestoreOutcome::NotSupported);
+        }
+        Ok(match self.local.restore_session(id).await? {
+            RestoreOutcome::Restored(transport) => {
+                RestoreOutcome::Restored(RawResponseTransport::new(transport, Closing::default()))
+            }
+            RestoreOutcome::AlreadyPresent => RestoreOutcome::AlreadyPresent,
+            _ => RestoreOutcome::NotSupported,
+        })
     }
 
     async fn initialize_session(
@@ -51,15 +69,15 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
-        self.0.initialize_session(id, message).await
+        self.local.initialize_session(id, message).await
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
-        self.0.has_session(id).await
+        self.local.has_session(id).await
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
-        self.0.close_session(id).await
+        self.local.close_session(id).await
     }
 
     async fn create_stream(
@@ -67,18 +85,18 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        self.0.create_stream(id, message).await
+        self.local.create_stream(id, message).await
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
-        self.0.accept_message(id, message).await
+        self.local.accept_message(id, message).await
     }
 
     async fn create_standalone_stream(
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        self.0.create_standalone_stream(id).await
+        self.local.create_standalone_stream(id).await
     }
 
     async fn resume(
@@ -86,6 +104,6 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        self.0.resume(id, last_event_id).await
+        self.local.resume(id, last_event_id).await
     }
 }
