@@ -205,7 +205,7 @@ impl Gateway {
             },
         };
         let mut response = response.unwrap_or_else(|failure| match pattern {
-            mcp::PATH => mcp::refusal(&failure),
+            mcp::PATH => mcp::refusal(&failure, &self.0.settings.keys),
             _ => failure.respond(family, &request_id),
         });
         add_headers(&mut response, &request_id, origin);

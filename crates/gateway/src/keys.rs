@@ -131,6 +131,17 @@ impl Keys {
         self.issuers.names()
     }
 
+    /// Returns the issuers whose tokens are accepted, each with the audiences that its tokens may have.
+    #[cfg(feature = "oidc")]
+    pub(crate) fn audiences(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.issuers.audiences()
+    }
+
+    #[cfg(not(feature = "oidc"))]
+    pub(crate) fn audiences(&self) -> impl Iterator<Item = (&str, &str)> {
+        std::iter::empty()
+    }
+
     /// Whether tokens are accepted.
     #[cfg(feature = "oidc")]
     fn accepts_tokens(&self) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! The gateway authenticates the client, applies the limits and selects the tools. A [`McpEndpoint`] speaks MCP.
 
+pub(crate) mod authorization;
 mod offers;
 mod search;
 pub(crate) mod tools;
@@ -32,12 +33,13 @@ use crate::access::unauthenticated;
 use crate::audited_tools::AuditedTools;
 use crate::body;
 use crate::gateway::{Gateway, Inner};
-use crate::keys::AuthenticationError;
+use crate::keys::{AuthenticationError, Keys};
 use crate::meter::Estimate;
 use crate::principal::Principal;
 use crate::response::{Failure, HttpResponse, ResponseBody};
 use crate::settings::{GatewayLimits, GatewaySettings};
 use crate::spans::{OpenSpan, TracedToolbox};
+use authorization::ProtectedResource;
 use offers::PermittedOffers;
 use search::SearchedTools;
 use tools::{McpToolboxes, McpTools};
@@ -251,7 +253,7 @@ fn outer_response(response: McpResponse) -> HttpResponse {
 }
 
 /// Creates the response for a request that the gateway refuses, as an error of JSON-RPC.
-pub(crate) fn refusal(failure: &Failure) -> HttpResponse {
+pub(crate) fn refusal(failure: &Failure, keys: &Keys) -> HttpResponse {
     let response = failure.respond(Family::OpenAiChat, "");
     let status = response.status();
     let is_malformed = [400, 405, 408, 413, 415, 431].contains(&status.as_u16());
@@ -260,7 +262,10 @@ pub(crate) fn refusal(failure: &Failure) -> HttpResponse {
     let body = json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string();
     let mut response = response.map(|_| ResponseBody::Whole(body.into()));
     if status == StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        let challenge = ProtectedResource::of(keys).map(|resource| resource.challenge());
+        let challenge = challenge.and_then(|challenge| HeaderValue::try_from(challenge).ok());
+        let challenge = challenge.unwrap_or(HeaderValue::from_static("Bearer"));
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
     response
 }

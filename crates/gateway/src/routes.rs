@@ -5,7 +5,7 @@ use percent_encoding::percent_decode_str;
 use toolwire_dialect::Family;
 use toolwire_dialect::client::ErrorKind;
 
-use crate::mcp;
+use crate::mcp::{self, authorization};
 use crate::page::Page;
 use crate::response::Failure;
 
@@ -31,6 +31,8 @@ pub(crate) enum Route {
     PassFormThrough(&'static str),
     /// All servers as one MCP server.
     Mcp,
+    /// The metadata about tokens for it.
+    ProtectedResource,
     Health,
     Ready,
     /// Needs an administrator's key, or none from this machine.
@@ -50,7 +52,7 @@ pub struct RouteInfo {
 
 type NewRoute = fn(&str) -> Route;
 
-const ROUTES: [(RouteInfo, NewRoute); 25] = [
+const ROUTES: [(RouteInfo, NewRoute); 27] = [
     post("/v1/chat/completions", |_| Route::Complete(Family::OpenAiChat)),
     post("/v1/responses", |_| Route::Complete(Family::OpenAiResponses)),
     post("/v1/messages", |_| Route::Complete(Family::Anthropic)),
@@ -76,6 +78,9 @@ const ROUTES: [(RouteInfo, NewRoute); 25] = [
     post(mcp::PATH, |_| Route::Mcp),
     get(mcp::PATH, false, |_| Route::Mcp),
     delete(mcp::PATH, |_| Route::Mcp),
+    // Public if there are issuers of tokens.
+    get(authorization::PATH, false, |_| Route::ProtectedResource),
+    get(authorization::MCP_PATH, false, |_| Route::ProtectedResource),
     get("/healthz", true, |_| Route::Health),
     get("/readyz", true, |_| Route::Ready),
     get("/metrics", true, |_| Route::Metrics),

@@ -160,6 +160,13 @@ impl Issuers {
         self.0.keys().map(String::as_str)
     }
 
+    /// Returns the issuers, each with the audiences that its tokens may have.
+    pub(crate) fn audiences(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().flat_map(|(name, issuer)| {
+            issuer.settings.audiences.iter().map(|audience| (name.as_str(), audience.as_str()))
+        })
+    }
+
     /// Checks a token, and returns its owner.
     pub(crate) async fn verify(&self, token: &[u8]) -> Result<Arc<Identity>, TokenError> {
         let jwt = Jwt::parse(token)?;

@@ -259,6 +259,22 @@ async fn tokens_of_an_issuer_are_accepted() {
     ] {
         assert_eq!(list_models(&served, key).await, status, "{key}");
     }
+    // MCP clients find the issuer, whatever name they use for the gateway.
+    let unauthenticated =
+        http_client().post(format!("{}/mcp", served.url)).json(&json!({})).send().await.unwrap();
+    assert_eq!(unauthenticated.status(), 401);
+    let challenge = unauthenticated.headers()["www-authenticate"].to_str().unwrap();
+    assert_eq!(
+        challenge,
+        "Bearer resource_metadata=\"https://gateway.example/.well-known/oauth-protected-resource\""
+    );
+    for path in ["", "/mcp"] {
+        let url = format!("{}/.well-known/oauth-protected-resource{path}", served.url);
+        let request = http_client().get(url).header("x-forwarded-host", "evil.example");
+        let metadata: Value = request.send().await.unwrap().json().await.unwrap();
+        assert_eq!(metadata["resource"], "https://gateway.example");
+        assert_eq!(metadata["authorization_servers"], json!([issuer]));
+    }
     // Keys of the table work beside tokens.
     let key = create(&folder, &["bob"]);
     assert_eq!(list_models(&served, &key).await, 200);

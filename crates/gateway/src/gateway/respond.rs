@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, StatusCode};
 use http_body::Body;
 use tokio::time::Instant;
 use toolwire_dialect::client::ErrorKind;
@@ -16,10 +16,11 @@ use crate::body;
 use crate::form::{self, Boundary};
 use crate::keys::AuthenticationError;
 use crate::large_bodies::is_large;
+use crate::mcp::authorization::ProtectedResource;
 use crate::meter::Estimate;
 use crate::metrics::OTHER;
 use crate::request_body::RequestBody;
-use crate::response::{Failure, HttpResponse};
+use crate::response::{Failure, HttpResponse, json};
 use crate::routes::{self, Route};
 use crate::spans::OpenSpan;
 use crate::traffic::RequestRecorder;
@@ -50,7 +51,15 @@ impl Inner {
         if is_public {
             return self.status(&route, &parts.headers, local, client).await;
         }
+        if route == Route::ProtectedResource
+            && let Some(resource) = ProtectedResource::of(&self.settings.keys)
+        {
+            return Ok(json(StatusCode::OK, &resource.to_json()));
+        }
         let principal = self.authenticate(&parts.headers, client).await?;
+        if route == Route::ProtectedResource {
+            return Err(Failure::new(ErrorKind::NotFound, "this gateway has no issuer of tokens for a URL"));
+        }
         if route == Route::Mcp {
             return self.mcp(parts, body, principal, (request_id, client), has_unread_body).await;
         }
@@ -168,6 +177,7 @@ impl Inner {
             | Route::InputItems(_)
             | Route::PassFormThrough(_)
             | Route::Mcp
+            | Route::ProtectedResource
             | Route::Health
             | Route::Ready
             | Route::Metrics => Err(Failure::new(ErrorKind::NotFound, "unknown path")),
