@@ -64,23 +64,25 @@ impl Inner {
         body: RequestBody,
     ) -> Result<HttpResponse, Failure> {
         let recording = self.recording(family, &caller.principal, &body)?;
-        let (body, continuation) = match family {
+        let (body, mut continuation) = match family {
             Family::OpenAiResponses => self.continue_response(&caller.principal, body).await?,
             _ => (body, None),
         };
-        let recording = match &continuation {
+        let recording = match &mut continuation {
             Some(continuation) => recording.map(|recording| recording.continuing(continuation)),
             None => recording,
         };
+        // The provider does not know the ids of items that the gateway has written.
+        let may_forward = continuation.as_ref().is_none_or(|continuation| !continuation.has_own_items);
         let (caller, plan) = match is_large(body.len()) {
             false => {
-                let plan = self.plan(family, &caller, headers, &body);
+                let plan = self.plan(family, &caller, headers, &body, may_forward);
                 (caller, plan)
             }
             true => {
                 let (inner, headers) = (self.clone(), headers.clone());
                 let read = move || {
-                    let plan = inner.plan(family, &caller, &headers, &body);
+                    let plan = inner.plan(family, &caller, &headers, &body, may_forward);
                     (caller, plan)
                 };
                 self.large_bodies.run(read).await?
@@ -155,16 +157,21 @@ impl Inner {
         Ok(response)
     }
 
-    /// Reads a request, and decides how it is handled.
+    /// Reads a request, and decides how it is handled. `may_forward`: whether the provider may get it unchanged.
     fn plan(
         &self,
         family: Family,
         caller: &Caller,
         headers: &HeaderMap,
         body: &RequestBody,
+        may_forward: bool,
     ) -> Result<Plan, Failure> {
         self.check_provider_state(&caller.principal, body)?;
-        Ok(match self.forward_unchanged(family, caller, headers, body)? {
+        let forward = match may_forward {
+            true => self.forward_unchanged(family, caller, headers, body)?,
+            false => None,
+        };
+        Ok(match forward {
             Some(forward) => Plan::Forward(forward),
             None => Plan::Run(Box::new(self.prepare(family, &caller.principal, headers, body)?)),
         })

@@ -139,7 +139,7 @@ impl Inner {
         if parts.method == Method::HEAD {
             let failure = Failure::new(ErrorKind::InvalidRequest, format!("`{PATH}` does not support HEAD"));
             let status = Some(StatusCode::METHOD_NOT_ALLOWED);
-            return Err(Failure { status, allow: Some("GET, POST, DELETE".to_owned()), ..failure });
+            return Err(Failure { status, allow: Some("GET, POST, DELETE".into()), ..failure });
         }
         let is_post = parts.method == Method::POST;
         if is_post {

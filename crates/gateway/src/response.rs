@@ -186,7 +186,7 @@ pub(crate) struct Failure {
     /// Whether a client may repeat the request; `None` leaves it to the status.
     pub(crate) should_retry: Option<bool>,
     /// The methods that the path has.
-    pub(crate) allow: Option<String>,
+    pub(crate) allow: Option<Box<str>>,
 }
 
 impl Failure {

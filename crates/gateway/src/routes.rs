@@ -129,7 +129,11 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(Route, bool), Failure
         methods if !methods.is_empty() => {
             let message = format!("`{path}` does not support {method}, only {methods}");
             let failure = Failure::new(ErrorKind::InvalidRequest, message);
-            Failure { status: Some(http::StatusCode::METHOD_NOT_ALLOWED), allow: Some(methods), ..failure }
+            Failure {
+                status: Some(http::StatusCode::METHOD_NOT_ALLOWED),
+                allow: Some(methods.into()),
+                ..failure
+            }
         }
         _ => Failure::new(ErrorKind::NotFound, unknown_path(path)),
     })

@@ -51,7 +51,8 @@ fn text(response: &Value) -> &str {
 
 /// A conversation with a call of the client's tool, in which each request goes to the next gateway.
 async fn converse(provider: &FakeProvider, next: &mut dyn FnMut() -> Served, stream: bool) {
-    let tool = json!({"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}});
+    let parameters = json!({"type": "object", "properties": {}});
+    let tool = json!({"type": "function", "name": "get_weather", "strict": false, "parameters": parameters});
     let body = |input: Value| json!({"model": "up", "input": input, "tools": [tool], "stream": stream});
     let served = next();
     let first =

@@ -24,6 +24,8 @@ pub(crate) struct Continuation {
     pub(crate) response_id: String,
     /// The items of the conversation before the request.
     pub(super) earlier: Vec<StoredItem>,
+    /// Whether the gateway has written some of the items, so that the provider does not know their ids.
+    pub(crate) has_own_items: bool,
     /// The messages of the conversation, if they contain more than the items.
     conversation: Option<Conversation>,
     /// The run, if it waits for approvals.
@@ -103,6 +105,7 @@ impl Continuation {
             return Err(Failure::invalid(PREVIOUS, message));
         }
         let (messages, paused) = (stored.messages.take(), stored.paused.take());
+        let has_own_items = stored.has_own_items;
         let client_calls = std::mem::take(&mut stored.client_calls);
         let earlier = stored.into_items().map_err(damaged)?;
         let conversation = messages.map(|messages| {
@@ -110,7 +113,7 @@ impl Continuation {
             Ok::<_, Failure>(Conversation { messages, client_calls, blocks })
         });
         let conversation = conversation.transpose()?;
-        Ok(Continuation { response_id, earlier, conversation, paused })
+        Ok(Continuation { response_id, earlier, has_own_items, conversation, paused })
     }
 
     /// Replaces the messages that were read from the items of the conversation by the complete ones. Returns

@@ -39,7 +39,7 @@ pub(crate) async fn record_forwarded(response: HttpResponse, recording: Recordin
             };
             if let Ok(text) = String::from_utf8(bytes.to_vec()) {
                 // It ends with an error only if the runtime stops.
-                let _ = recording.commit(text, None).await;
+                let _ = recording.commit_forwarded(text).await;
             }
             ResponseBody::Whole(bytes)
         }
@@ -133,7 +133,7 @@ impl RecordedEvents {
             ["response.completed", "response.incomplete", "response.failed"].contains(&type_name.as_str());
         if is_end && let Some(recording) = self.recording.take() {
             // It ends with an error only if the runtime stops.
-            let _ = recording.commit(response.get().to_owned(), None).await;
+            let _ = recording.commit_forwarded(response.get().to_owned()).await;
         }
         let changed = String::from_utf8(changed?.to_vec()).ok()?;
         let name = name.map_or_else(String::new, |name| format!("event: {name}\n"));

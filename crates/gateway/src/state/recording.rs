@@ -39,6 +39,7 @@ pub(crate) struct Recording {
     /// The response that the request continues.
     pub(crate) previous_id: Option<String>,
     earlier: Vec<StoredItem>,
+    has_own_items: bool,
     new: NewInput,
 }
 
@@ -68,6 +69,7 @@ impl Inner {
             items: self.items.clone(),
             previous_id: None,
             earlier: Vec::new(),
+            has_own_items: false,
             new: NewInput::of(body)?,
         }))
     }
@@ -76,14 +78,24 @@ impl Inner {
 impl Recording {
     /// Adds the conversation that the request continues.
     #[must_use]
-    pub(crate) fn continuing(self, continuation: &Continuation) -> Recording {
+    pub(crate) fn continuing(self, continuation: &mut Continuation) -> Recording {
         let previous_id = Some(continuation.response_id.clone());
-        Recording { previous_id, earlier: continuation.earlier.clone(), ..self }
+        let earlier = std::mem::take(&mut continuation.earlier);
+        Recording { previous_id, earlier, has_own_items: continuation.has_own_items, ..self }
     }
 
-    /// Stores a response. The work continues if the client disconnects. If it fails, the client still gets its
-    /// response, which nothing can continue.
+    /// Stores a response that the gateway has written. The work continues if the client disconnects. If it
+    /// fails, the client still gets its response, which nothing can continue.
     pub(crate) fn commit(self, response: String, kept: Option<KeptMessages>) -> JoinHandle<()> {
+        Recording { has_own_items: true, ..self }.store(response, kept)
+    }
+
+    /// Stores a response that the provider has written.
+    pub(super) fn commit_forwarded(self, response: String) -> JoinHandle<()> {
+        self.store(response, None)
+    }
+
+    fn store(self, response: String, kept: Option<KeptMessages>) -> JoinHandle<()> {
         let storage = self.storage.clone();
         let known: usize = self.earlier.iter().map(|item| item.item.get().len()).sum();
         let size = known + self.new.len() + response.len();
@@ -117,14 +129,15 @@ impl Recording {
         let random = id.strip_prefix("resp_").unwrap_or(&id).to_owned();
         let mut ids = ItemIds::new(&self.earlier, random);
         let new = self.new.items().map_err(problem)?;
-        let new = new.into_iter().map(|item| ids.assign(self.resolved(item)));
-        let new: Vec<StoredItem> = new.collect();
-        let input = self.earlier.into_iter().chain(new).collect();
+        let new: Vec<StoredItem> = new.into_iter().map(|item| ids.assign(self.resolved(item))).collect();
+        let has_own_items = self.has_own_items;
+        let mut input = self.earlier;
+        input.extend(new);
         let (messages, client_calls, paused) = match kept {
             Some(KeptMessages { messages, client_calls, pause }) => (Some(messages), client_calls, pause),
             None => (None, Vec::new(), None),
         };
-        let record = StoredResponse { response, input, messages, client_calls, paused };
+        let record = StoredResponse { response, input, messages, has_own_items, client_calls, paused };
         Ok(Record { key, content: serde_json::to_string(&record).map_err(problem)? })
     }
 

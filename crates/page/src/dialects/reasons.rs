@@ -79,12 +79,6 @@ pub(super) struct Explained {
     pub(super) right: Option<usize>,
 }
 
-impl Explained {
-    pub(super) fn is_by(self, index: usize) -> bool {
-        self.left == Some(index) || self.right == Some(index)
-    }
-}
-
 /// An entry of a report with its places on both sides, as JSON pointers to schemas.
 pub(super) struct PlacedEntry<'a> {
     pub(super) change: &'a Change,

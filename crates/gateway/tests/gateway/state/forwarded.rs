@@ -16,7 +16,7 @@ use toolwire_gateway::{
     ForwardedBody, ForwardedRequest, ForwardedResponse, Gateway, ModelCatalog, ServedModel, UnknownModel,
     Upstream,
 };
-use toolwire_testkit::{ScriptedModel, http_client};
+use toolwire_testkit::{ScriptedModel, ScriptedTurn, http_client};
 
 use super::*;
 
@@ -110,7 +110,9 @@ struct Served {
 
 async fn serve(part_bytes: usize) -> Served {
     let provider = Arc::new(Provider { part_bytes, ..Provider::default() });
-    let model = ServedModel::new(Arc::new(ScriptedModel::new([])));
+    let model = ServedModel::new(Arc::new(ScriptedModel::from_fn(|_| {
+        ScriptedTurn::text_in_chunks("Written here.", 5)
+    })));
     let model = model.with_upstream(Dialect::Responses, provider.clone());
     let store = memory();
     let gateway = Gateway::new(Arc::new(OneModel(model)), Arc::new(Functions::new()), settings(&store));
@@ -207,4 +209,20 @@ async fn only_complete_responses_are_stored() {
     let response = http_client().post(url).json(&body).send().await.unwrap();
     assert_eq!((response.status().as_u16(), served.provider.received().len()), (400, 0));
     assert_eq!(served.store.get(&key).await.unwrap(), None);
+}
+
+/// The provider does not know the ids of items that the gateway has written.
+#[tokio::test]
+async fn a_conversation_that_the_gateway_has_written_stays_there() {
+    let served = serve(1).await;
+    let first = served.post(&json!({"model": "up", "input": "one", "toolwire": {"max_steps": 1}})).await;
+    let first: Value = serde_json::from_str(&first).unwrap();
+    let second =
+        served.post(&json!({"model": "up", "input": "two", "previous_response_id": id(&first)})).await;
+    let second: Value = serde_json::from_str(&second).unwrap();
+    assert_eq!((text(&first), text(&second)), ("Written here.", "Written here."));
+    let third =
+        served.post(&json!({"model": "up", "input": "three", "previous_response_id": id(&second)})).await;
+    assert!(third.contains("Written here."), "{third}");
+    assert_eq!(served.provider.received(), [] as [Value; 0]);
 }
