@@ -89,7 +89,7 @@ impl Drop for HeldClaim {
 pub(crate) struct ClaimedPause {
     claim: HeldClaim,
     /// The run and its messages; `None` if this process has them in memory.
-    stored: Option<(StoredPause, Vec<Arc<Message>>)>,
+    stored: Option<PauseWithMessages>,
 }
 
 impl Inner {
@@ -164,9 +164,12 @@ impl StoredPause {
     }
 }
 
+/// A stored pause, and the messages of its conversation.
+type PauseWithMessages = (StoredPause, Vec<Arc<Message>>);
+
 impl ClaimedPause {
     /// Returns the right, and the run if it has to be read from the store.
-    pub(crate) fn into_parts(self) -> (HeldClaim, Option<(StoredPause, Vec<Arc<Message>>)>) {
+    pub(crate) fn into_parts(self) -> (HeldClaim, Option<PauseWithMessages>) {
         (self.claim, self.stored)
     }
 }
