@@ -203,13 +203,16 @@ fn elicitation(client: Arc<dyn Client>) -> Arc<ElicitHandler> {
     Arc::new(move |_server, request| {
         let client = client.clone();
         Box::pin(async move {
+            let is_form = matches!(request.kind, ElicitKind::Form { .. });
             let form = match request.kind {
                 ElicitKind::Form { schema } => Form::Fields { message: request.message, schema },
                 ElicitKind::Url { url, id } => Form::Url { message: request.message, url, id },
                 _ => return ElicitReply::Decline,
             };
             match client.elicit(form).await {
-                Ok(FormReply::Accepted(values)) => ElicitReply::Accept(Some(Value::Object(values))),
+                Ok(FormReply::Accepted(values)) => {
+                    ElicitReply::Accept(is_form.then_some(Value::Object(values)))
+                }
                 Ok(FormReply::Declined) => ElicitReply::Decline,
                 Ok(FormReply::Cancelled) => ElicitReply::Cancel,
                 // The client cannot ask anyone, or has disconnected.

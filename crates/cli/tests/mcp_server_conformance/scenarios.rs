@@ -14,8 +14,25 @@ const NOT_PASSED_ON: [(&str, &str); 2] = [
     ("tools-call-with-logging", "log messages are not passed on yet"),
 ];
 
+/// Scenarios of which one check fails.
+const PARTLY: [(&str, &str); 4] = [
+    (
+        "input-required-result-basic-elicitation",
+        "the gateway numbers the questions instead of keeping their names",
+    ),
+    (
+        "input-required-result-basic-list-roots",
+        "the gateway itself tells servers which folders they may access",
+    ),
+    ("input-required-result-multiple-input-requests", "the same"),
+    ("input-required-result-non-tool-request", "questions are passed on only during calls of tools"),
+];
+
 /// Returns how a scenario is handled.
 pub(crate) fn verdict(name: &str) -> Verdict {
+    if let Some((_, reason)) = PARTLY.iter().find(|(partly, _)| *partly == name) {
+        return Verdict::Fails(1, reason);
+    }
     let reason = NOT_PASSED_ON.iter().find(|(start, _)| name.starts_with(start)).map(|(_, reason)| *reason);
     reason.map_or(Verdict::Run, Verdict::Skip)
 }
@@ -32,7 +49,7 @@ pub(crate) fn tries(name: &str) -> usize {
 /// Returns the number of checks that must pass; fewer would mean that some did not run.
 pub(crate) fn passed_checks(revision: &str) -> usize {
     match revision {
-        "2025-11-25" => 41,
-        _ => 80,
+        "2025-11-25" => 81,
+        _ => 143,
     }
 }

@@ -126,7 +126,7 @@ impl McpClient {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let request = request.header("mcp-protocol-version", &self.revision);
         let request = request.header("mcp-method", text(&message["method"]));
-        match message["params"].get("name") {
+        match message["params"].get("name").or(message["params"].get("uri")) {
             Some(name) => request.header("mcp-name", text(name)),
             None => request,
         }

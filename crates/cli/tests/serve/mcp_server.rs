@@ -428,9 +428,14 @@ async fn questions_reach_the_client_of_the_call() {
 
     let client =
         McpClient::connect_with(&served.url, Some(ALL), "2025-11-25", json!({"elicitation": {}})).await;
+    // A request of the server may arrive on either stream.
+    let mut listening = client.listen().await;
     let message = client.message("tools/call", params.clone());
     let mut events = Events::new(client.post(&message).send().await.unwrap());
-    let asked = events.next().await.unwrap();
+    let asked = tokio::select! {
+        asked = events.next() => asked.unwrap(),
+        asked = listening.next() => asked.unwrap(),
+    };
     assert_eq!(
         (&asked["method"], &asked["params"]["message"]),
         (&json!("elicitation/create"), &json!("Who?"))

@@ -305,7 +305,8 @@ fn only_relevant_notifications_reach_the_sdk() {
     assert!(passes("notifications/tools/list_changed"));
     assert!(passes("notifications/cancelled"));
     assert!(!passes("notifications/message"));
-    assert!(!passes("notifications/resources/updated"));
+    assert!(passes("notifications/prompts/list_changed"));
+    assert!(passes("notifications/resources/updated"));
     assert!(!passes("notifications/anything"));
     assert_eq!(capture.ignored_output(), IgnoredOutput::default());
 }
