@@ -65,7 +65,7 @@ mod tests {
     use crate::state::record::ItemIds;
 
     fn body(text: &str) -> RequestBody {
-        RequestBody::read(Bytes::from(text.to_owned())).ok().expect("a body")
+        RequestBody::read(Bytes::from(text.to_owned())).expect("a body")
     }
 
     fn stored(items: Value) -> Vec<StoredItem> {
@@ -79,7 +79,7 @@ mod tests {
         let earlier = stored(json!([{"role": "user", "content": "a"}, {"type": "message", "id": "msg_1"}]));
         let check = |sent: &str, input: Value| {
             let body = body(sent);
-            let new = NewInput::of(&body).ok().expect("an input");
+            let new = NewInput::of(&body).expect("an input");
             let text = expanded(&body, &earlier, &new);
             let value: Value = serde_json::from_slice(&text).expect("JSON");
             let mut expected =
@@ -108,7 +108,7 @@ mod tests {
         }
         // What only looks like items is refused when the whole body is read.
         let body = body(r#"{"input":[{]]}"#);
-        let new = NewInput::of(&body).ok().expect("a text in brackets");
+        let new = NewInput::of(&body).expect("a text in brackets");
         assert!(new.items().is_err());
         assert!(serde_json::from_slice::<Value>(&expanded(&body, &[], &new)).is_err());
     }
