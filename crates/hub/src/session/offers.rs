@@ -3,6 +3,7 @@
 #![expect(deprecated, reason = "the SDK marks what MCP 2026-07-28 deprecates; older servers still use it")]
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use rmcp::model::{
     ClientRequest, CompleteRequest, GetPromptRequest, ListPromptsRequest, ListResourceTemplatesRequest,
@@ -19,6 +20,10 @@ use super::{ProtocolEra, Session, SessionCall, SessionError};
 /// More than any real server has.
 const MAX_OFFERS: usize = 10_000;
 const MAX_PAGES: usize = 100;
+
+/// A client waits for the lists of all servers, so it does not wait longer for one of them.
+const MAX_LIST_TIME: Duration = Duration::from_secs(10);
+
 const MAX_WATCHED: usize = 1_024;
 
 impl Session {
@@ -33,7 +38,7 @@ impl Session {
 
     /// Lists what the server offers, page by page. An incomplete list is returned as it is.
     pub(crate) async fn list_offers(&self, kind: OfferKind) -> Result<Vec<Map<String, Value>>, SessionError> {
-        let call = self.offer_call();
+        let call = self.offer_call(self.list_timeout.min(MAX_LIST_TIME));
         let until = Instant::now() + call.max_total;
         let (mut offers, mut cursors) = (Vec::new(), HashSet::new());
         let mut cursor: Option<String> = None;
@@ -100,7 +105,7 @@ impl Session {
                 return self.watch_resource(uri).await.map(|()| Map::new());
             }
         };
-        let call = self.offer_call();
+        let call = self.offer_call(self.list_timeout);
         let (result, _) = self.request(request, &call, Instant::now() + call.max_total).await?;
         match result {
             Value::Object(fields)
@@ -129,16 +134,16 @@ impl Session {
         if !is_new || self.info.era == ProtocolEra::Modern {
             return Ok(());
         }
-        let call = self.offer_call();
+        let call = self.offer_call(self.list_timeout);
         let request = SubscribeRequest::new(SubscribeRequestParams::new(uri));
         let request = ClientRequest::SubscribeRequest(request);
         self.request(request, &call, Instant::now() + call.max_total).await.map(drop)
     }
 
-    fn offer_call(&self) -> SessionCall {
+    fn offer_call(&self, timeout: Duration) -> SessionCall {
         SessionCall {
-            timeout: self.list_timeout,
-            max_total: self.list_timeout,
+            timeout,
+            max_total: timeout,
             progress: None,
             trace: None,
             elicitation: None,

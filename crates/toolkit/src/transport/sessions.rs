@@ -1,6 +1,7 @@
 //! Sessions, for clients that use a revision before 2026-07-28. Raw responses are inserted before the SDK
 //! stores messages for reconnecting clients.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,19 +14,30 @@ use rmcp::transport::streamable_http_server::session::local::{
 use rmcp::transport::streamable_http_server::session::{
     RestoreOutcome, ServerSseMessage, SessionId, SessionManager,
 };
+use tokio::sync::watch;
 
 use super::raw_responses::{Closing, RawResponseTransport};
+
+/// The time after which the restoring of a session counts as given up.
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Sessions {
     local: LocalSessionManager,
     max: usize,
+    /// Sessions that are being opened again. The SDK lists them before their handshake, and another request
+    /// would end them at that moment.
+    restoring: watch::Sender<HashSet<SessionId>>,
 }
 
 impl Sessions {
     pub(super) fn new(idle: Duration, max: usize) -> Arc<Sessions> {
         let mut local = LocalSessionManager::default();
         local.session_config.keep_alive = Some(idle);
-        Arc::new(Sessions { local, max })
+        Arc::new(Sessions { local, max, restoring: watch::Sender::default() })
+    }
+
+    fn finish_restoring(&self, id: &SessionId) {
+        self.restoring.send_if_modified(|restoring| restoring.remove(id));
     }
 
     pub(super) async fn count(&self) -> usize {
@@ -55,7 +67,12 @@ impl SessionManager for Sessions {
         if self.count().await >= self.max {
             return Ok(RestoreOutcome::NotSupported);
         }
-        Ok(match self.local.restore_session(id).await? {
+        self.restoring.send_if_modified(|restoring| restoring.insert(id.clone()));
+        let restored = self.local.restore_session(id.clone()).await;
+        if !matches!(restored, Ok(RestoreOutcome::Restored(_))) {
+            self.finish_restoring(&id);
+        }
+        Ok(match restored? {
             RestoreOutcome::Restored(transport) => {
                 RestoreOutcome::Restored(RawResponseTransport::new(transport, Closing::default()))
             }
@@ -73,6 +90,12 @@ impl SessionManager for Sessions {
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
+        let mut restoring = self.restoring.subscribe();
+        let restored = restoring.wait_for(|restoring| !restoring.contains(id));
+        if tokio::time::timeout(RESTORE_TIMEOUT, restored).await.is_err() {
+            self.finish_restoring(id);
+            let _ = self.local.close_session(id).await;
+        }
         self.local.has_session(id).await
     }
 
@@ -89,7 +112,10 @@ impl SessionManager for Sessions {
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
-        self.local.accept_message(id, message).await
+        let accepted = self.local.accept_message(id, message).await;
+        // The handshake of a restored session ends with this message.
+        self.finish_restoring(id);
+        accepted
     }
 
     async fn create_standalone_stream(
