@@ -97,7 +97,7 @@ pub enum Step {
     CallTools(Vec<(String, ToolCall)>),
     /// Get decisions about these calls and report them to [`Run::decide`].
     Review(Vec<PendingCall>),
-    /// Get the results of these calls, given with their ids, from whoever runs the client tools
+    /// Get the results of these calls, given with their ids, from the caller, which runs the client tools
     /// ([`AgentSettings::client_tools`]), and report them to [`Run::tools_returned`].
     AwaitResults(Vec<(String, ToolCall)>),
     /// Nothing, until the user writes another message ([`Run::say`]).

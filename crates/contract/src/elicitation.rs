@@ -33,7 +33,7 @@ pub enum ElicitReply {
 /// future is dropped.
 pub type ElicitHandler = dyn Fn(&str, ElicitRequest) -> BoxFuture<'static, ElicitReply> + Send + Sync;
 
-/// Requests a sample from the model of whoever made a call, for a server given by its name: the parameters and the
+/// Requests a sample from the model of the caller, for a server given by its name: the parameters and the
 /// result of MCP's `sampling/createMessage`, or the reason why there is none.
 pub type SampleHandler = dyn Fn(&str, Value) -> BoxFuture<'static, Result<Value, String>> + Send + Sync;
 

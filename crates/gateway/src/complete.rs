@@ -36,7 +36,7 @@ use crate::traffic::RunRecorder;
 /// need a message.
 const ONLY_INSTRUCTIONS: &str = "(the conversation begins with your message)";
 
-/// What a request has to do with stored responses.
+/// How a request uses stored responses.
 struct StoredParts {
     /// The id of the response, if it will be stored.
     response_id: Option<String>,

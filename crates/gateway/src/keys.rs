@@ -41,8 +41,8 @@ struct Key {
 /// The reason why a caller is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AuthenticationError {
-    /// The request has no key, a wrong key, or a header with several keys. The message is the same in all cases, so that it does not help to
-    /// guess keys.
+    /// The request has no key, a wrong key, or a header with several keys. The message is the same in all
+    /// cases, so that it does not help to guess keys.
     #[error("a valid key is required: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
     Unauthenticated,
     /// The two headers have different keys, whether these are valid or not.

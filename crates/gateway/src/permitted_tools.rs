@@ -13,7 +13,7 @@ use toolwire_contract::toolbox::{
 };
 use toolwire_contract::{Tool, ToolResult};
 
-/// The maximum number of different rights whose tools are remembered.
+/// The maximum number of different rights whose tools are cached.
 const MAX_RIGHTS: usize = 256;
 
 /// The tools of each combination of rights, so that their lists are computed once.

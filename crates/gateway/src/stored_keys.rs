@@ -1,4 +1,4 @@
-//! The keys of the key table, remembered for a short time.
+//! The keys of the key table, cached for a short time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use crate::principal::{Identity, now};
 /// A record is read again after this time, so that a revoked key is refused soon in every gateway.
 const LIFETIME: Duration = Duration::from_secs(2);
 
-/// The maximum number of remembered records. Above it, all are forgotten.
+/// The maximum number of cached records. Above it, the cache is emptied.
 const MAX_RECORDS: usize = 10_000;
 
 /// The key table, and the counters of its keys. Cheap to clone.

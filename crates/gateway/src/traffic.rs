@@ -19,7 +19,7 @@ use crate::principal::Principal;
 use crate::response::{Failure, HttpResponse, ResponseBody};
 pub(crate) use run_recorder::RunRecorder;
 
-/// The number of requests that are remembered.
+/// The number of requests that are recorded.
 const MAX_REQUESTS: usize = 1_000;
 
 /// The maximum number of steps, calls and waits that are recorded of one request.

@@ -27,7 +27,7 @@ pub(crate) struct DriftMonitor {
     state: Mutex<DriftState>,
     /// Notified when there may be something to save.
     changed: Notify,
-    /// Held while pins are saved, so that a second save waits for the first one. Its value is whether a
+    /// Held while pins are saved, so that a second save waits for the first one. The value: whether the last
     /// failure was reported.
     saving: Mutex<bool>,
 }
@@ -104,7 +104,7 @@ impl DriftMonitor {
         self.check(server, catalog).iter().find(blocked).map(|drift| drift.kind.clone())
     }
 
-    /// Remembers a server that failed or took too long before its tools were ever listed, as one without
+    /// Records a server that failed or took too long before its tools were ever listed, as one without
     /// tools. Otherwise it would be started for the calls of all other tools.
     pub(crate) fn add_without_tools(&self, server: &ServerName) {
         let mut state = self.state();

@@ -1,6 +1,6 @@
 //! Completes unfinished Markdown for display.
 //!
-//! While a text still grows, unclosed markers are closed and incomplete markers are hidden, so that the
+//! While a text is streamed, unclosed markers are closed and incomplete markers are hidden, so that the
 //! display does not flicker.
 
 use std::borrow::Cow;

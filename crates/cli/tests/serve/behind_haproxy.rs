@@ -236,7 +236,7 @@ async fn requests_with_an_ambiguous_end_affect_no_other_client() {
     }
 }
 
-/// 19 and 51: slow clients behind the proxy end, and others are served in the meantime.
+/// Security rules 19 and 51: slow clients behind the proxy end, and others are served in the meantime.
 #[tokio::test]
 async fn slow_clients_behind_haproxy_end_and_others_are_served() {
     // Slow requests end soon.

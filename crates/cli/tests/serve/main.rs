@@ -160,7 +160,7 @@ async fn bytes_are_forwarded_unchanged() {
     }
 }
 
-/// 7 and 8: a request cannot choose the URL that it is sent to, and the key is not sent to the target of a
+/// Security rules 7 and 8: a request cannot choose the URL that it is sent to, and the key is not sent to the target of a
 /// redirect.
 #[tokio::test]
 async fn a_request_cannot_choose_its_provider() {

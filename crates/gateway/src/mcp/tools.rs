@@ -21,7 +21,7 @@ use toolwire_contract::{Tool, ToolResult};
 use crate::metrics::{Metrics, OTHER, ToolOutcome};
 use crate::permitted_tools::add_rules;
 
-/// The maximum number of different rights whose tools are remembered.
+/// The maximum number of different rights whose tools are cached.
 const MAX_RIGHTS: usize = 256;
 
 /// The tools of each combination of rights, so that their lists are computed once.
@@ -75,7 +75,7 @@ impl McpTools {
         rights: Option<Arc<KeyRights>>,
         metrics: Metrics,
     ) -> McpTools {
-        // Annotations are for whoever approves calls, which is the client.
+        // The client approves calls, so the annotations are for the client.
         if policy.otherwise == DefaultRule::ByAnnotation {
             policy.otherwise = DefaultRule::Allow;
         }
@@ -125,7 +125,7 @@ impl McpTools {
         Arc::new(move |tool| {
             match policy.verdict(&name, Some(tool)) {
                 Verdict::Allow => {}
-                Verdict::Ask(why) => return Err(format!("{why}, and nobody can approve it here")),
+                Verdict::Ask(why) => return Err(format!("{why}, and it cannot be approved here")),
                 Verdict::Deny(why) => return Err(why),
             }
             inner.as_ref().map_or(Ok(()), |inner| inner(tool))

@@ -2,7 +2,7 @@
 //!
 //! The right to continue is a claim in the store, with a holder of its own for each request. It is released
 //! if nothing has happened. Otherwise the gateway keeps the progress in memory, together with the holder, so
-//! that the client can repeat its request. If the gateway ends, nobody knows which calls have run, so the
+//! that the client can repeat its request. If the gateway ends, it is unknown which calls have run, so the
 //! approval is not accepted again.
 
 use std::collections::BTreeMap;

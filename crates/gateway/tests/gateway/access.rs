@@ -43,7 +43,7 @@ fn status(response: &str) -> u16 {
     response.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
-/// 1 and 15: every path needs a key, in either header.
+/// Security rules 1 and 15: every path needs a key, in either header.
 #[tokio::test]
 async fn every_path_needs_a_key_in_either_header() {
     let gateway = TestGateway::with(with_key()).await;
@@ -73,7 +73,7 @@ async fn every_path_needs_a_key_in_either_header() {
     assert_eq!(unknown, 401, "without a key, all paths have the same response");
 }
 
-/// 1 and 14: whatever the headers of a key contain, the response is the same, and no header, path or host
+/// Security rules 1 and 14: whatever the headers of a key contain, the response is the same, and no header, path or host
 /// makes a path public.
 #[tokio::test]
 async fn other_keys_and_other_spellings_of_paths_are_refused() {
@@ -200,7 +200,7 @@ impl toolwire_gateway::ModelCatalog for NoModels {
     }
 }
 
-/// 3 and 5: unknown host names and web pages of other sites are rejected on every path, even with a valid
+/// Security rules 3 and 5: unknown host names and web pages of other sites are rejected on every path, even with a valid
 /// key.
 #[tokio::test]
 async fn other_names_and_other_pages_are_refused_everywhere() {
@@ -292,7 +292,7 @@ async fn other_content_types_are_refused() {
     }
 }
 
-/// 16 and 17: bodies that two parsers could read differently, or that cannot be read, get an error in the
+/// Security rules 16 and 17: bodies that two parsers could read differently, or that cannot be read, get an error in the
 /// caller's format.
 #[tokio::test]
 async fn invalid_bodies_get_an_error_in_the_format_of_the_api() {
@@ -418,7 +418,7 @@ async fn idle_connections_have_their_own_limit() {
     assert!(ended.is_ok(), "an idle connection is closed");
 }
 
-/// 51 and 52: requests whose end different servers could determine differently, and other protocols, are
+/// Security rules 51 and 52: requests whose end different servers could determine differently, and other protocols, are
 /// rejected.
 #[tokio::test]
 async fn ambiguous_requests_and_other_protocols_are_refused() {

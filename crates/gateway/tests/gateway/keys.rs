@@ -148,7 +148,7 @@ async fn the_first_key_closes_the_gateway_and_revoking_it_does_not_open_it() {
     assert_eq!(server.get("none", "/v1/models").await.status, 401);
 }
 
-/// A5, A7: other keys, in all forms that are close to a valid one.
+/// Security rule 14: other keys, in all forms that are close to a valid one.
 #[tokio::test]
 async fn wrong_and_expired_keys_are_refused() {
     let server = KeyedGateway::start().await;
@@ -178,7 +178,7 @@ async fn wrong_and_expired_keys_are_refused() {
     assert_eq!(server.get(&valid.text, "/v1/models").await.status, 200);
 }
 
-/// A4, T4: the models of a key, in each API, and in the list.
+/// Security rule 31: the models of a key, in each API, and in the list.
 #[tokio::test]
 async fn a_key_may_use_only_its_models() {
     let server = KeyedGateway::start().await;
@@ -213,7 +213,8 @@ async fn a_key_may_use_only_its_models() {
     assert_eq!(chat_error["code"], "model_not_found");
 }
 
-/// T4: the tools of a key are the only ones that are offered and can be called, whatever a request names.
+/// Security rule 31: the tools of a key are the only ones that are offered and can be called, whatever a
+/// request names.
 #[tokio::test]
 async fn a_key_may_use_only_its_servers_and_tools() {
     let server = KeyedGateway::start().await;
@@ -444,7 +445,7 @@ async fn tenants_do_not_reach_each_other() {
     assert_eq!(page(&my_page, "/tools.json").await.status, 200);
 }
 
-/// T4: the page offers what the key may use.
+/// Security rule 31: the page offers only what the key may use.
 #[tokio::test]
 async fn the_page_shows_only_what_a_key_may_use() {
     let server = KeyedGateway::start().await;

@@ -84,7 +84,7 @@ impl HubState {
         self.status_version.send_modify(|version| *version += 1);
     }
 
-    /// Adds the remembered tools of each server to the history, on which names depend. Returns the servers
+    /// Adds the pinned tools of each server to the history, on which names depend. Returns the servers
     /// that were never connected.
     fn remember_tools(&self) -> HashSet<ServerName> {
         let mut tool_history = lock(&self.tool_history);

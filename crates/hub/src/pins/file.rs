@@ -22,7 +22,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 const MAX_TEXT_BYTES: usize = 16 << 20;
 /// The key of a pin with the text of the definition, as a JSON object in a string. Older versions ignore it.
 const TEXT_KEY: &str = "text";
-/// The key of a pin whose tool is kept off while its definition differs. Older versions ignore it.
+/// The key of a pin whose tool is blocked while its definition differs. Older versions ignore it.
 const KEPT_OFF_KEY: &str = "keptOff";
 /// The maximum wait for another process to write the file. After that both write, and the last one wins.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);

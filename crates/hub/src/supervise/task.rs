@@ -55,7 +55,7 @@ impl ServerContext {
     }
 
     fn report_offers(&self, change: OfferChange) {
-        // Without a receiver, nobody is interested.
+        // The error means that there is no receiver, so nothing is lost.
         let _ = self.offer_changes.send(change);
     }
 }

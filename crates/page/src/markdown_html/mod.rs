@@ -1,7 +1,7 @@
 //! Markdown as HTML, complete or while a model writes it.
 //!
 //! Each text is rendered block by block: [`blocks`] renders a complete text, and [`StreamingMarkdown`] one
-//! that still grows. Both produce the same blocks. Raw HTML in a text is displayed as text, links have safe
+//! that is streamed. Both produce the same blocks. Raw HTML in a text is displayed as text, links have safe
 //! schemes, and nothing is loaded from elsewhere: an image is a box with its description and a link.
 //!
 //! HTML that a model or a tool wrote is kept out twice: [`writer`] writes only tags that are literals of its

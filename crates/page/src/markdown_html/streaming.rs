@@ -1,4 +1,4 @@
-//! Markdown that still grows.
+//! Markdown that is streamed.
 //!
 //! A block is settled when later text cannot change it: when another block follows, or when its fence is
 //! closed. It is rendered once. The blocks after it are open: their unclosed markers are closed for display,
@@ -30,7 +30,7 @@ pub enum BlockEvent {
     Grow { n: usize, at: usize, to: usize, html: Markup },
 }
 
-/// A text that still grows.
+/// A text that is streamed.
 #[derive(Debug, Default)]
 pub struct StreamingMarkdown {
     /// The text that is not settled.

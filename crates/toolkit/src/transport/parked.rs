@@ -49,7 +49,7 @@ pub(super) struct KeptCall {
     asked_count: u64,
 }
 
-/// What a call does next.
+/// The next result of a call.
 pub(super) enum Advance {
     Done(Result<ToolResult, CallError>),
     /// The client must answer these questions.
@@ -145,7 +145,7 @@ impl ParkedCalls {
         Some(result)
     }
 
-    /// Returns a call whose client has come back, and gives it the replies.
+    /// Returns a call whose client has sent the replies, and passes them to the call.
     pub(super) fn resume(
         &self,
         state: &str,

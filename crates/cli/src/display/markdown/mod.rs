@@ -26,7 +26,7 @@ pub(crate) enum TextFormat {
     Plain(Style),
 }
 
-/// A text that still grows.
+/// A text that is streamed.
 #[derive(Debug)]
 pub(crate) struct Markdown {
     format: TextFormat,

@@ -128,7 +128,7 @@ impl Chats {
         self.saved.contains(id)
     }
 
-    /// Forgets a conversation.
+    /// Removes the state of a conversation.
     pub(super) async fn forget(&self, id: &ConversationId) {
         let active = self.active.map().remove(id);
         if let Some(active) = active {

@@ -29,7 +29,7 @@ async fn send(
     (response.status().as_u16(), response.text().await.unwrap())
 }
 
-/// 27: the id of another owner's response is answered like one that does not exist.
+/// Security rule 27: the id of another owner's response gets the same error as one that does not exist.
 #[tokio::test]
 async fn another_owners_response_does_not_exist() {
     let mut settings = settings(&memory());
