@@ -56,6 +56,7 @@ pub enum Verdict {
 /// A call that needs approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct PendingCall {
     pub id: String,
     pub name: String,
@@ -69,6 +70,7 @@ pub struct PendingCall {
 /// A decision about a [`PendingCall`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum Decision {
     /// This call runs.
     Once,

@@ -106,6 +106,7 @@ pub enum Step {
 
 /// A complete message that is not yet stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct UnsavedMessage {
     pub message: Arc<Message>,
     pub usage: Option<Usage>,

@@ -40,6 +40,7 @@ pub struct FamilyFields {
 /// The amount of reasoning before a response. APIs with fewer levels use the nearest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Effort {
     None,
     Minimal,
@@ -63,7 +64,8 @@ impl Generation {
 }
 
 impl Effort {
-    pub const ALL: [Effort; 7] = [
+    /// All levels, from the lowest to the highest.
+    pub const ALL: &'static [Effort] = &[
         Effort::None,
         Effort::Minimal,
         Effort::Low,
@@ -87,7 +89,7 @@ impl Effort {
 
     /// Returns the effort with this name.
     pub fn from_name(name: &str) -> Option<Effort> {
-        Effort::ALL.into_iter().find(|effort| effort.name() == name)
+        Effort::ALL.iter().copied().find(|effort| effort.name() == name)
     }
 
     /// Returns the maximum number of reasoning tokens, for APIs that have a number instead of levels.
@@ -104,7 +106,7 @@ impl Effort {
 
     /// Returns the smallest effort with at least this many reasoning tokens.
     pub fn from_thinking_tokens(tokens: u64) -> Effort {
-        Effort::ALL.into_iter().find(|effort| effort.thinking_tokens() >= tokens).unwrap_or(Effort::Max)
+        Effort::ALL.iter().copied().find(|effort| effort.thinking_tokens() >= tokens).unwrap_or(Effort::Max)
     }
 }
 
@@ -114,7 +116,7 @@ mod tests {
 
     #[test]
     fn every_effort_has_a_name_and_a_number() {
-        for effort in Effort::ALL {
+        for &effort in Effort::ALL {
             assert_eq!(Effort::from_name(effort.name()), Some(effort));
             let text = serde_json::to_string(&effort).expect("valid JSON");
             assert_eq!(text, format!("\"{}\"", effort.name()));

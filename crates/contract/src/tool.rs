@@ -68,6 +68,7 @@ impl Tool {
 
 /// MCP's behaviour hints of a tool; `None` if the server does not state a hint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolHints {
     pub read_only: Option<bool>,
     pub destructive: Option<bool>,

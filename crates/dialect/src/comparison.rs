@@ -49,6 +49,7 @@ pub struct ComparedDefinition {
 
 /// A change with its places in the definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PlacedChange {
     pub change: Change,
     /// Pointers into the definition's schema: to the schemas that were made from the one that

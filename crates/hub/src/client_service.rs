@@ -46,11 +46,11 @@ impl Service<RoleClient> for ClientService {
         let question = if is_question { self.connection.calls.begin_question() } else { None };
         let responding = async {
             let _responding = self.connection.application_responds();
-            let asked = question.as_ref().map_or_else(Asked::default, |question| Asked {
+            let handlers = question.as_ref().map_or_else(CallHandlers::default, |question| CallHandlers {
                 elicitation: question.elicitation.as_deref(),
                 sampling: question.sampling.as_deref(),
             });
-            respond(&*self.host, asked, &self.server, method, params).await
+            respond(&*self.host, handlers, &self.server, method, params).await
         };
         let call_ended = async {
             match &question {
@@ -99,9 +99,9 @@ impl Service<RoleClient> for ClientService {
     }
 }
 
-/// Who responds to the requests of a server: the call that caused them, if it can.
+/// The handlers of the call that caused a request of a server. Requests without one go to the host.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct CallHandlers<'a> {
     pub(crate) elicitation: Option<&'a ElicitHandler>,
     pub(crate) sampling: Option<&'a SampleHandler>,
 }
@@ -109,7 +109,7 @@ pub(crate) struct Asked<'a> {
 /// Has the application respond to one request of a server.
 pub(crate) async fn respond(
     host: &dyn Host,
-    asked: Asked<'_>,
+    handlers: CallHandlers<'_>,
     server: &str,
     method: &str,
     params: Value,
@@ -122,7 +122,7 @@ pub(crate) async fn respond(
                 return Ok(json!({ "action": "decline" }));
             }
             let defaults = defaults(&request.kind);
-            let reply = match asked.elicitation {
+            let reply = match handlers.elicitation {
                 Some(elicit) => elicit(server, request).await,
                 None => host.elicit(server, request).await,
             };
@@ -136,7 +136,7 @@ pub(crate) async fn respond(
             })
         }
         "sampling/createMessage" if host.can_sample() => {
-            let sampled = match asked.sampling {
+            let sampled = match handlers.sampling {
                 Some(sample) => sample(server, params).await,
                 None => host.sample(server, params).await,
             };

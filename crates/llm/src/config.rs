@@ -131,6 +131,7 @@ pub struct Price {
 
 /// The configured endpoints, and the unknown keys in the configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct EndpointConfigs {
     pub endpoints: BTreeMap<String, EndpointConfig>,
     /// The full path of each key, such as `work.timeouts.conect`, for a warning.
@@ -140,6 +141,7 @@ pub struct EndpointConfigs {
 /// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{path}`: {problem}")]
+#[non_exhaustive]
 pub struct ConfigError {
     /// The path of the invalid key, such as `work.retries`.
     pub path: String,

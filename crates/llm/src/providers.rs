@@ -114,7 +114,7 @@ pub(crate) static OPENAI_COMPATIBLE: Provider = Provider {
 };
 
 /// All providers, in display order.
-pub static PROVIDERS: [Provider; 16] = [
+pub static PROVIDERS: &[Provider] = &[
     Provider {
         name: "openai",
         strict: Some(Dialect::OpenAiStrict),
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_provider_without_a_base_url_has_a_variable_for_it() {
-        for provider in &PROVIDERS {
+        for provider in PROVIDERS {
             assert!(
                 provider.base_url.is_some() || !provider.base_url_variables.is_empty(),
                 "{}",

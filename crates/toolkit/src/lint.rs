@@ -11,6 +11,7 @@ use crate::server::Server;
 
 /// A problem of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lint {
     /// The tool's name without prefix.
     pub tool: String,

@@ -17,6 +17,7 @@ pub struct TaskSupport {
 
 /// When a call becomes a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TaskStart {
     /// Before the tool runs.
     #[default]

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 
 /// One repaired place in a model's arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Repair {
     /// The RFC 6901 pointer into the arguments.
     pub pointer: String,

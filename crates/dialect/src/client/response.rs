@@ -162,6 +162,7 @@ pub(crate) fn media_note(content: &Content, note: &str) -> String {
 
 /// One server-sent event.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct StreamEvent {
     /// The name of the event, where the API has names.
     pub name: Option<&'static str>,

@@ -227,7 +227,7 @@ fn fields_of_a_family_reach_only_this_family() {
 
 #[test]
 fn every_effort_is_accepted() {
-    for effort in Effort::ALL {
+    for &effort in Effort::ALL {
         let mut case = case("generation-parameters".to_owned());
         case.request.generation = with(|generation| generation.effort = Some(effort));
         for dialect in Dialect::all() {

@@ -23,6 +23,7 @@ pub(super) use insert::insert_servers;
 
 /// A change of one server in a configuration file.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum ServerEdit<'a> {
     /// Sets keys, and removes those without a value. A server that does not exist is added.
     Set(&'a [(String, Option<Value>)]),

@@ -24,7 +24,7 @@ use crate::supervise::Server;
 const NOT_FOUND: [i64; 2] = [-32002, -32602];
 
 /// A listed item of one server.
-struct Listed {
+struct ListedOffer {
     server: Arc<Server>,
     session: Arc<Session>,
     definition: Map<String, Value>,
@@ -44,7 +44,7 @@ impl Hub {
     }
 
     /// Lists everything of one kind. All servers are asked at the same time; those that fail are left out.
-    async fn list_all(&self, kind: OfferKind) -> Vec<Listed> {
+    async fn list_all(&self, kind: OfferKind) -> Vec<ListedOffer> {
         let ready = self.ready().into_iter().filter(|(_, session)| session.offers(kind));
         let lists = ready.map(|(server, session)| async move {
             let listed = match session.list_offers(kind).await {
@@ -55,7 +55,7 @@ impl Hub {
                     Vec::new()
                 }
             };
-            let listed = listed.into_iter().map(|definition| Listed {
+            let listed = listed.into_iter().map(|definition| ListedOffer {
                 server: server.clone(),
                 session: session.clone(),
                 definition,
@@ -63,7 +63,7 @@ impl Hub {
             });
             listed.collect::<Vec<_>>()
         });
-        let mut all: Vec<Listed> = join_all(lists).await.into_iter().flatten().collect();
+        let mut all: Vec<ListedOffer> = join_all(lists).await.into_iter().flatten().collect();
         if kind == OfferKind::Prompt {
             name_prompts(&mut all);
         }
@@ -81,7 +81,7 @@ impl Hub {
         request(&prompt.server, &prompt.session, OfferMethod::GetPrompt, params).await
     }
 
-    async fn find_prompt(&self, name: &str, permits: &ServerFilter<'_>) -> Result<Listed, OfferRequestError> {
+    async fn find_prompt(&self, name: &str, permits: &ServerFilter<'_>) -> Result<ListedOffer, OfferRequestError> {
         let prompts = self.list_all(OfferKind::Prompt).await.into_iter();
         let mut found = prompts.filter(|prompt| permits(prompt.server.config.name.as_str()));
         found
@@ -104,7 +104,7 @@ impl Hub {
         );
         let (resources, templates) = lists.await;
         let has =
-            |listed: &Listed, key: &str| listed.definition.get(key).and_then(Value::as_str) == Some(&*uri);
+            |listed: &ListedOffer, key: &str| listed.definition.get(key).and_then(Value::as_str) == Some(&*uri);
         let owners = resources.iter().filter(|resource| has(resource, "uri"));
         let matching = templates.iter().filter(|template| {
             let pattern = template.definition.get("uriTemplate").and_then(Value::as_str);
@@ -112,13 +112,13 @@ impl Hub {
         });
         let listed = owners.chain(matching).map(|listed| (listed.server.clone(), listed.session.clone()));
         let others = self.ready().into_iter().filter(|(_, session)| session.offers(OfferKind::Resource));
-        let mut asked: Vec<(Arc<Server>, Arc<Session>)> = Vec::new();
+        let mut servers: Vec<(Arc<Server>, Arc<Session>)> = Vec::new();
         for (server, session) in listed.chain(others) {
-            if is_permitted(&server) && !asked.iter().any(|(known, _)| Arc::ptr_eq(known, &server)) {
-                asked.push((server, session));
+            if is_permitted(&server) && !servers.iter().any(|(known, _)| Arc::ptr_eq(known, &server)) {
+                servers.push((server, session));
             }
         }
-        for (server, session) in asked {
+        for (server, session) in servers {
             match request(&server, &session, method, params.clone()).await {
                 Err(OfferRequestError::Refused { code, .. }) if NOT_FOUND.contains(&code) => {}
                 outcome => return outcome,
@@ -145,7 +145,7 @@ impl Hub {
             Some("ref/resource") => {
                 let uri = text(&reference, "uri")?;
                 let templates = self.list_all(OfferKind::ResourceTemplate).await;
-                let is_same = |template: &Listed| {
+                let is_same = |template: &ListedOffer| {
                     template.definition.get("uriTemplate").and_then(Value::as_str) == Some(&*uri)
                 };
                 let mut found = templates
@@ -216,8 +216,8 @@ impl ServerOffers for Hub {
 }
 
 /// Adds the name of the server to prompts that have the same name as one of another server.
-fn name_prompts(prompts: &mut [Listed]) {
-    let name_of = |prompt: &Listed| prompt.definition.get("name").and_then(Value::as_str).map(str::to_owned);
+fn name_prompts(prompts: &mut [ListedOffer]) {
+    let name_of = |prompt: &ListedOffer| prompt.definition.get("name").and_then(Value::as_str).map(str::to_owned);
     let mut counts: HashMap<String, usize> = HashMap::new();
     for name in prompts.iter().filter_map(name_of) {
         *counts.entry(name).or_default() += 1;

@@ -17,7 +17,7 @@ use toolwire_contract::elicitation::{ElicitHandler, SampleHandler};
 use toolwire_contract::trace_context::TraceContext;
 
 use super::{Session, SessionError};
-use crate::client_service::{self, Asked};
+use crate::client_service::{self, CallHandlers};
 use crate::raw_capture::{ProgressListener, RawResponse};
 use crate::sync::lock;
 use crate::transport::{ConnectionEnd, TransportFailure};
@@ -178,10 +178,10 @@ impl Session {
             futures::future::try_join_all(requests.into_iter().flatten().map(async |(key, request)| {
                 let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
                 let params = request.get("params").cloned().unwrap_or_default();
-                let asked =
-                    Asked { elicitation: call.elicitation.as_deref(), sampling: call.sampling.as_deref() };
+                let handlers =
+                    CallHandlers { elicitation: call.elicitation.as_deref(), sampling: call.sampling.as_deref() };
                 let response =
-                    client_service::respond(&*self.host, asked, &self.server, method, params).await;
+                    client_service::respond(&*self.host, handlers, &self.server, method, params).await;
                 response.map(|response| (key.clone(), response))
             }));
         let responses = tokio::select! {

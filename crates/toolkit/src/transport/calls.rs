@@ -17,7 +17,7 @@ use toolwire_contract::toolbox::CallError;
 
 use super::caller::{CallEnd, RunningCall};
 use super::connection::{Connection, RequestBinding, is_modern, panicked, request_cancelled};
-use super::parked::{Advance, KeptCall};
+use super::parked::{Advance, ContinuableCall};
 use super::redaction::OriginalArguments;
 use super::request_tools::RequestTools;
 use super::tasks::{Task, TaskRefusal, Work};
@@ -109,7 +109,7 @@ impl Connection {
                 let (tool, request) = (name.to_owned(), context.id.to_string());
                 let cancelled = running.cancelled();
                 let timeout = self.shared.server.offers.reply_timeout;
-                KeptCall::new(running.caller().clone(), timeout, |client| {
+                ContinuableCall::new(running.caller().clone(), timeout, |client| {
                     Box::pin(async move {
                         let context = Context::new(request, client, cancelled);
                         server.call(&tool, arguments, &context).await

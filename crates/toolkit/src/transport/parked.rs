@@ -25,10 +25,10 @@ const MAX_PARKED: usize = 1_024;
 
 /// The calls that wait for their clients.
 #[derive(Default)]
-pub(super) struct ParkedCalls(Arc<Mutex<Table>>);
+pub(super) struct ParkedCalls(Arc<Mutex<ParkedTable>>);
 
 #[derive(Default)]
-struct Table {
+struct ParkedTable {
     next: u64,
     calls: HashMap<u64, ParkedCall>,
     /// The tasks that end calls whose clients do not return.
@@ -36,17 +36,17 @@ struct Table {
 }
 
 struct ParkedCall {
-    call: KeptCall,
+    call: ContinuableCall,
     /// By the keys that the client sees.
-    asked: HashMap<String, Question>,
+    open_questions: HashMap<String, Question>,
 }
 
 /// A call that can continue in another request.
-pub(super) struct KeptCall {
+pub(super) struct ContinuableCall {
     work: BoxFuture<'static, Result<ToolResult, CallError>>,
-    client: Arc<KeptClient>,
+    client: Arc<CurrentClient>,
     questions: mpsc::UnboundedReceiver<Question>,
-    asked_count: u64,
+    question_count: u64,
 }
 
 /// The next result of a call.
@@ -62,8 +62,8 @@ pub(super) struct Question {
     reply: oneshot::Sender<Value>,
 }
 
-/// The client of a kept call: that of its latest request.
-pub(super) struct KeptClient {
+/// The client of a parked call: that of its latest request.
+pub(super) struct CurrentClient {
     latest: Mutex<Arc<Caller>>,
     questions: mpsc::UnboundedSender<Question>,
     reply_timeout: Duration,
@@ -73,16 +73,16 @@ pub(super) struct KeptClient {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotWaiting;
 
-impl KeptCall {
+impl ContinuableCall {
     /// Creates a call. `start` gets its client.
     pub(super) fn new(
         caller: Arc<Caller>,
         reply_timeout: Duration,
-        start: impl FnOnce(Arc<KeptClient>) -> BoxFuture<'static, Result<ToolResult, CallError>>,
-    ) -> KeptCall {
+        start: impl FnOnce(Arc<CurrentClient>) -> BoxFuture<'static, Result<ToolResult, CallError>>,
+    ) -> ContinuableCall {
         let (sender, questions) = mpsc::unbounded_channel();
-        let client = Arc::new(KeptClient { latest: Mutex::new(caller), questions: sender, reply_timeout });
-        KeptCall { work: start(client.clone()), client, questions, asked_count: 0 }
+        let client = Arc::new(CurrentClient { latest: Mutex::new(caller), questions: sender, reply_timeout });
+        ContinuableCall { work: start(client.clone()), client, questions, question_count: 0 }
     }
 
     /// Continues the call until it is done or asks something.
@@ -105,7 +105,7 @@ impl ParkedCalls {
     /// Keeps a call until its client has answered the questions. Returns the result with the questions.
     pub(super) fn park(
         &self,
-        mut call: KeptCall,
+        mut call: ContinuableCall,
         questions: Vec<Question>,
         request: &[u8],
         signature: &RequestStateCodec,
@@ -116,17 +116,17 @@ impl ParkedCalls {
             return None;
         }
         let within = call.client.reply_timeout;
-        let mut asked = HashMap::new();
+        let mut open_questions = HashMap::new();
         let mut requests = Map::new();
         for question in questions {
-            call.asked_count += 1;
-            let key = call.asked_count.to_string();
+            call.question_count += 1;
+            let key = call.question_count.to_string();
             requests.insert(key.clone(), json!({"method": question.method, "params": question.params}));
-            asked.insert(key, question);
+            open_questions.insert(key, question);
         }
         let number = table.next;
         table.next += 1;
-        table.calls.insert(number, ParkedCall { call, asked });
+        table.calls.insert(number, ParkedCall { call, open_questions });
         let weak = Arc::downgrade(&self.0);
         table.expiring.spawn(async move {
             tokio::time::sleep(within).await;
@@ -153,14 +153,14 @@ impl ParkedCalls {
         caller: Arc<Caller>,
         request: &[u8],
         signature: &RequestStateCodec,
-    ) -> Result<KeptCall, NotWaiting> {
+    ) -> Result<ContinuableCall, NotWaiting> {
         let state: Value = signature.open_json_with(state, request).map_err(|_| NotWaiting)?;
         let number = state.get("call").and_then(Value::as_u64).ok_or(NotWaiting)?;
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ParkedCall { call, mut asked } = table.calls.remove(&number).ok_or(NotWaiting)?;
+        let ParkedCall { call, mut open_questions } = table.calls.remove(&number).ok_or(NotWaiting)?;
         *call.client.latest.lock().unwrap_or_else(PoisonError::into_inner) = caller;
         for (key, reply) in replies {
-            if let Some(question) = asked.remove(&key) {
+            if let Some(question) = open_questions.remove(&key) {
                 // The call may have ended meanwhile.
                 let _ = question.reply.send(reply);
             }
@@ -170,7 +170,7 @@ impl ParkedCalls {
     }
 }
 
-impl KeptClient {
+impl CurrentClient {
     fn latest(&self) -> Arc<Caller> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -192,7 +192,7 @@ impl KeptClient {
     }
 }
 
-impl Client for KeptClient {
+impl Client for CurrentClient {
     fn progress(&self, progress: Progress) {
         self.latest().progress(progress);
     }

@@ -27,7 +27,7 @@ pub(super) struct PooledState {
     /// The connection, if there is one.
     pub(super) connection: Option<Arc<Connection>>,
     /// The tools as they were listed last.
-    listed: Arc<Listed>,
+    listed: Arc<ListedTools>,
     pub(super) used_at: Instant,
     /// Whether the connection was closed because it was not used for a long time, such as that of a run that
     /// waits for approval.
@@ -35,7 +35,7 @@ pub(super) struct PooledState {
 }
 
 #[derive(Default)]
-struct Listed {
+struct ListedTools {
     tools: Arc<[Tool]>,
     /// For each listed name, the server's own name if it is another one.
     originals: BTreeMap<String, Option<String>>,
@@ -91,7 +91,7 @@ impl PooledState {
         if !Arc::ptr_eq(&tools, &self.listed.tools) {
             let original = |tool: &Tool| (tool.name.clone(), hub.original_name(&tool.name));
             let originals = tools.iter().map(original).collect();
-            self.listed = Arc::new(Listed { tools, originals });
+            self.listed = Arc::new(ListedTools { tools, originals });
         }
     }
 
@@ -118,7 +118,7 @@ impl PooledServer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn listed(&self) -> Arc<Listed> {
+    fn listed(&self) -> Arc<ListedTools> {
         let mut state = self.state();
         state.update();
         state.listed.clone()

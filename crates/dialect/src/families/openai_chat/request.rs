@@ -31,7 +31,7 @@ pub(super) fn user_limits(dialect: Dialect, options: &RequestOptions) -> Content
 /// The APIs of this family have most parameters in common. A server that does not know one rejects the
 /// request or ignores it, so what an API does not document is not sent.
 pub(super) fn generation(dialect: Dialect) -> GenerationFormat {
-    const ALL: &[Effort] = &Effort::ALL;
+    const ALL: &[Effort] = Effort::ALL;
     const LOW_TO_HIGH: &[Effort] = &[Effort::Low, Effort::Medium, Effort::High];
     let common = GenerationFormat {
         stop: Some("stop"),
