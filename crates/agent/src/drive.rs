@@ -59,8 +59,8 @@ impl RunStream {
     }
 
     /// Reports the decision about a call while others run, for an agent that pauses for approvals
-    /// ([`Unattended::Pause`](crate::Unattended::Pause)). An approved call starts at once. The decision is ignored if
-    /// the call does not need one.
+    /// ([`Unattended::Pause`](crate::Unattended::Pause)). An approved call starts at once. The decision is
+    /// ignored if the call does not need one.
     pub fn decide(&self, id: impl Into<String>, decision: Decision) {
         self.decisions.add(id.into(), decision);
     }

@@ -47,8 +47,8 @@ async fn next_interrupt() {
     }
 }
 
-/// Listens for SIGHUP from now on. Each future that the returned function creates ends at the next SIGHUP; on systems
-/// other than Unix, it never ends.
+/// Listens for SIGHUP from now on. Each future that the returned function creates ends at the next SIGHUP; on
+/// systems other than Unix, it never ends.
 pub(crate) fn hangups() -> impl FnMut() -> futures::future::BoxFuture<'static, ()> {
     #[cfg(unix)]
     {

@@ -60,7 +60,8 @@ pub(crate) struct GatewayConfig {
     pub(crate) show_reasoning: bool,
     /// Whether requests may refer to data that the provider has stored.
     pub(crate) provider_state: Option<bool>,
-    /// A secret that gateways behind one address share, so that each of them can continue the MCP sessions of the others.
+    /// A secret that gateways behind one address share, so that each of them can continue the MCP sessions of
+    /// the others.
     pub(crate) session_key: Option<Secret>,
     pub(crate) limits: toolwire_gateway::GatewayLimits,
     /// The files for TLS.

@@ -185,8 +185,8 @@ async fn connect_keys(
     Err(without_redis())
 }
 
-/// Opens the store for the state of the gateway's clients, such as responses. A file is created with the first
-/// one. If there is no folder for data, they are kept in memory.
+/// Opens the store for the state of the gateway's clients, such as responses. A file is created with the
+/// first one. If there is no folder for data, they are kept in memory.
 pub(crate) async fn open_state(settings: &StoreSettings) -> Result<Arc<dyn StateStore>, CommandError> {
     match place(settings) {
         Ok(Place::File(path)) => Ok(Arc::new(SqliteState::new(path.with_extension("state.db")))),
@@ -242,8 +242,8 @@ fn is_redis_url(text: &str) -> bool {
 }
 
 impl TimeToLive {
-    /// Parses a duration that, unlike the timeout of a call, may be in days: `"30d"`. `key` is the place of the
-    /// value below `toolwire`.
+    /// Parses a duration that, unlike the timeout of a call, may be in days: `"30d"`. `key` is the place of
+    /// the value below `toolwire`.
     pub(crate) fn parse(&self, key: &str) -> Result<Duration, CommandError> {
         let text = match self {
             TimeToLive::Seconds(seconds) => return Ok(Duration::from_secs(u64::from(*seconds))),

@@ -19,7 +19,8 @@ pub struct KeyRecord {
     pub id: KeyId,
     /// A name for people.
     pub name: String,
-    /// Keys of the same tenant share stored data, such as responses; `None` if the data of the key is not shared.
+    /// Keys of the same tenant share stored data, such as responses; `None` if the data of the key is not
+    /// shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     pub digest: KeyDigest,

@@ -1,5 +1,5 @@
-//! What servers offer besides tools: prompts, resources, and templates of resources. Definitions, parameters and
-//! results are MCP's JSON.
+//! What servers offer besides tools: prompts, resources, and templates of resources. Definitions, parameters
+//! and results are MCP's JSON.
 
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;

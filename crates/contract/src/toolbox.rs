@@ -78,7 +78,8 @@ pub struct CallOptions {
     pub validation: Option<ValidationStamp>,
     /// The trace that the call belongs to. The server gets it in `_meta`.
     pub trace: Option<TraceContext>,
-    /// Asks the user the questions of the server during the call. Without it, the toolbox decides where they go.
+    /// Asks the user the questions of the server during the call. Without it, the toolbox decides where they
+    /// go.
     pub elicitation: Option<Arc<ElicitHandler>>,
     /// Responds to requests of the server for a sample of a model. Without it, the toolbox decides.
     pub sampling: Option<Arc<SampleHandler>>,

@@ -24,8 +24,8 @@ impl TraceContext {
         is_valid.then(|| TraceContext { trace_id, span_id, flags: u8::from(is_sampled), state: None })
     }
 
-    /// Reads `traceparent` and `tracestate`. Returns `None` if `traceparent` is invalid; an invalid `tracestate`
-    /// is dropped.
+    /// Reads `traceparent` and `tracestate`. Returns `None` if `traceparent` is invalid; an invalid
+    /// `tracestate` is dropped.
     pub fn parse(parent: &str, state: Option<&str>) -> Option<TraceContext> {
         let mut parts = parent.trim().split('-');
         let version = hex::<1>(parts.next()?)?[0];

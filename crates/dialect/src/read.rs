@@ -180,7 +180,8 @@ impl ResponseStream {
         if !self.stop.is_empty() {
             events = self.stop_events(events);
         }
-        // Before the first event with content, a request can be repeated, so details alone do not count as an event.
+        // Before the first event with content, a request can be repeated, so details alone do not count as an
+        // event.
         let may_report = !events.is_empty() || self.reading.parts.ending.is_some();
         if may_report && self.details != self.reading.parts.details {
             self.details.clone_from(&self.reading.parts.details);

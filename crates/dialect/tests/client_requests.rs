@@ -417,8 +417,8 @@ fn a_url_of_an_image_or_a_document_reaches_the_providers_that_fetch_it() {
     }
 }
 
-/// The same holds for the results of the client's tools. Where the API has no images in results, they follow in a
-/// message of the user.
+/// The same holds for the results of the client's tools. Where the API has no images in results, they follow
+/// in a message of the user.
 #[test]
 fn a_url_in_a_result_reaches_the_providers_that_fetch_it() {
     let url = "https://example.com/a.png";

@@ -1,8 +1,8 @@
 //! The ids of sessions, as clients see them: each is bound to the client that has opened the session.
 //!
-//! An id is that of the session below, optionally what the client sent with `initialize`, and a MAC of both and of
-//! the owner. So an id proves who owns it, and another process with the same secret can continue the session: no
-//! table of sessions is needed. It does not authenticate: the owner is known before.
+//! An id is that of the session below, optionally what the client sent with `initialize`, and a MAC of both
+//! and of the owner. So an id proves who owns it, and another process with the same secret can continue the
+//! session: no table of sessions is needed. It does not authenticate: the owner is known before.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,7 +15,8 @@ const HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 /// An id that no session has.
 const UNKNOWN: HeaderValue = HeaderValue::from_static("unknown");
 
-/// What the client sent is part of the id only if it is not longer, because proxies limit the size of headers.
+/// What the client sent is part of the id only if it is not longer, because proxies limit the size of
+/// headers.
 const MAX_OPENING_BYTES: usize = 1_500;
 
 /// Creates and checks the ids.

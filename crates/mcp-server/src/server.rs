@@ -40,8 +40,8 @@ pub struct McpServerOptions {
     pub max_sessions: usize,
     /// A session ends after this time without activity.
     pub session_idle: Duration,
-    /// A secret that several processes share, of at least 32 bytes. Each of them can then continue the sessions of
-    /// the others.
+    /// A secret that several processes share, of at least 32 bytes. Each of them can then continue the
+    /// sessions of the others.
     pub session_key: Option<Secret>,
     /// The maximum number of concurrent requests.
     pub max_requests: usize,

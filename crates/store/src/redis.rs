@@ -11,8 +11,8 @@
 //!
 //! The list of conversations is a separate key, in another slot of a cluster, and is written after the
 //! conversation. If a process dies in between, the conversation may be too far down in the list until its
-//! next message. The set of the forks of a conversation is written in the same way, so a fork may be missing in
-//! it.
+//! next message. The set of the forks of a conversation is written in the same way, so a fork may be missing
+//! in it.
 //!
 //! A search reads conversations, the newest first, until it has enough hits or has read
 //! [`RedisOptions::search_messages`];

@@ -94,8 +94,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Adds the prompts and resources of other servers, which are passed on as they are. The server's own ones
-    /// have precedence.
+    /// Adds the prompts and resources of other servers, which are passed on as they are. The server's own
+    /// ones have precedence.
     #[must_use]
     pub fn offers(mut self, offers: Arc<dyn ServerOffers>) -> ServerBuilder {
         self.server.offers.foreign = Some(offers);

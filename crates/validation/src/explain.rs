@@ -134,8 +134,8 @@ impl Explanation<'_> {
         }
     }
 
-    /// Returns a key that looks like a misspelling of a missing property. The schema does not describe the key. If
-    /// it may reject the key, `None` is returned, because that is a separate violation.
+    /// Returns a key that looks like a misspelling of a missing property. The schema does not describe the
+    /// key. If it may reject the key, `None` is returned, because that is a separate violation.
     fn similar_unknown_name(&self, error: &ValidationError<'_>, missing: &str) -> Option<String> {
         let (schema_pointer, _) = error.schema_path().as_str().rsplit_once('/')?;
         let schema = self.schema.pointer(schema_pointer)?;

@@ -8,7 +8,8 @@ use toolwire_contract::Message;
 
 use super::compaction::{MessageSize, has_results, starts_turn};
 
-/// The sizes of the messages of a history, and the positions of those with results and those that start a turn.
+/// The sizes of the messages of a history, and the positions of those with results and those that start a
+/// turn.
 #[derive(Debug)]
 pub(super) struct HistoryIndex<'h> {
     pub(super) history: &'h [Arc<Message>],

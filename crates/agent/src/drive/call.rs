@@ -218,8 +218,8 @@ impl Drop for OpenQuestion {
     }
 }
 
-/// Waits for a call; `None` if it times out. The timeout does not pass while the user has an open question, and
-/// begins again after it.
+/// Waits for a call; `None` if it times out. The timeout does not pass while the user has an open question,
+/// and begins again after it.
 async fn within<T>(
     timeout: Duration,
     open_questions: &watch::Sender<usize>,

@@ -71,7 +71,8 @@ struct CreateArgs {
     /// A name for people, such as `ci` or `alice`
     #[arg(value_name = "NAME")]
     name: String,
-    /// Keys of the same tenant share stored data, such as responses [default: none, and the data is not shared]
+    /// Keys of the same tenant share stored data, such as responses [default: none, and the data is not
+    /// shared]
     #[arg(long, value_name = "T")]
     tenant: Option<String>,
     /// When the key expires: a duration such as 12h or 30d, or the start of a day (UTC) such as 2027-01-31

@@ -39,7 +39,8 @@ pub(super) struct RightsArgs {
     /// The key may change servers and accept changed tools
     #[arg(long)]
     admin: bool,
-    /// Whether requests may refer to data that the provider has stored [default: the gateway's `providerState`]
+    /// Whether requests may refer to data that the provider has stored [default: the gateway's
+    /// `providerState`]
     #[arg(long, value_name = "BOOL")]
     provider_state: Option<bool>,
 }

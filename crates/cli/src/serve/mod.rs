@@ -100,8 +100,8 @@ pub(crate) struct ServeArgs {
     audit: Option<String>,
 }
 
-/// The host of the gateway's hub. Servers may ask questions: during a call of a chat on the page, its user replies, and
-/// during a call of an MCP client, that client. In other calls, they are declined.
+/// The host of the gateway's hub. Servers may ask questions: during a call of a chat on the page, its user
+/// replies, and during a call of an MCP client, that client. In other calls, they are declined.
 struct GatewayHost;
 
 impl Host for GatewayHost {

@@ -210,8 +210,8 @@ struct BatchSender {
 }
 
 impl BatchSender {
-    /// Sends a batch. If the collector cannot be reached or is busy, it is sent again; when the gateway stops, only
-    /// once, and without a pause.
+    /// Sends a batch. If the collector cannot be reached or is busy, it is sent again; when the gateway
+    /// stops, only once, and without a pause.
     async fn send(&self, body: Vec<u8>, stop: &CancellationToken) {
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=MAX_ATTEMPTS {

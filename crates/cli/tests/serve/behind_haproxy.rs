@@ -209,9 +209,9 @@ fn corpus(outer: &str, smuggled: &str) -> Vec<String> {
     requests
 }
 
-/// Security rule 51: whatever one client sends, HAProxy and the gateway find the same requests in it, so that the next
-/// client gets its own response. A second request in the same bytes may run, if its response goes to the same
-/// client.
+/// Security rule 51: whatever one client sends, HAProxy and the gateway find the same requests in it, so that
+/// the next client gets its own response. A second request in the same bytes may run, if its response goes to
+/// the same client.
 #[tokio::test]
 async fn requests_with_an_ambiguous_end_affect_no_other_client() {
     // By default, HAProxy refuses most of them.
@@ -266,8 +266,8 @@ async fn slow_clients_behind_haproxy_end_and_others_are_served() {
     assert_eq!(proxied.provider.requests().len(), 2);
 }
 
-/// Security rule 51: each part of a stream reaches the client before the next one exists, and the upstream request ends
-/// with the client.
+/// Security rule 51: each part of a stream reaches the client before the next one exists, and the upstream
+/// request ends with the client.
 #[tokio::test]
 async fn streams_pass_haproxy_at_once_and_end_with_their_client() {
     let gate = Gate::new();

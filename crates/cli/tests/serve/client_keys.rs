@@ -314,7 +314,8 @@ async fn calls_are_logged() {
     assert!(finished["durationMs"].is_u64() && finished["server"].is_string(), "{finished}");
 }
 
-/// Security rule 26: a changed tool is not offered until an administrator accepts the definition that was displayed.
+/// Security rule 26: a changed tool is not offered until an administrator accepts the definition that was
+/// displayed.
 #[tokio::test]
 async fn administrators_accept_changed_tools() {
     let folder = folder("admin-pins", None);

@@ -245,8 +245,8 @@ async fn a_forwarded_response_takes_a_limited_time() {
     }
 }
 
-/// Security rule 28: clients with different keys share the account at the provider, so they must not refer to data that it
-/// has stored.
+/// Security rule 28: clients with different keys share the account at the provider, so they must not refer to
+/// data that it has stored.
 #[tokio::test]
 async fn clients_with_different_keys_cannot_refer_to_stored_data() {
     let provider = FakeProvider::start(Api::Responses, text_script()).await;

@@ -160,8 +160,8 @@ async fn bytes_are_forwarded_unchanged() {
     }
 }
 
-/// Security rules 7 and 8: a request cannot choose the URL that it is sent to, and the key is not sent to the target of a
-/// redirect.
+/// Security rules 7 and 8: a request cannot choose the URL that it is sent to, and the key is not sent to the
+/// target of a redirect.
 #[tokio::test]
 async fn a_request_cannot_choose_its_provider() {
     let other = FakeProvider::start(Api::OpenAiChat, text_script()).await;

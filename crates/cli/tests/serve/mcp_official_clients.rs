@@ -1,4 +1,5 @@
-//! The official clients for JavaScript and Python, and MCP Inspector, at `/mcp` and with `--stdio`, in both eras.
+//! The official clients for JavaScript and Python, and MCP Inspector, at `/mcp` and with `--stdio`, in both
+//! eras.
 
 #[path = "../../../toolkit/tests/fixture/mod.rs"]
 mod fixture;

@@ -247,7 +247,8 @@ async fn progress_is_passed_on() {
     }
 }
 
-/// A cancelled call is cancelled at its server: by a notification in a session, by a closed stream without one.
+/// A cancelled call is cancelled at its server: by a notification in a session, by a closed stream without
+/// one.
 #[tokio::test]
 async fn cancelled_calls_are_cancelled_at_their_server() {
     let folder = folder("mcp-cancel", None);

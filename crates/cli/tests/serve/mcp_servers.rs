@@ -58,8 +58,8 @@ fn text(body: &Value) -> &str {
     body["choices"][0]["message"]["content"].as_str().unwrap_or_default()
 }
 
-/// Security rule 54: if a server crashes, floods its output, or sends garbage or a huge result, the model gets a result,
-/// and other requests are served.
+/// Security rule 54: if a server crashes, floods its output, or sends garbage or a huge result, the model
+/// gets a result, and other requests are served.
 #[tokio::test]
 async fn servers_that_misbehave_do_not_affect_others() {
     for (behaviour, arguments) in [
@@ -82,7 +82,8 @@ async fn servers_that_misbehave_do_not_affect_others() {
     }
 }
 
-/// Security rule 54: a call that never ends does not delay others, and is cancelled when its client disconnects.
+/// Security rule 54: a call that never ends does not delay others, and is cancelled when its client
+/// disconnects.
 #[tokio::test]
 async fn a_server_that_hangs_does_not_delay_others() {
     let log = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("serve-never-responds.log");

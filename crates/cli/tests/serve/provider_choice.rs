@@ -25,8 +25,8 @@ fn settings(url: &str) -> Vec<(&'static str, Value)> {
     urls.into_iter().chain(keys).chain(others).collect()
 }
 
-/// Security rule 7: in the body, the metadata, a header, the query and the options of the gateway, whether the request is
-/// forwarded or converted.
+/// Security rule 7: in the body, the metadata, a header, the query and the options of the gateway, whether
+/// the request is forwarded or converted.
 #[tokio::test]
 async fn settings_of_a_request_do_not_change_the_provider() {
     let canary = FakeProvider::start(Api::OpenAiChat, text_script()).await;
@@ -138,7 +138,8 @@ async fn the_provider_reads_the_body_that_the_gateway_has_checked() {
     }
 }
 
-/// Security rule 8: keys in any header, and the rest of a request, are never sent to the target of a redirect.
+/// Security rule 8: keys in any header, and the rest of a request, are never sent to the target of a
+/// redirect.
 #[tokio::test]
 async fn redirects_of_providers_are_not_followed() {
     let target = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -222,8 +222,8 @@ async fn clients_do_not_share_connections() {
     }
 }
 
-/// Security rules 10 and 11: by default no URL is connected to; addresses that are not public need to be allowed, whatever
-/// their name is.
+/// Security rules 10 and 11: by default no URL is connected to; addresses that are not public need to be
+/// allowed, whatever their name is.
 #[tokio::test]
 async fn other_urls_are_not_connected_to() {
     let canary = Recorder::start(None).await;

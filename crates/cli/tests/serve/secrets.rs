@@ -241,8 +241,8 @@ async fn keys_with_the_same_name_are_different_clients() {
     assert_eq!(status, 400, "an item of another key: {error}");
 }
 
-/// Security rule 55: other processes of the same user, such as MCP servers, cannot read the memory and the environment of
-/// the gateway, and there are no core dumps.
+/// Security rule 55: other processes of the same user, such as MCP servers, cannot read the memory and the
+/// environment of the gateway, and there are no core dumps.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_memory_of_the_gateway_is_protected() {

@@ -20,8 +20,8 @@ pub(super) struct PropertyNames {
     /// Whether each name is the only spelling.
     names: HashMap<String, bool>,
     folded: HashSet<String>,
-    /// Whether the schema rejects all other keys. Then accepted arguments have no key in another spelling, and
-    /// the names are not collected.
+    /// Whether the schema rejects all other keys. Then accepted arguments have no key in another spelling,
+    /// and the names are not collected.
     is_closed: bool,
 }
 

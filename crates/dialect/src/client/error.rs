@@ -177,8 +177,8 @@ impl ClientError {
         }
     }
 
-    /// Returns the event for an error in a stream that no [`ResponseWriter`](super::ResponseWriter) writes, such as a forwarded one.
-    /// `sequence_number` is the number of the event, in APIs that number them.
+    /// Returns the event for an error in a stream that no [`ResponseWriter`](super::ResponseWriter) writes,
+    /// such as a forwarded one. `sequence_number` is the number of the event, in APIs that number them.
     pub fn event(&self, family: crate::Family, request_id: &str, sequence_number: u64) -> StreamEvent {
         let mut body = self.body(family, request_id);
         match family {

@@ -11,7 +11,8 @@ use super::{ClientRequest, InvalidRequest, Problem, ReadRequest, RequestFields, 
 pub struct HostedServer {
     /// The client's name for the server.
     pub label: String,
-    /// The path of the field that says which server is meant, its URL or else its name: `tools[0].server_label`.
+    /// The path of the field that says which server is meant, its URL or else its name:
+    /// `tools[0].server_label`.
     pub parameter: String,
     pub url: Option<String>,
     /// The token for the server. It is never part of a response or a log.
@@ -149,7 +150,8 @@ fn read_callers(fields: &mut RequestFields) -> ReadRequest<()> {
     Ok(())
 }
 
-/// Reads a filter: an array of names, or `{"tool_names": […], "read_only": …}`. The names are added to `named`.
+/// Reads a filter: an array of names, or `{"tool_names": […], "read_only": …}`. The names are added to
+/// `named`.
 fn read_filter(
     fields: &mut RequestFields,
     key: &str,

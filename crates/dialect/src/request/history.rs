@@ -310,8 +310,8 @@ fn meta_field<'a>(extra: &'a Map<String, Value>, key: &str) -> Option<&'a Value>
     extra.get("_meta")?.get(key)
 }
 
-/// Returns the type of the first block of a user that only another family understands. In a result, other blocks
-/// than images and files become text.
+/// Returns the type of the first block of a user that only another family understands. In a result, other
+/// blocks than images and files become text.
 pub(crate) fn find_foreign_content(messages: &[Arc<Message>], meta_key: &str) -> Option<String> {
     let type_name = |content: &Content| content.type_name().unwrap_or_default().to_owned();
     let is_foreign = |content: &&Content| client_part(content, meta_key) == Some(None);

@@ -1,5 +1,5 @@
-//! Parts that a client wrote and that no content of MCP represents, such as the URL of an image. They carry the
-//! part in the format of each family that has it.
+//! Parts that a client wrote and that no content of MCP represents, such as the URL of an image. They carry
+//! the part in the format of each family that has it.
 
 use serde_json::Value;
 use toolwire_contract::Content;
@@ -29,8 +29,8 @@ pub(crate) fn client_part<'a>(content: &'a Content, meta_key: &str) -> Option<Op
     is_native.then(|| value.get("_meta")?.get(meta_key))
 }
 
-/// Converts a block of a result to a part that the API accepts. A part that a client wrote is sent in the format
-/// of this family.
+/// Converts a block of a result to a part that the API accepts. A part that a client wrote is sent in the
+/// format of this family.
 pub(super) fn result_part(block: &Content, meta_key: &str, limits: &ContentLimits) -> ContentPart {
     let Some(part) = client_part(block, meta_key) else { return content_part(block, limits) };
     let Some(part) = part else {

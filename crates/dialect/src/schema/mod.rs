@@ -159,8 +159,8 @@ pub(crate) fn fall_back<'a>(
     Ok(converted)
 }
 
-/// Converts a schema again, with the `strict` of the first conversion, and records in `trace` where the schemas
-/// of the definition come from.
+/// Converts a schema again, with the `strict` of the first conversion, and records in `trace` where the
+/// schemas of the definition come from.
 pub(crate) fn convert_traced<'a>(
     sent: Option<Node<'a>>,
     dialect: Dialect,

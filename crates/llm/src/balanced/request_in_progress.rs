@@ -34,7 +34,8 @@ impl<'m> RequestInProgress<'m> {
         RequestInProgress { inner, request, order, position: 0, current: None }
     }
 
-    /// Returns the next event. A request that fails before its response begins continues at the next endpoint.
+    /// Returns the next event. A request that fails before its response begins continues at the next
+    /// endpoint.
     pub(super) async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
         loop {
             let is_last = self.position + 1 >= self.order.len();

@@ -1,5 +1,5 @@
-//! The state of a gateway's clients in one SQLite file, apart from the conversations: it expires, and is never
-//! searched.
+//! The state of a gateway's clients in one SQLite file, apart from the conversations: it expires, and is
+//! never searched.
 //!
 //! An acknowledged document survives `kill -9`, and a power cut as soon as the store had a short time without
 //! writes.

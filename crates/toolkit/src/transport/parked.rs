@@ -1,8 +1,9 @@
 //! Calls of toolboxes that wait while their client answers questions (MCP 2026-07-28).
 //!
-//! A question ends the request, and the client repeats it with the reply. The function of a tool would run again
-//! from its beginning. For the tool of another server, that could do something twice, so its call is kept until the
-//! client returns. `requestState` contains its number, signed and bound to the request and to the client.
+//! A question ends the request, and the client repeats it with the reply. The function of a tool would run
+//! again from its beginning. For the tool of another server, that could do something twice, so its call is
+//! kept until the client returns. `requestState` contains its number, signed and bound to the request and to
+//! the client.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

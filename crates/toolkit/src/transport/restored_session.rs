@@ -1,7 +1,7 @@
 //! Sessions that another process has opened.
 //!
-//! A session here has little state: what the client sent with `initialize`. An application that knows it for an
-//! unknown session can have the session opened again, so that any of several processes continues it.
+//! A session here has little state: what the client sent with `initialize`. An application that knows it for
+//! an unknown session can have the session opened again, so that any of several processes continues it.
 
 use rmcp::transport::streamable_http_server::session::{SessionState, SessionStore, SessionStoreError};
 use serde_json::Value;
@@ -11,9 +11,9 @@ tokio::task_local! {
     static OF_REQUEST: Option<RestoredSession>;
 }
 
-/// The parameters of the `initialize` that has opened the session of an HTTP request. The application adds them to
-/// the extensions of the request, after it has checked that the session exists and belongs to the client. If the
-/// session is not known here, it is opened again under the same id.
+/// The parameters of the `initialize` that has opened the session of an HTTP request. The application adds
+/// them to the extensions of the request, after it has checked that the session exists and belongs to the
+/// client. If the session is not known here, it is opened again under the same id.
 #[derive(Clone)]
 pub struct RestoredSession(pub Value);
 

@@ -65,8 +65,8 @@ fn common(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// Returns the values of a configuration that may be secret, the longest first: variables and headers of servers that
-/// do not only refer to other variables, secrets of logins, and the keys of the settings.
+/// Returns the values of a configuration that may be secret, the longest first: variables and headers of
+/// servers that do not only refer to other variables, secrets of logins, and the keys of the settings.
 pub(super) fn secrets(text: &str, file: &Path) -> Vec<String> {
     let mut secrets = Vec::new();
     for (_, server) in Config::raw_servers(text, file).unwrap_or_default() {

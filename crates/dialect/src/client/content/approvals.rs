@@ -6,7 +6,8 @@ use super::ConversationReader;
 use crate::client::{ApprovalResponse, InvalidRequest, OpenApproval, Problem, ReadRequest};
 
 impl ConversationReader {
-    /// Adds the decision about a call. Two decisions about one call are refused, because only one could count.
+    /// Adds the decision about a call. Two decisions about one call are refused, because only one could
+    /// count.
     pub(crate) fn add_approval(&mut self, mut approval: ApprovalResponse) -> ReadRequest<()> {
         if self.approvals.iter().any(|known| known.request_id == approval.request_id) {
             let problem = format!("is a second approval response for `{}`", approval.request_id);

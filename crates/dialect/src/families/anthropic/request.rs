@@ -79,8 +79,8 @@ pub(super) fn add_instructions(body: &mut VerbatimBody<'_>, text: &str) {
     body.set("system", format!("[{client}{separator}{text}]"));
 }
 
-/// Sets the container of the response that this request continues. Otherwise, the provider would run code in a
-/// new one, without the files of the first.
+/// Sets the container of the response that this request continues. Otherwise, the provider would run code in
+/// a new one, without the files of the first.
 pub(super) fn continue_response(body: &mut VerbatimBody<'_>, data: &Value) {
     let Some(id) = data.get(CONTAINER).and_then(|container| container.get("id")) else { return };
     let client: Value =

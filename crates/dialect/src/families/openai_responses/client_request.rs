@@ -98,8 +98,8 @@ fn add_output(conversation: &mut ConversationReader, path: &str, output: &mut Ve
     conversation.add_assistant(path, &json!({"status": "completed", "output": output}))
 }
 
-/// Whether the model has continued after requests for approval. Calls of the client's tools can be in the same
-/// response as the requests.
+/// Whether the model has continued after requests for approval. Calls of the client's tools can be in the
+/// same response as the requests.
 fn is_response_to_approvals(item: &Value) -> bool {
     match item.get("type").and_then(Value::as_str) {
         Some("mcp_call" | "reasoning") => true,

@@ -205,8 +205,8 @@ impl ItemWriter {
         events
     }
 
-    /// Adds an item that is complete, such as a server's call. `middle` has the events between its start and its
-    /// end.
+    /// Adds an item that is complete, such as a server's call. `middle` has the events between its start and
+    /// its end.
     fn complete_item(
         &mut self,
         added: Value,
