@@ -25,8 +25,8 @@ pub enum AuditArguments {
 
 /// Stores the lines of an audit log.
 pub trait AuditSink: Send + Sync {
-    /// Appends a line, which ends with a line break. It must not wait for a disk, because the call waits until
-    /// it returns.
+    /// Appends a line, which ends with a line break. It must not wait for a disk, because the call waits
+    /// until it returns.
     fn append(&self, line: String);
 
     /// Returns the number of lines that were lost since the last call.

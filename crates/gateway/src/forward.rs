@@ -26,8 +26,8 @@ pub(crate) use send::Forward;
 /// Headers of Anthropic's clients that the provider gets.
 const SENT_HEADERS: [&str; 2] = ["anthropic-version", BETA];
 
-/// The header with the names of Anthropic's features in development that a request uses. A request can have it
-/// several times.
+/// The header with the names of Anthropic's features in development that a request uses. A request can have
+/// it several times.
 pub(crate) const BETA: &str = "anthropic-beta";
 
 /// The response header with the type of the client's tool because of which the servers' tools were not added.

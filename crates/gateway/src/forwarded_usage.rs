@@ -7,8 +7,8 @@ use toolwire_dialect::response::read_usage;
 
 const KEY: &[u8] = b"\"usage\"";
 
-/// The `usage` that events have reported so far. Anthropic's API reports the input at the start and the output at
-/// the end, others report both at the end.
+/// The `usage` that events have reported so far. Anthropic's API reports the input at the start and the
+/// output at the end, others report both at the end.
 #[derive(Default)]
 pub(crate) struct ReportedUsage(Map<String, Value>);
 

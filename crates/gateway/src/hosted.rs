@@ -290,8 +290,8 @@ fn server_name(label: &str, taken: &BTreeSet<String>) -> String {
     names.find(|name| !taken.contains(name)).unwrap_or_else(|| label.to_owned())
 }
 
-/// Whether a caller may name servers by URL. The client chooses the names of these servers, so lists of servers
-/// and tools cannot contain them.
+/// Whether a caller may name servers by URL. The client chooses the names of these servers, so lists of
+/// servers and tools cannot contain them.
 fn may_name_urls(principal: &Principal) -> bool {
     principal.rights().is_none_or(|rights| rights.servers.is_none() && rights.tools.is_none())
 }

@@ -79,7 +79,8 @@ impl Keys {
         self
     }
 
-    /// Gives the key that was added last the rights of an administrator, who may change the servers on the page.
+    /// Gives the key that was added last the rights of an administrator, who may change the servers on the
+    /// page.
     #[must_use]
     pub fn with_admin(self) -> Keys {
         self.changing_last(|key| key.rights.admin = true)
@@ -106,8 +107,8 @@ impl Keys {
         self
     }
 
-    /// Adds the keys of a key table, and the counters for the limits of all keys. As long as the table is empty
-    /// and there is no other key, clients need no key.
+    /// Adds the keys of a key table, and the counters for the limits of all keys. As long as the table is
+    /// empty and there is no other key, clients need no key.
     #[must_use]
     pub fn with_table(self, table: Arc<dyn KeyTable>, usage: Arc<dyn UsageCounter>) -> Keys {
         Keys { stored: Some(StoredKeys::new(table, usage)), ..self }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolwire_contract::toolbox::Toolbox;
 
-/// The time for which the result of the checks is reused. Any client may request it, so not every request must
-/// cause new checks.
+/// The time for which the result of the checks is reused. Any client may request it, so not every request
+/// must cause new checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,6 +1,7 @@
 //! `/mcp`: the tools of all servers as one MCP server.
 //!
-//! The gateway authenticates the client, applies the limits and selects the tools. A [`McpEndpoint`] speaks MCP.
+//! The gateway authenticates the client, applies the limits and selects the tools. A [`McpEndpoint`] speaks
+//! MCP.
 
 pub(crate) mod authorization;
 mod offers;
@@ -58,8 +59,8 @@ pub type McpResponse = Response<BoxBody<Bytes, Infallible>>;
 
 /// Speaks MCP with the clients of [`Gateway`] at `/mcp`.
 pub trait McpEndpoint: Send + Sync {
-    /// Handles a request of a client with the tools, prompts and resources that it may use. `owner` identifies the client: sessions of
-    /// other clients do not exist for it.
+    /// Handles a request of a client with the tools, prompts and resources that it may use. `owner`
+    /// identifies the client: sessions of other clients do not exist for it.
     fn handle(
         &self,
         request: McpRequest,

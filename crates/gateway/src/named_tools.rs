@@ -1,8 +1,8 @@
 //! Checks the names of servers and tools that a request selects. A name that nothing has is an error, because
 //! the request would otherwise silently run with other tools than its client expects.
 //!
-//! The errors suggest only names that the caller may use: a name that exists, but that its key may not use, is
-//! treated as one that does not exist.
+//! The errors suggest only names that the caller may use: a name that exists, but that its key may not use,
+//! is treated as one that does not exist.
 
 use std::collections::BTreeSet;
 
@@ -33,8 +33,8 @@ pub(crate) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str
     }
 }
 
-/// Returns the names of the servers that a caller may use: those with tools, the unavailable ones, and those with
-/// a URL.
+/// Returns the names of the servers that a caller may use: those with tools, the unavailable ones, and those
+/// with a URL.
 pub(crate) fn known_servers<'a>(
     tools: &dyn Toolbox,
     urls: impl IntoIterator<Item = &'a String>,

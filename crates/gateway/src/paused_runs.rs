@@ -182,8 +182,8 @@ impl PausedRuns {
     }
 }
 
-/// Checks that each request for approval has a decision, so that no call stays undecided, and that each decision has
-/// a request.
+/// Checks that each request for approval has a decision, so that no call stays undecided, and that each
+/// decision has a request.
 pub(crate) fn check_decisions<'r>(
     requests: impl Iterator<Item = &'r str>,
     responses: &[ApprovalResponse],

@@ -104,7 +104,8 @@ impl PermittedTools {
         self.with_list(|listed| listed.names.contains(name))
     }
 
-    /// Returns a check of the tool as its server lists it when it is called: its annotations may have changed.
+    /// Returns a check of the tool as its server lists it when it is called: its annotations may have
+    /// changed.
     fn permission(&self, name: &str, inner: Option<Arc<CallPermission>>) -> Arc<CallPermission> {
         let rights = self.rights.clone();
         let server = self.tools.server_of(name).map(|server| server.name);

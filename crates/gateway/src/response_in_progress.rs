@@ -29,8 +29,8 @@ const MAX_CHUNK_BYTES: usize = 16 * 1024;
 /// A comment in an event stream, which clients ignore.
 const HEARTBEAT: &[u8] = b": keep-alive\n\n";
 
-/// The comment before the last event of a stream whose citations were left out. A complete response has the header
-/// `x-toolwire-dropped` instead; the headers of a stream were already sent. Clients ignore comments.
+/// The comment before the last event of a stream whose citations were left out. A complete response has the
+/// header `x-toolwire-dropped` instead; the headers of a stream were already sent. Clients ignore comments.
 const OMITTED_CITATIONS: &[u8] = b": x-toolwire-dropped: citations\n\n";
 
 /// A response that is being written.

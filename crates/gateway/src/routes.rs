@@ -98,8 +98,8 @@ const fn delete(path: &'static str, route: NewRoute) -> (RouteInfo, NewRoute) {
     (RouteInfo { method: "DELETE", path, is_public: false }, route)
 }
 
-/// Returns the part of a path that the name in braces of a pattern stands for; an empty text if the pattern has
-/// none. `None` if the path does not match.
+/// Returns the part of a path that the name in braces of a pattern stands for; an empty text if the pattern
+/// has none. `None` if the path does not match.
 fn matched<'p>(pattern: &str, path: &'p str) -> Option<&'p str> {
     let Some((start, rest)) = pattern.split_once('{') else { return (path == pattern).then_some("") };
     let (name, end) = rest.split_once('}').unwrap_or((rest, ""));

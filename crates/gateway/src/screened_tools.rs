@@ -1,4 +1,5 @@
-//! Tools whose results are screened: characters that can deceive a terminal, a person or a model are replaced.
+//! Tools whose results are screened: characters that can deceive a terminal, a person or a model are
+//! replaced.
 
 use std::sync::Arc;
 

@@ -262,7 +262,8 @@ async fn accept(
     }
 }
 
-/// A connection that fails if its client does not read for `limit`. It records in the timer when bytes arrive.
+/// A connection that fails if its client does not read for `limit`. It records in the timer when bytes
+/// arrive.
 struct LimitedStream {
     stream: TcpStream,
     limit: Duration,

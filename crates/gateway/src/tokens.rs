@@ -59,7 +59,8 @@ pub enum TokenAlgorithm {
     EdDsa,
 }
 
-/// The rights of tokens with a value in a claim: a text, a list of texts, or a text with values between spaces.
+/// The rights of tokens with a value in a claim: a text, a list of texts, or a text with values between
+/// spaces.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ClaimRule {

@@ -69,8 +69,8 @@ fn find_tool(agent: &Agent, selection: &ToolSelection, reference: &ToolReference
     tools.tools().iter().find(is_meant).map(|tool| tool.name.clone())
 }
 
-/// Creates the error for a choice of a tool that does not exist. It suggests tools of the same server, or, without
-/// a server, of all servers and of the client. `tools` are those that the caller may use.
+/// Creates the error for a choice of a tool that does not exist. It suggests tools of the same server, or,
+/// without a server, of all servers and of the client. `tools` are those that the caller may use.
 fn unknown_tool(
     tools: &dyn Toolbox,
     selection: &ToolSelection,

@@ -25,8 +25,8 @@ const MAX_REQUESTS: usize = 1_000;
 /// The maximum number of steps, calls and waits that are recorded of one request.
 const MAX_SPANS: usize = 1_000;
 
-/// The number of steps, calls and waits of all requests above which the oldest requests are removed. A span has less
-/// than 500 bytes, so the record has less than 25 MB.
+/// The number of steps, calls and waits of all requests above which the oldest requests are removed. A span
+/// has less than 500 bytes, so the record has less than 25 MB.
 const MAX_ALL_SPANS: usize = 50_000;
 
 /// The maximum number of requests that a new one removes, so that its time is bounded.

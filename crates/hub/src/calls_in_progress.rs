@@ -58,8 +58,8 @@ impl CallsInProgress {
         CallInProgress { calls: self.clone(), number }
     }
 
-    /// Assigns a new question to the latest call without an open question. Returns `None` if the question could
-    /// belong to a call that does not ask the user, because the users of other calls must not see it.
+    /// Assigns a new question to the latest call without an open question. Returns `None` if the question
+    /// could belong to a call that does not ask the user, because the users of other calls must not see it.
     pub(crate) fn begin_question(self: &Arc<CallsInProgress>) -> Option<OpenQuestion> {
         let mut calls = lock(&self.0);
         let has_free = calls.by_number.values().any(|call| call.open_questions == 0);

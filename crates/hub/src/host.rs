@@ -10,8 +10,8 @@ pub use toolwire_contract::elicitation::{ElicitKind, ElicitReply, ElicitRequest}
 /// Handles the requests of servers to the application. Every method declines by default.
 pub trait Host: Send + Sync {
     /// Whether a user can be asked: by [`elicit`](Host::elicit), or by the calls themselves
-    /// ([`CallOptions::elicitation`](toolwire_contract::toolbox::CallOptions::elicitation)). Declared to servers when
-    /// they connect.
+    /// ([`CallOptions::elicitation`](toolwire_contract::toolbox::CallOptions::elicitation)). Declared to
+    /// servers when they connect.
     fn can_elicit(&self) -> bool {
         false
     }

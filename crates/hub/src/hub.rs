@@ -179,8 +179,8 @@ impl Hub {
         accepted
     }
 
-    /// Blocks a tool of a server while its definition differs from the accepted one, with any pin policy. Returns
-    /// whether there is an accepted definition.
+    /// Blocks a tool of a server while its definition differs from the accepted one, with any pin policy.
+    /// Returns whether there is an accepted definition.
     pub fn block_tool(&self, server: &str, tool: &str) -> io::Result<bool> {
         let Some(found) = self.state.server(server) else { return Ok(false) };
         let result = self.state.drift_monitor.block_tool(&found.config.name, tool);
@@ -245,8 +245,8 @@ impl Hub {
         self.state.version.subscribe()
     }
 
-    /// Returns a counter that increases whenever the [`status`](Hub::status) of a server changes, apart from its
-    /// calls and its output.
+    /// Returns a counter that increases whenever the [`status`](Hub::status) of a server changes, apart from
+    /// its calls and its output.
     pub fn status_changes(&self) -> watch::Receiver<u64> {
         self.state.status_version.subscribe()
     }

@@ -16,8 +16,8 @@ impl Gateway {
     /// Returns the same gateway with other models and settings. Running requests keep those with which they
     /// began. Stored data, sessions and the values of the metrics are kept.
     ///
-    /// The limits `connections`, `state_bytes` and `state_bytes_per_key`, the metrics, the spans, the key table,
-    /// the storage of responses and the audit log stay as they are.
+    /// The limits `connections`, `state_bytes` and `state_bytes_per_key`, the metrics, the spans, the key
+    /// table, the storage of responses and the audit log stay as they are.
     #[must_use]
     pub fn reconfigured(
         &self,

@@ -41,8 +41,8 @@ impl Inner {
         }
     }
 
-    /// Checks that a client may see the metrics and the state of the servers: it is on this machine, or has the
-    /// key of an administrator. If there is only one key, that key is sufficient.
+    /// Checks that a client may see the metrics and the state of the servers: it is on this machine, or has
+    /// the key of an administrator. If there is only one key, that key is sufficient.
     async fn check_operator(
         &self,
         headers: &HeaderMap,

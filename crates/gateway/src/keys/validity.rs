@@ -39,8 +39,8 @@ impl Keys {
         }
     }
 
-    /// Returns a future that ends when the key of a running request is not valid any more; `None` if it cannot
-    /// become invalid.
+    /// Returns a future that ends when the key of a running request is not valid any more; `None` if it
+    /// cannot become invalid.
     pub(crate) fn invalidation(&self, principal: &Principal) -> Option<BoxFuture<'static, ()>> {
         let id = match principal.identity()?.source.clone() {
             Source::Configuration(_) => return None,

@@ -1,7 +1,7 @@
 //! The metadata that tells MCP clients where they get tokens for `/mcp` (RFC 9728).
 //!
-//! Everything in it comes from the configuration: the resource is the audience of the tokens, if that is a URL.
-//! The headers of a request never change it.
+//! Everything in it comes from the configuration: the resource is the audience of the tokens, if that is a
+//! URL. The headers of a request never change it.
 
 use http::Uri;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The tools that a client of `/mcp` may use: those of its key, without those that the rules deny.
 //!
-//! MCP leaves approval to the client, which shows each call to its user. Only explicit rules apply here: a tool
-//! that they deny does not exist, and a call that they require approval for is refused.
+//! MCP leaves approval to the client, which shows each call to its user. Only explicit rules apply here: a
+//! tool that they deny does not exist, and a call that they require approval for is refused.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};

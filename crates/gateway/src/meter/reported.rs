@@ -7,8 +7,8 @@ use serde_json::Value;
 /// An event that is longer than this is not read.
 const MAX_EVENT_BYTES: usize = 1024 * 1024;
 
-/// The usage in the events of a response. Anthropic's API reports the input at the start and the output at the
-/// end, others report both at the end.
+/// The usage in the events of a response. Anthropic's API reports the input at the start and the output at
+/// the end, others report both at the end.
 #[derive(Default)]
 pub(super) struct Reported {
     /// The beginning of an event whose end has not arrived.

@@ -73,8 +73,8 @@ async fn every_path_needs_a_key_in_either_header() {
     assert_eq!(unknown, 401, "without a key, all paths have the same response");
 }
 
-/// Security rules 1 and 14: whatever the headers of a key contain, the response is the same, and no header, path or host
-/// makes a path public.
+/// Security rules 1 and 14: whatever the headers of a key contain, the response is the same, and no header,
+/// path or host makes a path public.
 #[tokio::test]
 async fn other_keys_and_other_spellings_of_paths_are_refused() {
     let gateway = TestGateway::with(with_key()).await;
@@ -136,8 +136,8 @@ async fn other_keys_and_other_spellings_of_paths_are_refused() {
     assert_eq!(gateway.model.requests().len(), 0);
 }
 
-/// Security rule 2: addresses that other machines can reach need keys that are all strong. Loopback addresses need none, in
-/// any form.
+/// Security rule 2: addresses that other machines can reach need keys that are all strong. Loopback addresses
+/// need none, in any form.
 #[tokio::test]
 async fn a_gateway_for_other_machines_needs_a_strong_key() {
     let start = async |address: &str, keys: Keys| {
@@ -200,8 +200,8 @@ impl toolwire_gateway::ModelCatalog for NoModels {
     }
 }
 
-/// Security rules 3 and 5: unknown host names and web pages of other sites are rejected on every path, even with a valid
-/// key.
+/// Security rules 3 and 5: unknown host names and web pages of other sites are rejected on every path, even
+/// with a valid key.
 #[tokio::test]
 async fn other_names_and_other_pages_are_refused_everywhere() {
     let gateway = TestGateway::with(with_key()).await;
@@ -267,7 +267,8 @@ async fn a_configured_page_may_use_the_gateway() {
 const FORM_PATHS: [&str; 4] =
     ["/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/edits", "/v1/images/variations"];
 
-/// Security rule 6: other content types are rejected, because web pages can send them without a CORS preflight.
+/// Security rule 6: other content types are rejected, because web pages can send them without a CORS
+/// preflight.
 #[tokio::test]
 async fn other_content_types_are_refused() {
     let gateway = TestGateway::start().await;
@@ -292,8 +293,8 @@ async fn other_content_types_are_refused() {
     }
 }
 
-/// Security rules 16 and 17: bodies that two parsers could read differently, or that cannot be read, get an error in the
-/// caller's format.
+/// Security rules 16 and 17: bodies that two parsers could read differently, or that cannot be read, get an
+/// error in the caller's format.
 #[tokio::test]
 async fn invalid_bodies_get_an_error_in_the_format_of_the_api() {
     let mut settings = GatewaySettings::default();
@@ -418,8 +419,8 @@ async fn idle_connections_have_their_own_limit() {
     assert!(ended.is_ok(), "an idle connection is closed");
 }
 
-/// Security rules 51 and 52: requests whose end different servers could determine differently, and other protocols, are
-/// rejected.
+/// Security rules 51 and 52: requests whose end different servers could determine differently, and other
+/// protocols, are rejected.
 #[tokio::test]
 async fn ambiguous_requests_and_other_protocols_are_refused() {
     let gateway = TestGateway::start().await;

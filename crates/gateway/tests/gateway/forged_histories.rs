@@ -71,8 +71,8 @@ async fn calls_without_results_do_not_run() {
     }
 }
 
-/// Security rule 38: forged calls of servers' tools are text of the history, with and without results, and with ids of
-/// other calls.
+/// Security rule 38: forged calls of servers' tools are text of the history, with and without results, and
+/// with ids of other calls.
 #[tokio::test]
 async fn forged_calls_of_servers_do_not_run() {
     let mcp_call = |fields: Value| {
@@ -167,7 +167,8 @@ async fn a_list_in_the_history_makes_no_tool_available() {
     assert_eq!(response["output"][0]["type"], "mcp_approval_request", "{response}");
 }
 
-/// Security rule 48: names that look alike are different names. A call reaches only the tool with exactly its name.
+/// Security rule 48: names that look alike are different names. A call reaches only the tool with exactly its
+/// name.
 #[tokio::test]
 async fn similar_names_are_different_tools() {
     // Another case, Cyrillic letters, invisible characters, full-width letters, and a combining character.

@@ -96,7 +96,8 @@ async fn streams_have_the_events_of_server_calls() {
     assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
 }
 
-/// Security rules 23 and 24: an approval is valid once, for the caller and the call that it was requested for.
+/// Security rules 23 and 24: an approval is valid once, for the caller and the call that it was requested
+/// for.
 #[tokio::test]
 async fn a_call_runs_after_its_approval_and_only_once() {
     let gateway = TestGateway::start().await;

@@ -314,7 +314,8 @@ async fn limits_are_exact_under_concurrency() {
     assert_eq!(server.send(&other, "/v1/chat/completions", &body).await.status, 200);
 }
 
-/// Security rule 47: the tokens of a month are those that the model reports, and requests that fail count no tokens.
+/// Security rule 47: the tokens of a month are those that the model reports, and requests that fail count no
+/// tokens.
 #[tokio::test]
 async fn a_budget_is_counted_from_the_usage() {
     let server = KeyedGateway::start().await;

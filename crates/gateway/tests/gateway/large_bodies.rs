@@ -23,8 +23,8 @@ async fn post(gateway: &TestGateway, path: &str, body: String) -> (u16, Value) {
     (response.status().as_u16(), response.json().await.unwrap())
 }
 
-/// Security rule 17: a body with too many values is rejected before it is parsed, because the values take much more memory
-/// than the text.
+/// Security rule 17: a body with too many values is rejected before it is parsed, because the values take
+/// much more memory than the text.
 #[tokio::test]
 async fn a_body_has_at_most_a_million_values() {
     let gateway = TestGateway::start().await;
@@ -75,8 +75,8 @@ async fn large_bodies_are_served() {
     assert_eq!((status, same), (200, expected));
 }
 
-/// A history with very many messages or calls is handled in time proportional to its length, also if it must be
-/// reduced to the size of the context window.
+/// A history with very many messages or calls is handled in time proportional to its length, also if it must
+/// be reduced to the size of the context window.
 #[tokio::test]
 async fn histories_with_many_messages_end() {
     const TEST_TIMEOUT: Duration = Duration::from_secs(60);

@@ -47,7 +47,8 @@ async fn until(condition: impl Fn() -> bool) {
     tokio::time::timeout(TEST_TIMEOUT, waiting).await.expect("the condition holds at last");
 }
 
-/// Security rule 19: clients that send their bodies slowly do not count against the maximum number of requests.
+/// Security rule 19: clients that send their bodies slowly do not count against the maximum number of
+/// requests.
 #[tokio::test]
 async fn slow_bodies_do_not_keep_others_out() {
     let mut settings = GatewaySettings::default();
@@ -372,7 +373,8 @@ impl ModelCatalog for TwoModels {
     }
 }
 
-/// Security rule 19: a client that stops reading is disconnected, its run ends, and its response does not fill the memory.
+/// Security rule 19: a client that stops reading is disconnected, its run ends, and its response does not
+/// fill the memory.
 #[tokio::test]
 async fn a_client_that_stops_reading_is_disconnected() {
     let mut settings = GatewaySettings::default();

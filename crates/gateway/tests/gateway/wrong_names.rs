@@ -1,5 +1,5 @@
-//! Requests that name servers, tools, keys or approvals that do not exist, or that contradict themselves: an error
-//! says what is wrong and where, and suggests only what the caller may use.
+//! Requests that name servers, tools, keys or approvals that do not exist, or that contradict themselves: an
+//! error says what is wrong and where, and suggests only what the caller may use.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -304,8 +304,8 @@ async fn wrong_approvals_are_refused_and_nothing_runs() {
     assert_eq!((status, gateway.running.calls.load(Ordering::SeqCst)), (200, 1), "{response}");
 }
 
-/// Results of the client's tools with images by URL. The gateway does not fetch them: a provider that can does, and
-/// for any other, the request is refused.
+/// Results of the client's tools with images by URL. The gateway does not fetch them: a provider that can
+/// does, and for any other, the request is refused.
 #[tokio::test]
 async fn an_image_by_url_in_a_result_is_not_lost() {
     let gateway = TestGateway::start().await;

@@ -69,8 +69,8 @@ pub(super) fn edit_server(
         .ok_or_else(|| error_at_root(text, file, Problem::UnknownPlace { name: name.to_owned() }))
 }
 
-/// Returns the text in which the lines of a server are replaced. Its comments and its style are lost, so this is
-/// only a proposal for a person.
+/// Returns the text in which the lines of a server are replaced. Its comments and its style are lost, so this
+/// is only a proposal for a person.
 pub(super) fn edit_server_lines(
     text: &str,
     file: &Path,
@@ -159,8 +159,8 @@ fn edited(before: &Servers, name: &str, edit: ServerEdit<'_>) -> Servers {
     servers
 }
 
-/// Returns the spelling of `key` among the existing keys, which may be an alias of another host; `key` itself if
-/// there is none.
+/// Returns the spelling of `key` among the existing keys, which may be an alias of another host; `key` itself
+/// if there is none.
 fn spelling<'k>(mut keys: impl Iterator<Item = &'k str>, key: &str) -> String {
     keys.find(|known| is_spelling_of(known, key)).unwrap_or(key).to_owned()
 }
@@ -171,8 +171,8 @@ pub(super) fn raw_value<'v>(server: &'v Value, key: &str) -> Option<&'v Value> {
     members.find(|(known, _)| is_spelling_of(known, key)).map(|(_, value)| value)
 }
 
-/// Whether a text has the servers that a change of one server requires. A new server may have more keys, which the
-/// file of another host needs.
+/// Whether a text has the servers that a change of one server requires. A new server may have more keys,
+/// which the file of another host needs.
 fn is_edited(text: &str, file: &Path, before: &Servers, name: &str, edit: ServerEdit<'_>) -> bool {
     let Ok(after) = read(text, file) else { return false };
     let (mut before, mut after) = (by_name(before), by_name(&after));
@@ -309,7 +309,8 @@ mod tests {
     #[test]
     fn only_the_keys_of_one_server_change() {
         let text = "// top\n{\n  \"mcpServers\": {\n    // first\n    \"a\": {\n      \"command\": \"x\", // program\n      \
-                    // why\n      \"env\": {\n        \"ONE\": \"1\", // one\n        \"TWO\": \"2\"\n      },\n      \
+                    // why\n      \"env\": {\n        \"ONE\": \"1\", // one\n        \"TWO\": \"2\"\n     
+                    // },\n      \
                     \"timeout\": 5 /* slow */\n    },\n    \"b\": {\"command\": \"y\"} // last\n  },\n}\n";
         check_change(text, json!({}), text);
         check_change(text, json!({"command": "x", "env": {"ONE": "1", "TWO": "2"}}), text);

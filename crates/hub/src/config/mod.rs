@@ -152,8 +152,8 @@ impl Config {
         edit::is_writable(file)
     }
 
-    /// Returns the text of a YAML file in which the lines of one server are replaced. The comments and the style
-    /// of these lines are lost, so this is a proposal for a person and not a text to write.
+    /// Returns the text of a YAML file in which the lines of one server are replaced. The comments and the
+    /// style of these lines are lost, so this is a proposal for a person and not a text to write.
     pub fn edit_server_lines(
         text: &str,
         file: &Path,
@@ -168,8 +168,8 @@ impl Config {
         hosts::is_spelling_of(key, name)
     }
 
-    /// Returns the value of a key in a server of [`raw_servers`](Config::raw_servers), or of the key of another
-    /// host with the same meaning.
+    /// Returns the value of a key in a server of [`raw_servers`](Config::raw_servers), or of the key of
+    /// another host with the same meaning.
     pub fn raw_value<'v>(server: &'v Value, key: &str) -> Option<&'v Value> {
         edit::raw_value(server, key)
     }

@@ -1,8 +1,8 @@
 //! The prompts and resources of all servers.
 //!
-//! A prompt keeps its name if no other server has one with the same name; otherwise, the name of the server is its
-//! prefix. The names do not depend on who asks. URIs of resources are never changed: of two servers with the same
-//! URI, the first one in the configuration is asked.
+//! A prompt keeps its name if no other server has one with the same name; otherwise, the name of the server
+//! is its prefix. The names do not depend on who asks. URIs of resources are never changed: of two servers
+//! with the same URI, the first one in the configuration is asked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -81,7 +81,11 @@ impl Hub {
         request(&prompt.server, &prompt.session, OfferMethod::GetPrompt, params).await
     }
 
-    async fn find_prompt(&self, name: &str, permits: &ServerFilter<'_>) -> Result<ListedOffer, OfferRequestError> {
+    async fn find_prompt(
+        &self,
+        name: &str,
+        permits: &ServerFilter<'_>,
+    ) -> Result<ListedOffer, OfferRequestError> {
         let prompts = self.list_all(OfferKind::Prompt).await.into_iter();
         let mut found = prompts.filter(|prompt| permits(prompt.server.config.name.as_str()));
         found
@@ -103,8 +107,9 @@ impl Hub {
             self.list_all(OfferKind::ResourceTemplate),
         );
         let (resources, templates) = lists.await;
-        let has =
-            |listed: &ListedOffer, key: &str| listed.definition.get(key).and_then(Value::as_str) == Some(&*uri);
+        let has = |listed: &ListedOffer, key: &str| {
+            listed.definition.get(key).and_then(Value::as_str) == Some(&*uri)
+        };
         let owners = resources.iter().filter(|resource| has(resource, "uri"));
         let matching = templates.iter().filter(|template| {
             let pattern = template.definition.get("uriTemplate").and_then(Value::as_str);
@@ -217,7 +222,8 @@ impl ServerOffers for Hub {
 
 /// Adds the name of the server to prompts that have the same name as one of another server.
 fn name_prompts(prompts: &mut [ListedOffer]) {
-    let name_of = |prompt: &ListedOffer| prompt.definition.get("name").and_then(Value::as_str).map(str::to_owned);
+    let name_of =
+        |prompt: &ListedOffer| prompt.definition.get("name").and_then(Value::as_str).map(str::to_owned);
     let mut counts: HashMap<String, usize> = HashMap::new();
     for name in prompts.iter().filter_map(name_of) {
         *counts.entry(name).or_default() += 1;
@@ -232,7 +238,8 @@ fn name_prompts(prompts: &mut [ListedOffer]) {
     }
 }
 
-/// Whether a URI could be made from a template (RFC 6570): the texts between its variables occur in this order.
+/// Whether a URI could be made from a template (RFC 6570): the texts between its variables occur in this
+/// order.
 fn matches_template(template: &str, uri: &str) -> bool {
     let mut rest = uri;
     let mut parts = template.split('{');

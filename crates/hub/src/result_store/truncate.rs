@@ -22,7 +22,8 @@ pub struct ResultBudget {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TruncatedResult {
     pub(crate) result: ToolResult,
-    /// All text of the result, to be stored under the id in the truncation note; `None` if no text was truncated.
+    /// All text of the result, to be stored under the id in the truncation note; `None` if no text was
+    /// truncated.
     pub(crate) full_text: Option<String>,
 }
 

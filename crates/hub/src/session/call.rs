@@ -178,8 +178,10 @@ impl Session {
             futures::future::try_join_all(requests.into_iter().flatten().map(async |(key, request)| {
                 let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
                 let params = request.get("params").cloned().unwrap_or_default();
-                let handlers =
-                    CallHandlers { elicitation: call.elicitation.as_deref(), sampling: call.sampling.as_deref() };
+                let handlers = CallHandlers {
+                    elicitation: call.elicitation.as_deref(),
+                    sampling: call.sampling.as_deref(),
+                };
                 let response =
                     client_service::respond(&*self.host, handlers, &self.server, method, params).await;
                 response.map(|response| (key.clone(), response))

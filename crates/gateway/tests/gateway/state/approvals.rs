@@ -1,5 +1,5 @@
-//! Approvals that come with `previous_response_id`: any gateway with the same store continues the run, and only
-//! one of them.
+//! Approvals that come with `previous_response_id`: any gateway with the same store continues the run, and
+//! only one of them.
 
 use std::sync::atomic::Ordering;
 

@@ -168,7 +168,8 @@ async fn a_failed_response_cannot_be_continued() {
     assert_eq!(text(&continued(&gateway, &incomplete, json!("say three")).await), "three");
 }
 
-/// References to items are resolved before they are stored, because the items themselves are not kept as long.
+/// References to items are resolved before they are stored, because the items themselves are not kept as
+/// long.
 #[tokio::test]
 async fn references_are_stored_as_items() {
     let store = memory();

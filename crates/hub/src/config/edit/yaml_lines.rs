@@ -25,8 +25,8 @@ struct ServerLines {
     is_extension: bool,
 }
 
-/// Writes the server as it is in `servers`, or removes it if `servers` does not contain it. Returns `None` if its
-/// lines are unknown.
+/// Writes the server as it is in `servers`, or removes it if `servers` does not contain it. Returns `None` if
+/// its lines are unknown.
 pub(super) fn edit_server(
     text: &str,
     file: &Path,
