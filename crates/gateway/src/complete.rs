@@ -157,7 +157,8 @@ impl Inner {
         Ok(response)
     }
 
-    /// Reads a request, and decides how it is handled. `may_forward`: whether the provider may get it unchanged.
+    /// Reads a request, and decides how it is handled. `may_forward`: whether the provider may get it
+    /// unchanged.
     fn plan(
         &self,
         family: Family,
@@ -208,7 +209,8 @@ impl Inner {
             None => self.agent(&context.principal, &served, options.selection)?,
         };
         let rights = context.principal.tool_rights().cloned().unwrap_or_default();
-        // The client, or the rules of its key, decide about the tools that are listed now, so later ones are not used.
+        // The client, or the rules of its key, decide about the tools that are listed now, so later ones are
+        // not used.
         let agent = match filters.is_empty() && rights.ask.is_empty() {
             true => agent,
             false => agent.with_tools(Arc::new(FixedTools::new(agent.tools().clone()))),

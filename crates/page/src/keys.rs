@@ -6,8 +6,8 @@ use maud::{Markup, html};
 /// A key, or several keys one after the other.
 struct Binding {
     keys: &'static str,
-    /// The action of the script: `go:/path`, `open:dialog`, `focus:selector`, `click:selector`, `next:selector`,
-    /// `prev:selector`. Empty if the key belongs to a button (`data-key`) or to the browser.
+    /// The action of the script: `go:/path`, `open:dialog`, `focus:selector`, `click:selector`,
+    /// `next:selector`, `prev:selector`. Empty if the key belongs to a button (`data-key`) or to the browser.
     action: &'static str,
     text: &'static str,
 }

@@ -5,7 +5,8 @@ use maud::{DOCTYPE, Markup, html};
 use crate::notice::error;
 use crate::shell::{Theme, head};
 
-/// Returns the document. If the fragment of the address contains a token, the script fills it in and sends the form.
+/// Returns the document. If the fragment of the address contains a token, the script fills it in and sends
+/// the form.
 pub fn document(theme: Option<Theme>, next: &str, problem: Option<&str>) -> Markup {
     html! {
         (DOCTYPE)

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use maud::{Markup, Render, html};
 
-/// A text of a model, tool, server or user, which is displayed without formatting. Control characters and characters that change the
-/// direction of the text are displayed as their code, such as `⟨U+202E⟩`, so that they cannot hide or reorder
-/// other characters. Line breaks and tabs remain.
+/// A text of a model, tool, server or user, which is displayed without formatting. Control characters and
+/// characters that change the direction of the text are displayed as their code, such as `⟨U+202E⟩`, so that
+/// they cannot hide or reorder other characters. Line breaks and tabs remain.
 pub struct UntrustedText<'a>(pub &'a str);
 
 impl Render for UntrustedText<'_> {
@@ -24,7 +24,8 @@ impl Render for UntrustedText<'_> {
     }
 }
 
-/// Returns an inline element with an untrusted text. The direction of the text does not affect the text around it.
+/// Returns an inline element with an untrusted text. The direction of the text does not affect the text
+/// around it.
 pub fn inline(text: &str) -> Markup {
     html! { bdi { (UntrustedText(text)) } }
 }

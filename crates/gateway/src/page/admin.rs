@@ -1,5 +1,5 @@
-//! The API for programs of administrators: changed definitions of tools. It accepts only keys in headers, so no
-//! other web page can use it, and sessions of the page cannot either.
+//! The API for programs of administrators: changed definitions of tools. It accepts only keys in headers, so
+//! no other web page can use it, and sessions of the page cannot either.
 //!
 //! | path | does |
 //! |---|---|

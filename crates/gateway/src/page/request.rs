@@ -148,9 +148,9 @@ pub(super) fn accepts_html(headers: &HeaderMap) -> bool {
         .is_some_and(|accept| accept.contains("text/html"))
 }
 
-/// Checks that a change comes from the page itself. The values of `Host`, `Origin` and
-/// `Sec-Fetch-Site` were checked before. A browser sends `Origin` or `Sec-Fetch-Site` with each change; other programs
-/// use the APIs.
+/// Checks that a change comes from the page itself. The values of `Host`, `Origin` and `Sec-Fetch-Site` were
+/// checked before. A browser sends `Origin` or `Sec-Fetch-Site` with each change; other programs use the
+/// APIs.
 pub(super) fn check_source(head: &Parts) -> Result<(), PageFailure> {
     let is_read = head.method == Method::GET || head.method == Method::HEAD;
     let is_post = head.method == Method::POST;

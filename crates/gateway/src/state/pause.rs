@@ -116,8 +116,8 @@ impl Inner {
         if now().0.saturating_sub(pause.since.0) > milliseconds(APPROVAL_LIFETIME) {
             return Err(unknown_approvals(decisions));
         }
-        // A run that this process has in memory may have advanced, and one that it has used is not there. So it
-        // is decided now where the run comes from.
+        // A run that this process has in memory may have advanced, and one that it has used is not there. So
+        // it is decided now where the run comes from.
         let in_memory = self.paused.holder(principal, decisions);
         let (is_in_memory, known) = (in_memory.is_some(), in_memory.flatten());
         let is_known = known.is_some();

@@ -26,7 +26,8 @@ pub(super) struct StoredResponse {
     /// contain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) messages: Option<Vec<Arc<Message>>>,
-    /// Whether the gateway has written some of the output items, so that the provider does not know their ids.
+    /// Whether the gateway has written some of the output items, so that the provider does not know their
+    /// ids.
     #[serde(default)]
     pub(super) has_own_items: bool,
     /// The calls at the end of the messages that the client runs.

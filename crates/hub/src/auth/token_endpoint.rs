@@ -94,8 +94,8 @@ impl AuthorizationServer {
             false => TokenEndpointError::NoResponse { endpoint: single_line(endpoint) },
         };
         install_tls_provider();
-        // A redirect would send the secrets to another address. Unlike in discovery, the IP addresses of the host
-        // are not restricted, because `check_endpoint` requires TLS, except on this machine.
+        // A redirect would send the secrets to another address. Unlike in discovery, the IP addresses of the
+        // host are not restricted, because `check_endpoint` requires TLS, except on this machine.
         let client = Client::builder().redirect(Policy::none()).timeout(TOKEN_TIMEOUT).build();
         let request = client.map_err(failed)?.post(endpoint).body(body);
         let request = request

@@ -20,7 +20,8 @@ pub struct PendingApproval<'a> {
     pub schema: Option<&'a Value>,
 }
 
-/// Returns the form of a decision. The arguments can be changed; without a filling, they are those of the model.
+/// Returns the form of a decision. The arguments can be changed; without a filling, they are those of the
+/// model.
 pub fn form(approval: &PendingApproval<'_>, filling: Option<&Filling>) -> Markup {
     let PendingApproval { conversation, message, position, name, .. } = approval;
     let id = format!("call-{message}-{position}");

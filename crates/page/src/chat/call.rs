@@ -179,7 +179,8 @@ pub fn questions_id(message: u64, position: usize) -> String {
     format!("call-{message}-{position}-questions")
 }
 
-/// Returns the progress of a running call. It is an element of its own, which changes without the rest of the card.
+/// Returns the progress of a running call. It is an element of its own, which changes without the rest of the
+/// card.
 pub fn progress(message: u64, position: usize, reported: Option<&Progress<'_>>) -> Markup {
     let percent = reported.and_then(|progress| {
         let total = progress.total.filter(|total| *total > 0.0)?;

@@ -86,7 +86,8 @@ fn entry(item: &Item<'_>, current: Option<&str>) -> Markup {
     }
 }
 
-/// Returns the symbol of an activity. It is an element of its own, which changes without the rest of the list.
+/// Returns the symbol of an activity. It is an element of its own, which changes without the rest of the
+/// list.
 pub fn glyph(id: &str, activity: Activity) -> Markup {
     html! {
         span id={ "chat-" (id) "-activity" } {

@@ -1,7 +1,7 @@
 //! Aligns a tool with its definition: two columns of JSON lines, with equal keys on one row.
 //!
-//! The rows are in the order of the tool. A key that only the definition has is below the key that precedes it in the
-//! definition.
+//! The rows are in the order of the tool. A key that only the definition has is below the key that precedes
+//! it in the definition.
 
 use std::collections::HashMap;
 
@@ -17,8 +17,8 @@ const MAX_INLINE: usize = 72;
 pub(super) struct Row {
     pub(super) left: Option<Line>,
     pub(super) right: Option<Line>,
-    /// Whether the sides are one value before and after the conversion. Otherwise, they are two unrelated values, which
-    /// share a row only to save space.
+    /// Whether the sides are one value before and after the conversion. Otherwise, they are two unrelated
+    /// values, which share a row only to save space.
     pub(super) is_one: bool,
 }
 
@@ -172,8 +172,8 @@ impl Alignment<'_> {
         }
     }
 
-    /// Returns the index of the first of the last rows whose own side is empty and whose other side was changed at the
-    /// same depth.
+    /// Returns the index of the first of the last rows whose own side is empty and whose other side was
+    /// changed at the same depth.
     fn free_rows(&self, depth: usize, sides: impl Fn(&Row) -> (&Option<Line>, &Option<Line>)) -> usize {
         let is_free = |row: &&Row| {
             let (own, other) = sides(row);
@@ -230,7 +230,8 @@ impl Alignment<'_> {
         }
     }
 
-    /// Returns the index in `b` of the counterpart of each member of `a`: with the same key, or made from the same schema.
+    /// Returns the index in `b` of the counterpart of each member of `a`: with the same key, or made from the
+    /// same schema.
     fn counterparts(
         &self,
         a: &Map<String, Value>,

@@ -51,7 +51,8 @@ pub struct Exchange {
 struct Arguments {
     dialect: Option<Dialect>,
     text: String,
-    /// The value at whose places the notes are displayed: the typed arguments, or the part of them that could be read.
+    /// The value at whose places the notes are displayed: the typed arguments, or the part of them that could
+    /// be read.
     value: Value,
     /// `None` if these arguments were converted from those of the other side.
     outcome: Option<ConversionOutcome>,
@@ -88,8 +89,8 @@ impl Exchange {
         Some(Exchange { left, right })
     }
 
-    /// Converts sampled arguments of the tool: to the right side, and back again. `mcp` has the tool in MCP's own
-    /// format.
+    /// Converts sampled arguments of the tool: to the right side, and back again. `mcp` has the tool in MCP's
+    /// own format.
     pub fn sampled(route: Route<'_>, mcp: &Toolset, schema: &Value) -> Option<Exchange> {
         let sampled = sample(schema, mcp, route.tool);
         let Ok(encoded) = route.left.encode(route.tool, &sampled) else {

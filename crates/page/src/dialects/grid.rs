@@ -15,8 +15,8 @@ struct GridRow<'a> {
     numbers: Vec<Option<usize>>,
 }
 
-/// Renders the changes of one tool in several dialects. A refused tool has its reason in the row of the statuses. The
-/// rows of one place are in one element, so that they are highlighted together.
+/// Renders the changes of one tool in several dialects. A refused tool has its reason in the row of the
+/// statuses. The rows of one place are in one element, so that they are highlighted together.
 pub fn grid(tool: &str, reports: &[&Report]) -> Markup {
     let rows = grid_rows(reports);
     html! {

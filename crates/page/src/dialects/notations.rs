@@ -1,4 +1,5 @@
-//! Reasons for differences that the report does not list, because they never change which arguments are valid.
+//! Reasons for differences that the report does not list, because they never change which arguments are
+//! valid.
 
 use serde_json::Value;
 
@@ -6,8 +7,8 @@ use super::align::{Line, Row};
 use super::origins::{Origins, prefixes};
 use super::reasons::{Explained, changed, segments};
 
-/// Returns why a line differs that no entry explains: a notation that the report does not list, because it never
-/// changes which arguments are valid.
+/// Returns why a line differs that no entry explains: a notation that the report does not list, because it
+/// never changes which arguments are valid.
 pub(super) fn notation(
     row: &Row,
     explained: Explained,

@@ -61,7 +61,8 @@ impl Origins {
         }
     }
 
-    /// Returns the pointers into the tool's schema from which the schema around a value of the right side was made.
+    /// Returns the pointers into the tool's schema from which the schema around a value of the right side was
+    /// made.
     pub(super) fn of_value(&self, mut pointer: &str) -> &[String] {
         let Some(origins) = &self.right else { return &[] };
         loop {
@@ -159,8 +160,8 @@ impl<'a> ByOriginal<'a> {
         ByOriginal(Some(places))
     }
 
-    /// Returns the pointers into the side that correspond to a pointer into the tool's schema: to the schemas that were
-    /// made from the original one, or from the nearest schema around it.
+    /// Returns the pointers into the side that correspond to a pointer into the tool's schema: to the schemas
+    /// that were made from the original one, or from the nearest schema around it.
     pub(super) fn places(&self, original: &str) -> Vec<String> {
         let Some(places) = &self.0 else { return vec![original.to_owned()] };
         let mut pointer = original;

@@ -170,7 +170,8 @@ impl<'a> Pair<'a> {
         Pair { tool, left: None, right: None, is_flipped: false, rows, head, shared, unexplained }
     }
 
-    /// Returns the lines of the differences that no entry of the report explains. They show that the report is incomplete.
+    /// Returns the lines of the differences that no entry of the report explains. They show that the report
+    /// is incomplete.
     pub fn unexplained(&self) -> &[String] {
         &self.unexplained
     }
@@ -182,8 +183,8 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Returns the entries of the reports of two sides, with their places. Those of the right side are first, in its
-/// order.
+/// Returns the entries of the reports of two sides, with their places. Those of the right side are first, in
+/// its order.
 fn entries<'a>(left: Option<&'a Comparison>, right: Option<&'a Comparison>) -> Vec<PlacedEntry<'a>> {
     let definition = |side: Option<&'a Comparison>| side.and_then(|side| side.definition.as_ref());
     let (left, right) = (definition(left), definition(right));

@@ -71,8 +71,8 @@ const SCHEMAS: [&str; 22] = [
 /// How well an entry explains a difference; less is better.
 type Distance = usize;
 
-/// The indexes of the entries that explain the sides of a row. `None` for a side that has no difference, or that no
-/// entry explains.
+/// The indexes of the entries that explain the sides of a row. `None` for a side that has no difference, or
+/// that no entry explains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Explained {
     pub(super) left: Option<usize>,
@@ -120,7 +120,8 @@ pub(super) fn segments(pointer: &str) -> Vec<&str> {
     pointer.split('/').skip(1).collect()
 }
 
-/// Whether an entry says that the schema is rewritten as a whole, so that it does not explain a single difference.
+/// Whether an entry says that the schema is rewritten as a whole, so that it does not explain a single
+/// difference.
 pub(super) fn is_notation(change: &Change) -> bool {
     change.pointer.is_empty() && change.keyword == NOTATION
 }
@@ -201,8 +202,8 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Calls `found` with each place to which an entry is related. Entries about the name or the mode are not about the
-/// schema.
+/// Calls `found` with each place to which an entry is related. Entries about the name or the mode are not
+/// about the schema.
 fn for_each_relation<'a>(placed: &'a PlacedEntry<'a>, mut found: impl FnMut(Column, &'a str, Relation<'a>)) {
     let keyword = placed.change.keyword.as_str();
     if matches!(keyword, "name" | "strict") {
@@ -236,7 +237,8 @@ fn distance(rest: &str, relation: Relation<'_>) -> Option<Distance> {
         (Relation::Notation, _) => Some(1_000),
         // A part that contains the schema was written or removed as a whole.
         (Relation::Below(segments), []) => Some(4 + segments),
-        // `required` of an object changes for one of its properties. A property that is renamed is renamed there, too.
+        // `required` of an object changes for one of its properties. A property that is renamed is renamed
+        // there, too.
         (Relation::Property, ["required"] | ["required", _]) => Some(1),
         (Relation::Below(_) | Relation::Property, _) => None,
         (Relation::Keyword { keyword, is_dropped }, rest) => distance_inside(rest, keyword, is_dropped),

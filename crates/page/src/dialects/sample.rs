@@ -31,8 +31,8 @@ const TEXTS: [&str; 14] = [
     "6f1c9d2e-3b4a-4c5d-8e6f-7a8b9c0d1e2f",
 ];
 
-/// Returns arguments that fit a tool, if they can be found; else arguments that nearly do. `tools` has the tool in
-/// MCP's own format.
+/// Returns arguments that fit a tool, if they can be found; else arguments that nearly do. `tools` has the
+/// tool in MCP's own format.
 pub(super) fn sample(schema: &Value, tools: &Toolset, tool: &str) -> Value {
     let sampler = Sampler { root: schema };
     let mut sample = sampler.value(schema, 0);

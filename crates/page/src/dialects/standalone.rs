@@ -35,8 +35,8 @@ pub struct CheckedTool {
 }
 
 impl CheckedTool {
-    /// Adds the comparison with the next dialect, and sampled arguments. The toolsets have the tool in MCP's own
-    /// format and in that dialect.
+    /// Adds the comparison with the next dialect, and sampled arguments. The toolsets have the tool in MCP's
+    /// own format and in that dialect.
     pub fn add(&mut self, comparison: Comparison, mcp: &Toolset, toolset: &Toolset) {
         let route = Route { tool: &comparison.report.tool, left: mcp, right: toolset };
         let sample = comparison.definition.as_ref().and(Exchange::sampled(route, mcp, &comparison.schema));
@@ -75,7 +75,8 @@ pub fn standalone(dialects: &[Dialect], tools: &[CheckedTool]) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) " · Toolwire" }
-                // The policy contains the hash of these bytes. The stylesheet is embedded in the binary, so it is trusted.
+                // The policy contains the hash of these bytes. The stylesheet is embedded in the binary, so
+                // it is trusted.
                 style { (PreEscaped(&style)) }
             }
             body {
@@ -181,7 +182,8 @@ fn section(
             @for (number, variant) in variants.iter().enumerate() {
                 @let is_opened = opened == Some(number);
                 details.variant open[is_opened] {
-                    // The focus scrolls to the first refused tool, without a script. A fragment has precedence.
+                    // The focus scrolls to the first refused tool, without a script. A fragment has
+                    // precedence.
                     summary autofocus[is_opened] {
                         @for (position, dialect) in variant.dialects.iter().enumerate() {
                             @if position > 0 { " · " }

@@ -98,8 +98,8 @@ impl Filling {
         }
     }
 
-    /// Returns the content of a new form: the defaults of the schema. Properties without a default are empty if they are
-    /// required, and omitted otherwise.
+    /// Returns the content of a new form: the defaults of the schema. Properties without a default are empty
+    /// if they are required, and omitted otherwise.
     pub fn with_defaults(shape: &Shape) -> Filling {
         let mut filling = Filling::empty(shape);
         if let (Filling::Object { fields: fillings, .. }, Kind::Object { fields, .. }) =

@@ -1,5 +1,5 @@
-//! Tests with hostile texts: the HTML contains only elements, attributes and schemes of the writer, and the work is
-//! limited.
+//! Tests with hostile texts: the HTML contains only elements, attributes and schemes of the writer, and the
+//! work is limited.
 
 use std::cell::RefCell;
 

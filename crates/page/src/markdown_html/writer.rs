@@ -93,8 +93,8 @@ impl Writer {
         UntrustedText(text).render_to(&mut self.html);
     }
 
-    /// Opens an element that does not count towards [`MAX_DEPTH`]: it cannot contain another one of its kind, except
-    /// inside an element that counts.
+    /// Opens an element that does not count towards [`MAX_DEPTH`]: it cannot contain another one of its kind,
+    /// except inside an element that counts.
     fn block(&mut self, start: &str, end: &'static str) {
         self.html.push_str(start);
         self.open.push(end);

@@ -86,7 +86,8 @@ fn facts(request: &Request, now: SystemTime) -> Markup {
     }
 }
 
-/// Returns the bars in lanes, so that no two bars of a lane overlap: first the steps, then the waits, then the calls.
+/// Returns the bars in lanes, so that no two bars of a lane overlap: first the steps, then the waits, then
+/// the calls.
 fn lanes(request: &Request, length: Duration) -> Vec<Vec<Bar<'_>>> {
     let steps = request.steps.iter().enumerate().filter_map(|(index, step)| {
         let kind = Kind::Step { number: index + 1, first_output: step.first_output };

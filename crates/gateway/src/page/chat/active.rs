@@ -31,8 +31,8 @@ const MAX_DECISIONS: usize = 256;
 /// The maximum number of cached agents.
 const MAX_AGENTS: usize = 64;
 
-/// The maximum number of conversations in memory. Above it, those without a response in progress are removed; their
-/// messages stay in the store.
+/// The maximum number of conversations in memory. Above it, those without a response in progress are removed;
+/// their messages stay in the store.
 const MAX_ENDED: usize = 32;
 
 /// The state of the chat view.

@@ -153,8 +153,8 @@ impl Calls {
         calls.find(|call| call.is_waiting() || call.asks()).map(|call| call.name.as_str())
     }
 
-    /// Notes a decision about a call, and about the others of a tool that always runs from now on. Returns the
-    /// calls that do not wait any more.
+    /// Notes a decision about a call, and about the others of a tool that always runs from now on. Returns
+    /// the calls that do not wait any more.
     pub(super) fn decided(&mut self, key: CallKey, always: Option<&str>) -> Vec<CallKey> {
         let mut changed = Vec::new();
         for (other, call) in &mut self.calls {

@@ -135,8 +135,9 @@ impl LiveChat {
         }
     }
 
-    /// Returns the changes of the line after the last message, and of the button that sends or stops. The response
-    /// to a form contains them too, because a page does not apply published changes to the part with the focus.
+    /// Returns the changes of the line after the last message, and of the button that sends or stops. The
+    /// response to a form contains them too, because a page does not apply published changes to the part with
+    /// the focus.
     pub(super) fn controls(&self) -> [Event; 2] {
         let buttons = chat::composer_buttons(Some(&self.id), self.is_busy());
         let controls = [Event::put("ending", self.ending()), Event::put("composer-buttons", buttons)];

@@ -170,7 +170,8 @@ fn block(change: BlockEvent, message: u64, first: usize) -> Option<(usize, Marku
             Some((first + n, chat::open_block(message, first + n, lines, &html)))
         }
         BlockEvent::Settle { n, html } => Some((first + n, chat::settled_block(message, first + n, &html))),
-        // `Grow` adds lines to a block. The enum is non-exhaustive, so a later version may have other changes.
+        // `Grow` adds lines to a block. The enum is non-exhaustive, so a later version may have other
+        // changes.
         _ => None,
     }
 }

@@ -6,7 +6,8 @@ use toolwire_page::Markup;
 /// A change that the script of the page applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::page) enum Event {
-    /// Replaces the element `id`. If there is none, inserts it into the element `parent`, before the element `before`.
+    /// Replaces the element `id`. If there is none, inserts it into the element `parent`, before the element
+    /// `before`.
     Put {
         id: String,
         html: String,

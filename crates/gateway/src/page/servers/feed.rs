@@ -13,7 +13,8 @@ use super::{ADMIN_TOPIC, PageServers, TOPIC};
 use crate::page::Page;
 use crate::page::events::Event;
 
-/// The interval at which facts whose changes are not notified are compared: times of calls, and standard error.
+/// The interval at which facts whose changes are not notified are compared: times of calls, and standard
+/// error.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The servers as open pages display them.

@@ -60,8 +60,8 @@ pub trait PageServers: Send + Sync {
         fingerprint: &'a str,
     ) -> BoxFuture<'a, Result<(), ServerChangeError>>;
 
-    /// Starts the login of a server that requires one, and returns the login page of the provider as soon as it is
-    /// known. Returns `None` if the server is ready without a login.
+    /// Starts the login of a server that requires one, and returns the login page of the provider as soon as
+    /// it is known. Returns `None` if the server is ready without a login.
     fn sign_in<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<Link>, ServerChangeError>>;
 
     /// Returns the configuration file that [`write`](PageServers::write) changes.
@@ -79,11 +79,12 @@ pub trait PageServers: Send + Sync {
     /// Writes a server to the configuration file, and uses it from now on.
     fn write<'a>(&'a self, draft: &'a Draft) -> BoxFuture<'a, Result<(), ServerChangeError>>;
 
-    /// Returns what [`remove`](PageServers::remove) would change in the configuration file, and a text that identifies
-    /// the file as it is now.
+    /// Returns what [`remove`](PageServers::remove) would change in the configuration file, and a text that
+    /// identifies the file as it is now.
     fn removal(&self, server: &str) -> Result<(FileChange, String), ServerChangeError>;
 
-    /// Removes a server from the configuration file, if the file is still the same, and closes its connection.
+    /// Removes a server from the configuration file, if the file is still the same, and closes its
+    /// connection.
     fn remove<'a>(
         &'a self,
         server: &'a str,
@@ -238,7 +239,8 @@ pub(super) async fn change(
     if accepts_html(&request.head.headers) {
         return Ok(Reply::redirect(Link::to(&["servers", name]).as_str()));
     }
-    // The page does not apply published changes to the part with the pressed button, so the response contains them.
+    // The page does not apply published changes to the part with the pressed button, so the response contains
+    // them.
     let server = servers.iter().filter(|server| server.name == *name);
     let parts = server.flat_map(|server| servers::parts(server, true));
     let mut events: Vec<Event> = parts.map(|part| Event::put(part.id, part.html)).collect();
@@ -246,9 +248,9 @@ pub(super) async fn change(
     Ok(Reply::changes(&events))
 }
 
-/// Redirects to the login page of a server's provider. It is a link, because the page's policy blocks forms that lead to
-/// another site. It starts a login, which changes nothing until a user completes it there; only a link of this page or
-/// an address that an administrator typed starts it.
+/// Redirects to the login page of a server's provider. It is a link, because the page's policy blocks forms
+/// that lead to another site. It starts a login, which changes nothing until a user completes it there; only
+/// a link of this page or an address that an administrator typed starts it.
 async fn sign_in(
     context: &Context<'_>,
     request: &PageRequest,
@@ -257,7 +259,8 @@ async fn sign_in(
     name: &str,
 ) -> Result<Reply, PageFailure> {
     context.require_admin()?;
-    // Browsers do not send the cookie of the session with links of other sites. This check does not rely on that.
+    // Browsers do not send the cookie of the session with links of other sites. This check does not rely on
+    // that.
     let header = |name: &str| request.head.headers.get(name).and_then(|value| value.to_str().ok());
     if request.head.method != Method::GET {
         return Err(PageFailure::method("GET"));

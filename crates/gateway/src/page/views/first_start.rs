@@ -6,7 +6,8 @@ use toolwire_page::dialects::{MatrixRow, MatrixTarget, address, matrix};
 use super::super::Context;
 use super::dialects::{reports, targets};
 
-/// The maximum number of tools in the matrix. With more, it would be too large for the first page, and take too long.
+/// The maximum number of tools in the matrix. With more, it would be too large for the first page, and take
+/// too long.
 const MAX_TOOLS: usize = 6;
 
 /// Returns the matrix if there are only a few tools.

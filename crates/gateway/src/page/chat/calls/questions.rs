@@ -47,9 +47,9 @@ impl LiveCall {
 }
 
 impl Calls {
-    /// Adds a question to the call that caused it. Returns the call, the number of the question, and the receiver
-    /// of its reply. Without a call, the question waits for the start of its call: the server may ask before the
-    /// event of the start arrives. A question that cannot be displayed is not added.
+    /// Adds a question to the call that caused it. Returns the call, the number of the question, and the
+    /// receiver of its reply. Without a call, the question waits for the start of its call: the server may
+    /// ask before the event of the start arrives. A question that cannot be displayed is not added.
     pub(in crate::page::chat) fn ask(
         &mut self,
         question: ServerQuestion,

@@ -1,4 +1,5 @@
-//! Short texts about a conversation: its symbol in the list, the title of the page, and texts for screen readers.
+//! Short texts about a conversation: its symbol in the list, the title of the page, and texts for screen
+//! readers.
 
 use toolwire_contract::Message;
 use toolwire_page::chat;

@@ -10,8 +10,8 @@ use crate::page::chat::calls::{CallKey, OpenQuestion};
 use crate::page::events::Event;
 
 impl LiveChat {
-    /// Displays a question in the card of its call, as soon as the call runs. Returns its number and the receiver
-    /// of the reply.
+    /// Displays a question in the card of its call, as soon as the call runs. Returns its number and the
+    /// receiver of the reply.
     pub(in crate::page::chat) fn ask(
         &mut self,
         question: ServerQuestion,
@@ -37,8 +37,8 @@ impl LiveChat {
         let said = format!("server {} asks: {}", question.server, shortened(question.message, 200));
         let (id, into) = (chat::question_id(number), chat::questions_id(key.0, key.1));
         let form = Event::append(id, into, chat::server_question(&question, None));
-        // The first question changes the state of the card. For others, the card is not replaced, because a person
-        // may be typing in it.
+        // The first question changes the state of the card. For others, the card is not replaced, because a
+        // person may be typing in it.
         let card = self.call_event(key).filter(|_| self.calls.questions(key) == 1);
         self.publish([form].into_iter().chain(card));
         self.publish_activity();
