@@ -1,4 +1,6 @@
-//! The nesting depth and the type names of JSON values.
+//! The nesting depth and the type names of JSON values, and the segments of JSON pointers.
+
+use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
@@ -35,11 +37,35 @@ pub fn json_kind(value: &Value) -> &'static str {
     }
 }
 
+/// Escapes a key as a segment of a JSON pointer (RFC 6901).
+pub fn escape_pointer_segment(key: &str) -> Cow<'_, str> {
+    match key.contains(['~', '/']) {
+        true => Cow::Owned(key.replace('~', "~0").replace('/', "~1")),
+        false => Cow::Borrowed(key),
+    }
+}
+
+/// Returns the key in a segment of a JSON pointer (RFC 6901).
+pub fn unescape_pointer_segment(segment: &str) -> Cow<'_, str> {
+    match segment.contains('~') {
+        true => Cow::Owned(segment.replace("~1", "/").replace("~0", "~")),
+        false => Cow::Borrowed(segment),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn segments_of_pointers_are_escaped_and_unescaped() {
+        for (key, segment) in [("a", "a"), ("a/b~c", "a~1b~0c"), ("~1", "~01"), ("", "")] {
+            assert_eq!(escape_pointer_segment(key), segment);
+            assert_eq!(unescape_pointer_segment(segment), key);
+        }
+    }
 
     #[test]
     fn only_arrays_and_objects_add_depth() {

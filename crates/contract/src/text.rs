@@ -1,9 +1,12 @@
-//! Text helpers for messages: truncation, sizes, quotes for shells, and name suggestions.
+//! Text helpers for messages: truncation, sizes, quotes for shells, name suggestions, and JSON pointers.
 
 use std::borrow::Cow;
 
 pub use crate::duration::parse_duration;
-pub use crate::json::{MAX_NESTING_DEPTH, json_kind, nesting_depth, object_nesting_depth};
+pub use crate::json::{
+    MAX_NESTING_DEPTH, escape_pointer_segment, json_kind, nesting_depth, object_nesting_depth,
+    unescape_pointer_segment,
+};
 pub use crate::tokens::estimate_tokens;
 
 /// The similarity above which a name is suggested, from 0 to 1.

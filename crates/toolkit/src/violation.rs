@@ -3,6 +3,7 @@
 //! Their messages never quote the value, because it may be secret.
 
 use serde::Serialize;
+use toolwire_contract::text::unescape_pointer_segment;
 
 /// One invalid field of the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -30,7 +31,7 @@ fn field(violation: &toolwire_validation::Violation) -> String {
         if segment.parse::<usize>().is_ok() {
             path.push_str(&format!("[{segment}]"));
         } else {
-            add_property(&segment.replace("~1", "/").replace("~0", "~"), &mut path);
+            add_property(&unescape_pointer_segment(segment), &mut path);
         }
     }
     if let Some(name) = violation.property() {

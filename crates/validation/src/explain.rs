@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::Value;
-use toolwire_contract::text::nearest_names;
+use toolwire_contract::text::{nearest_names, unescape_pointer_segment};
 
 use crate::reference::References;
 use crate::violation::{MAX_LISTED, Requirement, Violation, ViolationKind, quoted};
@@ -91,7 +91,7 @@ fn belongs_to_alternative(violation: &Violation) -> bool {
 /// Returns the steps to the invalid place, with indexes as numbers, so that item 10 comes after item 9.
 fn path(violation: &Violation) -> Vec<(usize, String)> {
     let segments =
-        violation.pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
+        violation.pointer.split('/').skip(1).map(|step| unescape_pointer_segment(step).into_owned());
     let steps = segments.chain(violation.property().map(str::to_owned));
     steps.map(|step| (step.parse().unwrap_or_default(), step)).collect()
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use jsonschema::{Registry, ValidationError};
 use serde_json::Value;
+use toolwire_contract::text::escape_pointer_segment;
 
 use crate::cost::{count_values, evaluations_of_part};
 use crate::reference::resolve;
@@ -154,7 +155,7 @@ impl Search<'_> {
     fn parts<'v>(&self, schema_pointer: &str, part: &Part<'v>) -> Vec<Part<'v>> {
         let Some(schema) = self.root.pointer(schema_pointer) else { return Vec::new() };
         let below = |step: &str, value: &'v Value, schema: String| Part {
-            pointer: format!("{}/{}", part.pointer, escaped(step)),
+            pointer: format!("{}/{}", part.pointer, escape_pointer_segment(step)),
             value,
             schema: format!("{schema_pointer}/{schema}"),
         };
@@ -165,7 +166,9 @@ impl Search<'_> {
                 .filter_map(|(key, value)| {
                     let described = schema.get("properties").is_some_and(|map| map.get(key).is_some());
                     match described {
-                        true => Some(below(key, value, format!("properties/{}", escaped(key)))),
+                        true => {
+                            Some(below(key, value, format!("properties/{}", escape_pointer_segment(key))))
+                        }
                         false if has_schema("additionalProperties") && !has_schema("patternProperties") => {
                             Some(below(key, value, "additionalProperties".to_owned()))
                         }
@@ -239,10 +242,6 @@ fn is_of_type(name: &Value, value: &Value) -> bool {
         Some("object") => value.is_object(),
         _ => true,
     }
-}
-
-fn escaped(step: &str) -> String {
-    step.replace('~', "~0").replace('/', "~1")
 }
 
 fn percent_decoded(fragment: &str) -> String {

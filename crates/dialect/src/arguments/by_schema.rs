@@ -4,13 +4,14 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
+use toolwire_contract::text::unescape_pointer_segment;
 use toolwire_validation::References;
 
 use super::lenient_json;
 use super::quick_match::is_same;
 use super::repair::{Repair, RepairKind};
 use super::replacement::{is_plain_integer, without_fraction};
-use crate::json::{escape_segment, unescape_segment};
+use crate::json::push_segment;
 
 /// Keys under which models wrap the arguments of a call.
 const WRAPPERS: [&str; 4] = ["arguments", "input", "parameters", "args"];
@@ -174,12 +175,12 @@ impl<'s, 'a> Walk<'s, 'a> {
         let Some((parent, name)) = pointer.rsplit_once('/') else { return false };
         let mut schemas = self.applicable([self.references.root()]);
         for segment in parent.split('/').skip(1) {
-            let key = unescape_segment(segment);
+            let key = unescape_pointer_segment(segment);
             let mut below = schemas_of_key(&schemas, &key);
             below.extend(key.parse().into_iter().flat_map(|index| schemas_of_item(&schemas, Some(index))));
             schemas = self.applicable(below);
         }
-        let name = unescape_segment(name);
+        let name = unescape_pointer_segment(name);
         let is_listed = |schema: &&Value| {
             schema.get("properties").and_then(|properties| properties.get(name.as_ref())).is_some()
         };
@@ -265,7 +266,7 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn below<T>(&mut self, key: &str, visit: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.pointer.len();
         self.pointer.push('/');
-        escape_segment(key, &mut self.pointer);
+        push_segment(key, &mut self.pointer);
         let result = visit(self);
         self.pointer.truncate(length);
         result

@@ -6,9 +6,10 @@
 
 use serde_json::Value;
 
+use toolwire_contract::text::unescape_pointer_segment;
 use toolwire_validation::{Violation, ViolationKind};
 
-use crate::json::{escape_segment, unescape_segment};
+use crate::json::push_segment;
 
 /// The maximum number of shared plans that lead to each other without a step into the value.
 const MAX_SHARED_HOPS: usize = 64;
@@ -130,10 +131,10 @@ impl Plan {
             pointer.push('/');
             match plan {
                 Plan::Object(object) => {
-                    let own = unescape_segment(step);
+                    let own = unescape_pointer_segment(step);
                     match object.fields.iter().find(|field| field.own == own) {
                         Some(field) => {
-                            escape_segment(&field.wire, &mut pointer);
+                            push_segment(&field.wire, &mut pointer);
                             plan = &field.plan;
                         }
                         None => {

@@ -10,12 +10,13 @@ use std::ops::Bound;
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
+use toolwire_contract::text::unescape_pointer_segment;
 use toolwire_validation::{ErrorBudget, Validator};
 
 use super::by_schema;
 use super::repair::{Repair, RepairKind};
 use super::replacement::{MAX_UNION_DEPTH, Replacement, pointer, rejects_every_type, replacements};
-use crate::json::{escape_segment, unescape_segment};
+use crate::json::push_segment;
 
 /// The maximum number of rounds; each repair can make new errors visible.
 const MAX_ROUNDS: usize = 8;
@@ -298,14 +299,14 @@ fn count_error(error: &ValidationError<'_>, counts: &mut ErrorCounts) {
 fn remove_property(value: &mut Value, pointer: &str) -> bool {
     let Some((parent, segment)) = pointer.rsplit_once('/') else { return false };
     let parent = value.pointer_mut(parent).and_then(Value::as_object_mut);
-    parent.is_some_and(|map| map.shift_remove(unescape_segment(segment).as_ref()).is_some())
+    parent.is_some_and(|map| map.shift_remove(unescape_pointer_segment(segment).as_ref()).is_some())
 }
 
 /// Returns the pointer to a property that is required and missing.
 fn missing_property(error: &ValidationError<'_>) -> Option<String> {
     let ValidationErrorKind::Required { property: Value::String(name) } = error.kind() else { return None };
     let mut pointer = format!("{}/", error.instance_path().as_str());
-    escape_segment(name, &mut pointer);
+    push_segment(name, &mut pointer);
     Some(pointer)
 }
 

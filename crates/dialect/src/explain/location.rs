@@ -2,6 +2,7 @@
 //! notation.
 
 use serde_json::Value;
+use toolwire_contract::text::escape_pointer_segment;
 
 use crate::Toolset;
 
@@ -148,7 +149,7 @@ fn with_property_names(steps: Vec<String>, schema: Option<&Value>) -> Vec<String
 }
 
 fn to_pointer(steps: &[String]) -> String {
-    steps.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
+    steps.iter().map(|step| format!("/{}", escape_pointer_segment(step))).collect()
 }
 
 /// Returns the schema in a definition of any dialect.

@@ -17,7 +17,7 @@ mod tests;
 
 pub(crate) use key_index::KeyIndex;
 pub(crate) use number::Decimal;
-pub(crate) use pointer::{Place, escape_segment, unescape_segment};
+pub(crate) use pointer::{Place, push_segment};
 pub(crate) use read::{JsonError, JsonReader, MAX_DEPTH};
 pub(crate) use value::{from_value, to_value};
 pub(crate) use value_set::ValueSet;

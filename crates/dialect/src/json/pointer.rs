@@ -1,5 +1,7 @@
 //! Locations in the original schema, written as RFC 6901 pointers.
 
+use toolwire_contract::text::escape_pointer_segment;
+
 /// A location in the original schema, as a chain of steps from the root.
 ///
 /// Chains are kept on the stack; nothing is allocated until a change is reported.
@@ -63,7 +65,7 @@ impl<'p> Place<'p> {
             Step::Root => {}
             Step::Key(key) => {
                 pointer.push('/');
-                escape_segment(key, pointer);
+                push_segment(key, pointer);
             }
             Step::Index(index) => {
                 pointer.push('/');
@@ -75,20 +77,6 @@ impl<'p> Place<'p> {
 }
 
 /// Appends a segment of a pointer, escaped.
-pub(crate) fn escape_segment(segment: &str, out: &mut String) {
-    if !segment.bytes().any(|byte| matches!(byte, b'~' | b'/')) {
-        return out.push_str(segment);
-    }
-    for character in segment.chars() {
-        match character {
-            '~' => out.push_str("~0"),
-            '/' => out.push_str("~1"),
-            other => out.push(other),
-        }
-    }
-}
-
-/// Returns a segment of a pointer without its escapes.
-pub(crate) fn unescape_segment(segment: &str) -> std::borrow::Cow<'_, str> {
-    if segment.contains('~') { segment.replace("~1", "/").replace("~0", "~").into() } else { segment.into() }
+pub(crate) fn push_segment(segment: &str, out: &mut String) {
+    out.push_str(&escape_pointer_segment(segment));
 }

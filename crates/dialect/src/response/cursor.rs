@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde_json::{Map, Value};
-use toolwire_contract::text::json_kind;
+use toolwire_contract::text::{escape_pointer_segment, json_kind};
 
 use super::{ReadResult, ResponseError};
 
@@ -109,7 +109,7 @@ impl fmt::Display for JsonCursor<'_> {
         }
         match self.step {
             Step::Root => Ok(()),
-            Step::Key(key) => write!(formatter, "/{}", key.replace('~', "~0").replace('/', "~1")),
+            Step::Key(key) => write!(formatter, "/{}", escape_pointer_segment(key)),
             Step::Index(index) => write!(formatter, "/{index}"),
         }
     }

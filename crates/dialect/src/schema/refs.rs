@@ -7,6 +7,7 @@ use std::cell::RefCell;
 
 use bumpalo::Bump;
 use percent_encoding::percent_decode_str;
+use toolwire_contract::text::unescape_pointer_segment;
 
 use super::budget::Budget;
 use super::cycles::cycles;
@@ -14,7 +15,7 @@ use super::multiplicity::{check_multiplicity, count_unevaluated, may_multiply};
 use super::node_id::{NodeMap, NodeSet, node_id};
 use super::walk::{KeyLookup, each_child};
 use crate::Refusal;
-use crate::json::{Node, Place, escape_segment, get, unescape_segment};
+use crate::json::{Node, Place, get, push_segment};
 
 /// Maximum number of definitions on the longest path of references: consumers of the schema recurse along it.
 const MAX_REF_CHAIN: usize = 256;
@@ -215,7 +216,7 @@ pub(super) fn canonical_pointer(prefix: &str, path: &str) -> String {
     }
     for token in path.split('/').skip(1) {
         pointer.push('/');
-        escape_segment(&unescape_segment(token), &mut pointer);
+        push_segment(&unescape_pointer_segment(token), &mut pointer);
     }
     pointer
 }

@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::fmt::Write as _;
 
 use bumpalo::Bump;
+use toolwire_contract::text::unescape_pointer_segment;
 
 use super::context::Context;
 use super::edit::EntryEdits;
 use super::node_id::{NodeMap, is_unchanged, node_id};
 use super::{KeywordKind, keyword_kind};
-use crate::json::{KeyIndex, Member, Node, Object, Place, escape_segment, get, unescape_segment};
+use crate::json::{KeyIndex, Member, Node, Object, Place, get, push_segment};
 
 /// Looks up keys in objects of any size. A large object gets a hash table on its first lookup.
 #[derive(Default)]
@@ -40,7 +41,7 @@ impl<'a> KeyLookup<'a> {
     ) -> Option<Node<'a>> {
         let mut node = start;
         for token in pointer.split('/').skip(1) {
-            let name = unescape_segment(token);
+            let name = unescape_pointer_segment(token);
             node = match node {
                 Node::Object(members) => self.get(members, &name)?,
                 Node::List(nodes) => *nodes.get(name.parse::<usize>().ok()?)?,
@@ -80,7 +81,7 @@ impl<'a> ChildPath<'a> {
     /// Appends the path to a JSON pointer.
     pub(crate) fn append_to(self, pointer: &mut String) {
         pointer.push('/');
-        escape_segment(self.keyword, pointer);
+        push_segment(self.keyword, pointer);
         match self.position {
             ChildPosition::Direct => {}
             ChildPosition::Index(index) => {
@@ -89,7 +90,7 @@ impl<'a> ChildPath<'a> {
             }
             ChildPosition::Key(key) => {
                 pointer.push('/');
-                escape_segment(key, pointer);
+                push_segment(key, pointer);
             }
         }
     }

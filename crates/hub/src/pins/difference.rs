@@ -1,6 +1,7 @@
 //! The places where two definitions of a tool differ.
 
 use serde_json::Value;
+use toolwire_contract::text::escape_pointer_segment;
 
 use super::DefinitionPart;
 
@@ -76,7 +77,7 @@ fn change(
 }
 
 fn child(pointer: &str, key: &str) -> String {
-    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+    format!("{pointer}/{}", escape_pointer_segment(key))
 }
 
 #[cfg(test)]
