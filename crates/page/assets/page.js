@@ -183,7 +183,6 @@ const appliers = {
 };
 
 function apply(events, force) {
-	const followed = following;
 	for (const event of events) {
 		try {
 			appliers[event.type]?.(event, force);
@@ -191,7 +190,6 @@ function apply(events, force) {
 			console.error(error);
 		}
 	}
-	if (followed && following) followEnd();
 	updateJump();
 }
 
@@ -258,7 +256,7 @@ const stream = {
 		this.retryAt = Date.now() + after;
 		this.timer = setTimeout(() => this.start(), after);
 		drawConnection();
-		// Status 401 means that the session has ended, and not only the connection.
+		// Status 401: the session has ended, and not only the connection.
 		if (this.tries === 3) get('/-/pulse').catch(({ status }) => status === 401 && go('/sign-in'));
 	},
 };
@@ -322,7 +320,6 @@ async function send(url, options, form) {
 		}
 		// Changes that the stream has sent since the request are newer.
 		apply(reply.events.filter(({ id }) => !(receivedAt.get(id) > sent)), !!form);
-		if (form) showSentMessage(reply.events);
 	}
 	go(reply.location);
 	return reply;
@@ -344,6 +341,7 @@ async function submit(form, submitter) {
 		find('.attachments', form)?.replaceChildren();
 		keepDraft();
 	}
+	showSentMessage(reply);
 	// The form was replaced: the focus moves to what is next.
 	if (active() === body && !form.isConnected) focusOn(find('.call[data-state=waiting] [data-guard]') ?? find(`[id="${form.id}"] [value="${submitter?.value}"]`) ?? composer());
 }
@@ -470,6 +468,7 @@ listen('click', ({ target, clientX: x, clientY: y }) => {
 		if (x < box.left || x > box.right || y < box.top || y > box.bottom) target.close();
 	}
 	touched.add(target.closest('summary')?.parentElement.id);
+	if (target.closest('#messages summary')) following = false;
 	const button = target.closest('button,a,[role=option]');
 	if (!button || button.disabled) return;
 	const { opens, closes, removes } = button.dataset;
@@ -499,6 +498,7 @@ listen('keydown', (event) => {
 	const isLetter = event.key.length === 1 && !event.ctrlKey && !event.metaKey;
 	const inField = isField(event.target);
 	if (inField && isLetter) typedAt = now();
+	if (!inField && /^(ArrowUp|PageUp|Home)$/.test(key)) stopFollowing();
 	if (event.target === composer() && composerKey(key)) return event.preventDefault();
 	if (key === 'Ctrl+Enter') return find('.primary:enabled:not([data-guard])', event.target.form ?? document.head)?.click();
 	const isFree = key.startsWith('Ctrl+') || key === 'Escape';
@@ -720,16 +720,9 @@ function below() {
 	return boxOf(last).bottom - (box?.checkVisibility() ? boxOf(box).top : innerHeight - 60);
 }
 
-function followEnd() {
-	const distance = below();
-	if (distance > 0) scrollBy(0, distance + 8);
-	lastTop = scrollY;
-}
-
 function toEnd() {
 	following = true;
-	followEnd();
-	updateJump();
+	resized();
 }
 
 listen('scroll', () => {
@@ -738,7 +731,19 @@ listen('scroll', () => {
 	lastTop = scrollY;
 	updateJump();
 }, window);
-listen('wheel', ({ deltaY }) => { following &&= deltaY >= 0; }, window);
+listen('wheel', ({ deltaY }) => deltaY < 0 && stopFollowing(), window);
+
+/** Before the view moves: a growing answer would move it back. */
+const stopFollowing = () => { following &&= scrollY <= 0; };
+
+/** The messages, the composer or the window have another height. */
+function resized() {
+	if (following && below() > 0) scrollBy(0, below() + 8);
+	if (following) lastTop = scrollY;
+	updateJump();
+}
+const sizes = new ResizeObserver(resized);
+listen('resize', resized, window);
 
 const jump = make('button', { id: 'jump', type: 'button', class: 'button', hidden: '' });
 jump.onclick = toEnd;
@@ -746,16 +751,16 @@ function updateJump() {
 	const lines = Math.round(below() / 24);
 	jump.hidden = following || lines < 3;
 	if (jump.hidden) return;
-	// Above the composer, which grows with files and is hidden on phones while a call waits.
+	// Above the composer, which is hidden on phones while a call waits.
 	const box = byId('composer');
 	jump.style.bottom = box?.checkVisibility() ? `${innerHeight - boxOf(box).top + 4}px` : '';
 	write(jump, `↓ ${lines} lines${find('#messages .call[data-state=waiting]') ? ' · waits for you' : ''}`);
 }
 
 /** Scrolls a sent message to the top, with space for the response. */
-function showSentMessage(events) {
+function showSentMessage({ events }) {
 	const sent = all('#messages .message.you').at(-1);
-	if (!sent || !events.some(({ id }) => byId(id)?.contains(sent))) return;
+	if (!sent || !events?.some(({ id }) => byId(id)?.contains(sent))) return;
 	const top = boxOf(sent).top - boxOf(messages()).top;
 	messages().style.minHeight = `${Math.ceil(top + innerHeight - 70 - (byId('composer')?.offsetHeight ?? 0))}px`;
 	sent.scrollIntoView();
@@ -777,6 +782,7 @@ function enhance(root) {
 	each('time[datetime]', drawTime);
 	each('[data-since]', drawTimer);
 	each('[data-guard]', (button) => seen.observe(button));
+	each('#messages,#composer', (element) => sizes.observe(element));
 	each('.window[data-src]', (section) => {
 		if (!section.firstElementChild) section.style.minHeight = `${section.dataset.height ?? 4000}px`;
 		near.observe(section);
@@ -792,7 +798,7 @@ if (!location.hash && performance.getEntriesByType('navigation')[0]?.type === 'n
 goToHash();
 stream.start();
 
-// A link that `toolwire serve` prints: browsers do not send the fragment with the token, so it is in no log.
+// A link that `toolwire serve` prints: the token is in the fragment, which browsers do not send.
 const token = /^#token=(.+)/.exec(location.hash)?.[1];
 const signIn = byId('sign-in');
 if (token && signIn) {
