@@ -1,7 +1,8 @@
 // The chat in all its states and looks, by keyboard alone, on a phone, and its first minute.
 import { calling, card, idle, last, send, start, test } from './support/chat.mjs';
 import { Gateway } from './support/gateway.mjs';
-import { checkLooks, inEachLook, expectNoSidewaysScroll, smallTargets, WIDTHS } from './support/looks.mjs';
+import { pressSequence } from './support/keyboard.mjs';
+import { checkLooks, inEachLook, expectNoSidewaysScroll, resize, smallTargets, WIDTHS } from './support/looks.mjs';
 import { Gate, resultsOf } from './support/provider.mjs';
 import { expect } from './support/test.mjs';
 
@@ -52,14 +53,14 @@ test('a chat that waits and runs, one that failed, and one that was stopped', as
   await inEachLook(page, async () => {
     expect(await page.evaluate(() => document.getAnimations().length), 'nothing moves').toBe(0);
   });
-  await page.setViewportSize(WIDTHS.phone);
+  await resize(page, WIDTHS.phone);
   expect(await smallTargets(page)).toEqual([]);
   // With the keyboard of a phone open, the buttons are still in view.
-  await page.setViewportSize({ width: 390, height: 400 });
+  await resize(page, { width: 390, height: 400 });
   await card(page, 'delete_file').locator('.call-head').scrollIntoViewIfNeeded();
   await expect(card(page, 'delete_file').getByRole('button', { name: /^Run once/ })).toBeInViewport({ ratio: 1 });
   await expect(card(page, 'delete_file').getByRole('button', { name: /^Do not run/ }).first()).toBeInViewport({ ratio: 1 });
-  await page.setViewportSize(WIDTHS.desktop);
+  await resize(page, WIDTHS.desktop);
   await page.locator('#main').focus();
   await page.keyboard.press('Escape');
   await idle(page);
@@ -142,7 +143,5 @@ test('the keyboard alone is enough: ask, decide, call a tool', async ({ page, pr
   expect(await page.evaluate(() => document.activeElement !== document.body), 'the focus is not lost').toBe(true);
   // And back to the chat.
   await page.locator('#main').focus();
-  await page.keyboard.press('g');
-  await page.keyboard.press('c');
-  await page.waitForURL((url) => url.pathname === '/');
+  await pressSequence(page, ['g', 'c'], (url) => url.pathname === '/');
 });

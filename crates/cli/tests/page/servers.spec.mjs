@@ -1,6 +1,6 @@
 // The servers view: status, problems, changed definitions, sign-in, and the form.
 import { readFile, stat, chmod, writeFile } from 'node:fs/promises';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +18,11 @@ const tool = (name, description = `Does ${name}`) => ({ name, description, input
 /** A server of the configuration, and the file that says what it lists. */
 function server(content = {}) {
   const file = path.join(mkdtempSync(path.join(tmpdir(), 'toolwire-server-')), 'server.json');
-  const list = (value) => writeFileSync(file, JSON.stringify({ tools: [tool('one')], ...value }));
+  // In one step: the server may read the file at any time.
+  const list = (value) => {
+    writeFileSync(`${file}.next`, JSON.stringify({ tools: [tool('one')], ...value }));
+    renameSync(`${file}.next`, file);
+  };
   list(content);
   return { file, list, entry: { command: process.execPath, args: [PROGRAM, file] } };
 }
@@ -363,7 +367,7 @@ test('for a YAML file, the lines to change are displayed', async ({ page, contex
     await page.getByRole('button', { name: 'Show the lines to change' }).click();
     await expect(page.locator('#file-change')).toContainText('LEVEL: "3"');
     await page.getByRole('button', { name: 'copy the new lines' }).last().click();
-    expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('    envs:\n      LEVEL: "3"\n');
+    await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toContain('    envs:\n      LEVEL: "3"\n');
     await checkLooks(page, 'servers-by-hand');
     const fields = { name: 'files', configured: 'yes', kind: 'command', command: 'x' };
     const write = await page.request.post(`${gateway.url}/-/servers/write`, { form: fields, headers: { origin: gateway.url, accept: 'application/json' } });

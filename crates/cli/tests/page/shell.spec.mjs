@@ -1,6 +1,7 @@
 // The frame that all views have in common: weight, keys, palette, theme, sign-in, connection, phones, no JavaScript.
 import { Gateway } from './support/gateway.mjs';
-import { checkLooks, smallTargets, WIDTHS } from './support/looks.mjs';
+import { pressSequence } from './support/keyboard.mjs';
+import { checkLooks, resize, smallTargets, WIDTHS } from './support/looks.mjs';
 import { Proxy } from './support/proxy.mjs';
 import { expect, test } from './support/test.mjs';
 
@@ -38,8 +39,7 @@ test('the keys are listed, and lead to the views', async ({ page }) => {
     const [keys] = rows.find(([, target]) => target === path);
     await page.goto(paths.find((other) => other !== path));
     await page.locator('#main').focus();
-    for (const key of keys.split(' ')) await page.keyboard.press(key);
-    await page.waitForURL((url) => url.pathname === path);
+    await pressSequence(page, keys.split(' '), (url) => url.pathname === path);
   }
 });
 
@@ -142,7 +142,7 @@ test('each view fits each screen and has no barrier', async ({ page }) => {
 
 test('targets on a phone are large enough', async ({ page }) => {
   const paths = await views(page);
-  await page.setViewportSize(WIDTHS.phone);
+  await resize(page, WIDTHS.phone);
   for (const path of paths) {
     await page.goto(path);
     expect(await smallTargets(page), path).toEqual([]);

@@ -1,8 +1,8 @@
 // The traffic view: plots, requests, one request as a timeline.
 import path from 'node:path';
 import { Gateway } from './support/gateway.mjs';
-import { tabTo } from './support/keyboard.mjs';
-import { checkLooks, checkSettings, smallTargets, WIDTHS } from './support/looks.mjs';
+import { pressSequence, tabTo } from './support/keyboard.mjs';
+import { checkLooks, checkSettings, resize, smallTargets, WIDTHS } from './support/looks.mjs';
 import { Provider, resultsOf } from './support/provider.mjs';
 import { expect, test as base } from './support/test.mjs';
 
@@ -65,7 +65,7 @@ test('the counts are those of what was sent, also while the page is open', async
   }
   await checkLooks(page, 'traffic');
   await checkSettings(page, 'traffic');
-  await page.setViewportSize(WIDTHS.phone);
+  await resize(page, WIDTHS.phone);
   expect(await smallTargets(page)).toEqual([]);
 });
 
@@ -108,9 +108,7 @@ test('a request is found and opened with the keyboard alone', async ({ page, own
   await ask('calls');
   await page.goto(`${gateway.url}/tools`);
   await page.locator('#main').focus();
-  await page.keyboard.press('g');
-  await page.keyboard.press('f');
-  await page.waitForURL('**/traffic');
+  await pressSequence(page, ['g', 'f'], '**/traffic');
   await tabTo(page, page.getByLabel('Outcome'));
   await page.keyboard.press('ArrowDown');
   await tabTo(page, page.locator('#list').getByRole('button', { name: 'Apply' }));

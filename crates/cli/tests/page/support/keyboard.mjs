@@ -11,6 +11,14 @@ export async function tabTo(page, target, { back = false } = {}) {
   throw new Error(`Tab never reaches ${target}`);
 }
 
+/** Presses a sequence of keys that leads to an address. A busy machine may deliver them too late after each other; then they are pressed again. */
+export async function pressSequence(page, keys, address) {
+  await expect(async () => {
+    for (const key of keys) await page.keyboard.press(key);
+    await page.waitForURL(address, { timeout: 20_000 });
+  }).toPass();
+}
+
 /** The focused element is not the page itself, is in view, and has an outline or a ring. */
 export async function expectVisibleFocus(page) {
   const problem = await page.evaluate(() => {

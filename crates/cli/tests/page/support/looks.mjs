@@ -10,16 +10,22 @@ export const WIDTHS = {
 };
 export const THEMES = ['light', 'dark'];
 
+/** Changes the size of the window, and returns when the page has it. */
+export async function resize(page, size) {
+  await page.setViewportSize(size);
+  await expect.poll(() => page.evaluate(() => ({ width: innerWidth, height: innerHeight }))).toEqual(size);
+}
+
 /** Calls a function with the page in each width and theme. */
 export async function inEachLook(page, check) {
   for (const [name, size] of Object.entries(WIDTHS)) {
-    await page.setViewportSize(size);
+    await resize(page, size);
     for (const colorScheme of THEMES) {
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
       await check(`${name}-${colorScheme}`);
     }
   }
-  await page.setViewportSize(WIDTHS.desktop);
+  await resize(page, WIDTHS.desktop);
   await page.emulateMedia({ colorScheme: 'light', reducedMotion: null });
 }
 
@@ -50,10 +56,10 @@ export async function checkSettings(page, name) {
   await page.emulateMedia({ media: 'screen' });
   // A window of 1280 × 1024 at 400 %.
   const size = page.viewportSize();
-  await page.setViewportSize({ width: 320, height: 256 });
+  await resize(page, { width: 320, height: 256 });
   await page.screenshot({ path: path.join(process.env.PAGE_TEST_SCREENSHOTS, `${name}-zoomed.png`) });
   await expectNoSidewaysScroll(page, `${name}, zoomed`);
-  await page.setViewportSize(size);
+  await resize(page, size);
 }
 
 /** The page is as wide as the window. Code and tables scroll in themselves. */
