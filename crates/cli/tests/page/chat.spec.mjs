@@ -1,6 +1,6 @@
 // The chat view: streaming, calls, approvals, branches, files, long conversations, and hostile texts everywhere.
 import { calling, card, idle, last, pressWhenSeen, send, start, test } from './support/chat.mjs';
-import { Gateway } from './support/gateway.mjs';
+import { Gateway, portToKeep } from './support/gateway.mjs';
 import { HOSTILE } from './support/hostile.mjs';
 import { Gate, resultsOf } from './support/provider.mjs';
 import { Proxy } from './support/proxy.mjs';
@@ -180,7 +180,7 @@ test('of two pages, the first decision counts', async ({ page, provider }) => {
 test('a decision can be made after a restart of the gateway', async ({ page, provider, gateway, traps }) => {
   traps.allow(/./); // The connection is lost on purpose.
   provider.answer = calling(['delete_file', { path: '/a' }]);
-  const own = await Gateway.start({ config: gateway.options.config });
+  const own = await Gateway.start({ config: gateway.options.config, port: await portToKeep() });
   await page.goto(own.url);
   await send(page, 'delete');
   await page.waitForURL('**/chat/**');
@@ -366,7 +366,7 @@ test('a gateway that is killed in the middle of an answer comes back with a clea
   traps.allow(/./); // The connection is lost on purpose.
   const gate = new Gate();
   provider.answer = () => ['The first words\n\n', gate.after('and the rest')];
-  const own = await Gateway.start({ config: gateway.options.config });
+  const own = await Gateway.start({ config: gateway.options.config, port: await portToKeep() });
   await page.goto(own.url);
   await send(page, 'long');
   await page.waitForURL('**/chat/**');

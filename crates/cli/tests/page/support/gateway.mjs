@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import readline from 'node:readline';
@@ -11,6 +12,24 @@ const API_KEYS = /_API_KEY$|^TOOLWIRE_|^OPENAI_BASE_URL$/;
 /** The processes that end with the tests. */
 const running = new Set();
 process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
+
+/**
+ * A free port that no system gives to a program by itself. A gateway that is started again gets the same one, which another
+ * test could have meanwhile.
+ */
+export async function portToKeep() {
+  for (;;) {
+    const port = 10_000 + Math.floor(Math.random() * 20_000);
+    const server = net.createServer();
+    const isFree = await new Promise((resolve) => {
+      server.once('error', () => resolve(false));
+      server.listen(port, '127.0.0.1', () => resolve(true));
+    });
+    if (!isFree) continue;
+    await new Promise((resolve) => { server.close(resolve); });
+    return port;
+  }
+}
 
 export class Gateway {
   /** The lines that the program printed. */
