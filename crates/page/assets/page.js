@@ -190,7 +190,7 @@ function apply(events, force) {
 			console.error(error);
 		}
 	}
-	updateJump();
+	resized();
 }
 
 listen('focusout', () => setTimeout(applyDeferred));
@@ -318,6 +318,7 @@ async function send(url, options, form) {
 			form.dataset.sent = 'yes';
 			applyDeferred(form);
 		}
+		stream.flush();
 		// Changes that the stream has sent since the request are newer.
 		apply(reply.events.filter(({ id }) => !(receivedAt.get(id) > sent)), !!form);
 	}
@@ -708,13 +709,12 @@ async function goToHash() {
 
 // Scrolling
 
-const messages = () => byId('messages');
 let following = false;
 let lastTop = scrollY;
 
 /** The pixels of the messages below the view or behind the composer. */
 function below() {
-	const last = messages()?.lastElementChild;
+	const last = byId('ending')?.lastElementChild ?? byId('messages')?.lastElementChild;
 	if (!last) return 0;
 	const box = byId('composer');
 	return boxOf(last).bottom - (box?.checkVisibility() ? boxOf(box).top : innerHeight - 60);
@@ -761,8 +761,8 @@ function updateJump() {
 function showSentMessage({ events }) {
 	const sent = all('#messages .message.you').at(-1);
 	if (!sent || !events?.some(({ id }) => byId(id)?.contains(sent))) return;
-	const top = boxOf(sent).top - boxOf(messages()).top;
-	messages().style.minHeight = `${Math.ceil(top + innerHeight - 70 - (byId('composer')?.offsetHeight ?? 0))}px`;
+	const top = boxOf(sent).top - boxOf(byId('main')).top;
+	byId('main').style.minHeight = `${Math.ceil(top + innerHeight - 54)}px`;
 	sent.scrollIntoView();
 	lastTop = scrollY;
 	following = true;
@@ -790,7 +790,7 @@ function enhance(root) {
 }
 
 enhance(document);
-if (messages()) body.append(jump);
+if (byId('messages')) body.append(jump);
 if (composer()) composer().value ||= keep('sessionStorage', draft) ?? '';
 if (byId('letter-keys')) byId('letter-keys').checked = keep('localStorage', 'letter-keys') !== 'off';
 listen('hashchange', goToHash, window);

@@ -413,6 +413,57 @@ test.describe('the composer', () => {
     expect(mock.requests.length).toBe(1);
   });
 
+  test('a question goes to the top also if the stream sent it before the reply', async ({ page, mock }) => {
+    await page.addInitScript(() => {
+      const { addEventListener } = EventSource.prototype;
+      EventSource.prototype.addEventListener = function listen(type, action) {
+        addEventListener.call(this, type, (event) => {
+          action(event);
+          globalThis.received = event.lastEventId;
+        });
+      };
+    });
+    const put = { id: 'm2', in: 'messages', html: message(2, 'question', 'you') };
+    mock.routes['/-/send'] = async () => {
+      const id = mock.emit('put', put);
+      await expect.poll(() => page.evaluate(() => globalThis.received)).toBe(id);
+      return { events: [{ type: 'put', ...put }] };
+    };
+    // The clock stands still: what the stream sends waits for the next frame.
+    await page.clock.install();
+    await open(page, mock);
+    await page.clock.pauseAt(Date.now() + 3_600_000);
+    await page.locator('#composer textarea').fill('question');
+    await page.locator('#composer textarea').press('Enter');
+    await expect(page.locator('#composer textarea')).toHaveValue('');
+    await expect.poll(() => page.locator('#m2').evaluate((element) => Math.round(element.getBoundingClientRect().top))).toBe(65);
+  });
+
+  test('why a response ended is in view, after a short one and after a long one', async ({ page, mock }) => {
+    mock.content = { ...mock.content, main: mock.content.main.replace('<form class="composer"', '<div id="ending"></div>$&') };
+    mock.routes['/-/send'] = () => ({ events: [{ type: 'put', id: 'm2', in: 'messages', html: message(2, 'question', 'you') }] });
+    await open(page, mock);
+    await page.locator('#composer textarea').fill('question');
+    await page.locator('#composer textarea').press('Enter');
+    await expect(page.locator('#m2')).toBeInViewport();
+    const end = (reason) => mock.emit('put', { id: 'ending', html: `<div id="ending">${reason && `<p>${reason}</p>`}</div>` });
+    /** Between the last message and the composer. */
+    const expectInView = async (reason) => {
+      await expect(page.locator('#ending')).toHaveText(reason);
+      await expect.poll(() => page.evaluate(() => {
+        const [before, box, composer] = ['#messages > :last-child', '#ending', '#composer'].map((each) => document.querySelector(each).getBoundingClientRect());
+        return [Math.round(box.top - before.bottom), box.bottom <= composer.top + 1];
+      })).toEqual([16, true]);
+    };
+    end('failed');
+    await expectInView('failed');
+    end('');
+    mock.emit('put', { id: 'm3', in: 'messages', html: message(3, 'answer '.repeat(2000)) });
+    await expect(page.locator('#m3')).toBeAttached();
+    end('stopped');
+    await expectInView('stopped');
+  });
+
   test('a question of many lines goes to the top as well, and its answer is followed', async ({ page, mock }) => {
     mock.routes['/-/send'] = () => ({ events: [{ type: 'put', id: 'm2', in: 'messages', html: message(2, 'question', 'you') }] });
     await open(page, mock);

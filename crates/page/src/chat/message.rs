@@ -262,7 +262,7 @@ pub fn thinking_block(message: u64, number: usize, text: &str, is_live: bool) ->
 /// Returns the line after the last message. It is empty unless a response ended abnormally.
 pub fn ending(conversation: &str, retry: Option<u64>, ending: Option<&Ending<'_>>) -> Markup {
     html! {
-        div.ending #ending {
+        div.ending.stack #ending {
             @match ending {
                 None => {}
                 Some(Ending::Stopped) => p.muted { "stopped" },

@@ -85,7 +85,7 @@ pub fn heading(id: &str, name: Option<&str>, facts: &str) -> Markup {
         header.head #chat-head {
             (back())
             h1 dir="auto" { (title(name)) }
-            span.muted.small.desk.cut dir="auto" { (UntrustedText(facts)) }
+            span.muted.small.desk.cut #chat-facts dir="auto" { (UntrustedText(facts)) }
             button.button.quiet.icon-only type="button" popovertarget="chat-menu" aria-label="More" { (icon(Icon::More)) }
             div.menu #chat-menu popover {
                 form.row method="post" action=(action(id, "rename")) data-live {

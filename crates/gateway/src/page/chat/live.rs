@@ -125,7 +125,10 @@ impl LiveChat {
 
     /// Ends the response.
     pub(super) fn end(&mut self, end: Option<AbnormalEnd>) {
-        self.writing = None;
+        if self.writing.take().is_some() {
+            // Nothing of this message was stored: the model sent nothing.
+            self.publish([Event::Drop { id: format!("m{}", self.position + 1) }]);
+        }
         self.phase = Phase::Ended(end);
         self.publish(self.controls());
         self.publish_activity();
@@ -133,6 +136,8 @@ impl LiveChat {
         if let Some(position) = self.new_version.take().filter(|position| *position <= self.position) {
             self.publish([Event::Reset { id: format!("m{position}-foot") }]);
         }
+        // The number of messages.
+        self.publish([Event::Reset { id: "chat-facts".to_owned() }]);
     }
 
     /// Returns the changes of the line after the last message, and of the button that sends or stops. The
