@@ -425,11 +425,13 @@ test.describe('the composer', () => {
     });
     const put = { id: 'm2', in: 'messages', html: message(2, 'question', 'you') };
     mock.routes['/-/send'] = async () => {
+      // Later than the request, and less than a frame.
+      await page.clock.runFor(5);
       const id = mock.emit('put', put);
       await expect.poll(() => page.evaluate(() => globalThis.received)).toBe(id);
       return { events: [{ type: 'put', ...put }] };
     };
-    // The clock stands still: what the stream sends waits for the next frame.
+    // The clock stands still, so what the stream sends waits for the next frame.
     await page.clock.install();
     await open(page, mock);
     await page.clock.pauseAt(Date.now() + 3_600_000);
