@@ -36,7 +36,7 @@ pub fn start(tools: &[String], is_demo: bool, matrix: Option<Markup>) -> Markup 
             p.note {
                 code { "demo" } " matches words and is not a language model. For a language model, set a key in the environment, such as "
                 code #model-variable { "ANTHROPIC_API_KEY" } " or " code { "OPENAI_API_KEY" } ", and start " code { "toolwire serve" } " again. "
-                button.button.quiet type="button" data-copy="#model-variable" { "copy the name" } " "
+                button.button.quiet type="button" data-copy="#model-variable" { "copy ANTHROPIC_API_KEY" } " "
                 a href="/servers/new" { "Add a server" }
             }
         }
