@@ -1,6 +1,7 @@
-// The script of the page. The server holds the state and sends HTML; attributes define the behaviour.
+// The server holds the state and sends HTML; attributes define the behaviour.
 
-const policy = globalThis.trustedTypes?.createPolicy('toolwire', { createHTML: (html) => html }) ?? { createHTML: (html) => html };
+const rules = { createHTML: (html) => html };
+const policy = globalThis.trustedTypes?.createPolicy('toolwire', rules) ?? rules;
 const { body } = document;
 const find = (selector, root = document) => root.querySelector(selector);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -72,7 +73,7 @@ function isInUse(element) {
 	return !selection.isCollapsed && selection.containsNode(element, true);
 }
 
-/** Makes deferred changes: of parts no longer in use, or of those around or inside one part. */
+/** Makes deferred changes: of parts not in use, or of those around or inside one part. */
 function applyDeferred(part) {
 	for (const [id, action] of [...deferred]) {
 		const element = byId(id);
@@ -231,7 +232,7 @@ const stream = {
 		apply(this.queue.splice(0));
 		drawConnection();
 	},
-	/** The server sends something every 15 s; otherwise, the connection is lost. */
+	/** The server sends something every 15 s. */
 	resetWatchdog() {
 		clearTimeout(this.watchdog);
 		this.watchdog = setTimeout(() => this.restart(), 40_000);
@@ -343,7 +344,7 @@ async function submit(form, submitter) {
 		keepDraft();
 	}
 	showSentMessage(reply);
-	// The form was replaced: the focus moves to what is next.
+	// The form was replaced.
 	if (active() === body && !form.isConnected) focusOn(find('.call[data-state=waiting] [data-guard]') ?? find(`[id="${form.id}"] [value="${submitter?.value}"]`) ?? composer());
 }
 
@@ -585,15 +586,16 @@ function fold(selector) {
 // The palette
 
 const palette = {
-	dialog: byId('palette'), input: find('#palette [name=q]'), list: byId('palette-entries'), entries: [], at: 0, asked: 0,
+	dialog: byId('palette'), input: find('#palette [name=q]'), list: byId('palette-entries'), entries: [], at: 0,
 	opened() {
 		this.input.value = '';
 		this.ask();
 	},
 	async ask() {
-		const asked = ++this.asked;
-		const reply = JSON.parse(await get(`/-/palette.json?q=${encodeURIComponent(this.input.value)}`).catch(() => '{}'));
-		if (asked !== this.asked) return;
+		const query = this.input.value;
+		const reply = JSON.parse(await get(`/-/palette.json?q=${encodeURIComponent(query)}`).catch(() => '{}'));
+		if (query !== this.input.value) return;
+		this.shown = query;
 		this.entries = reply.entries ?? all('.rail-link').map((link) => ({ label: link.textContent.trim(), kind: 'view', href: link.getAttribute('href') }));
 		this.list.replaceChildren(...this.entries.map(({ label, kind, detail }, index) => make('li', { role: 'option', id: `palette-${index}` }, make('span', { class: 'cut', dir: 'auto' }, label), make('span', { dir: 'auto' }, detail ?? kind ?? ''))));
 		this.mark(0);
@@ -607,8 +609,10 @@ const palette = {
 		option?.scrollIntoView({ block: 'nearest' });
 		this.input.setAttribute('aria-activedescendant', option?.id ?? '');
 	},
-	run(index) {
-		const { href, click } = this.entries[index] ?? {};
+	async run(index) {
+		// Enter may be faster than the entries.
+		if (index < 0 && this.shown !== this.input.value) await this.ask();
+		const { href, click } = this.entries[index < 0 ? this.at : index] ?? {};
 		this.dialog.close();
 		if (!go(href) && click) find(click)?.click();
 	},
@@ -617,7 +621,7 @@ if (palette.dialog) {
 	const again = debounced(60, () => palette.ask());
 	const option = ({ target }) => [...palette.list.children].indexOf(target.closest('li'));
 	listen('input', (event) => (event.stopPropagation(), again()), palette.dialog);
-	listen('submit', (event) => (event.preventDefault(), palette.run(palette.at)), palette.dialog);
+	listen('submit', (event) => (event.preventDefault(), palette.run(-1)), palette.dialog);
 	listen('click', (event) => option(event) >= 0 && palette.run(option(event)), palette.dialog);
 	listen('keydown', (event) => {
 		const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
@@ -712,7 +716,7 @@ async function goToHash() {
 let following = false;
 let lastTop = scrollY;
 
-/** The pixels of the messages below the view or behind the composer. */
+/** The pixels below the view or behind the composer. */
 function below() {
 	const last = byId('ending')?.lastElementChild ?? byId('messages')?.lastElementChild;
 	if (!last) return 0;
@@ -736,7 +740,7 @@ listen('wheel', ({ deltaY }) => deltaY < 0 && stopFollowing(), window);
 /** Before the view moves: a growing answer would move it back. */
 const stopFollowing = () => { following &&= scrollY <= 0; };
 
-/** The messages, the composer or the window have another height. */
+/** The messages, the composer or the window changed their height. */
 function resized() {
 	if (following && below() > 0) scrollBy(0, below() + 8);
 	if (following) lastTop = scrollY;
@@ -776,7 +780,7 @@ const seen = new IntersectionObserver((entries) => {
 	}
 }, { rootMargin: '-48px 0px 0px', threshold: 0.9 });
 
-/** Sets up elements of new HTML that need more than listeners at the document. */
+/** Sets up new HTML that needs more than listeners at the document. */
 function enhance(root) {
 	const each = (selector, action) => [...(root.matches?.(selector) ? [root] : []), ...all(selector, root)].forEach((element) => action(element));
 	each('time[datetime]', drawTime);

@@ -368,6 +368,19 @@ test.describe('keys', () => {
     await page.locator('#palette li').click();
     await page.waitForURL('**/servers');
   });
+
+  test('Enter in the palette goes to what was typed, also if its entries are not there yet', async ({ page, mock }) => {
+    mock.routes['/-/palette.json'] = ({ query }) => ({ entries: [query.q ? { label: 'Servers', kind: 'view', href: '/servers' } : { label: 'Chat', kind: 'view', href: '/chat' }] });
+    await open(page, mock);
+    await page.keyboard.press('Control+k');
+    await expect(page.locator('#palette li')).toHaveText([/Chat/]);
+    // No request is sent while the clock stands still.
+    await page.clock.install();
+    await page.clock.pauseAt(Date.now() + 3_600_000);
+    await page.keyboard.type('ser');
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/servers');
+  });
 });
 
 test.describe('the composer', () => {
