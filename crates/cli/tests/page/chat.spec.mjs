@@ -232,12 +232,22 @@ test('a failed response says why, and is retried in place', async ({ page, provi
   provider.answer = () => [{ status: 400, message: 'the quota is used up' }];
   await start(page, 'fail');
   await expect(page.locator('#ending .error')).toContainText('the quota is used up');
+  await expect(page.locator('#ending .error')).toBeInViewport({ ratio: 1 });
+  await expect(page.locator('.message')).toHaveCount(1);
+  await expect(page.locator('#chat-facts')).toContainText('1 message');
   provider.answer = () => ['better'];
   await page.locator('#ending').getByRole('button', { name: /Retry/ }).click();
   await expect(last(page)).toContainText('better');
   await idle(page);
   await expect(page.locator('.message')).toHaveCount(2);
   await expect(page.locator('#ending')).toBeEmpty();
+  await expect(page.locator('#chat-facts')).toContainText('2 messages');
+  // A later question is at the top, and why its response failed is below it.
+  provider.answer = () => [{ status: 400, message: 'the quota is used up' }];
+  await send(page, 'fail again');
+  await expect(page.locator('#ending .error')).toBeInViewport({ ratio: 1 });
+  await expect(page.locator('.message')).toHaveCount(3);
+  await expect(page.locator('#chat-facts')).toContainText('3 messages');
 });
 
 test('chats are renamed, searched, exported and deleted', async ({ page, provider }) => {
