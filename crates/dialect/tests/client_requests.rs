@@ -283,7 +283,7 @@ fn an_invalid_request_is_explained() {
     check_error(
         OpenAiChat,
         json!({"model": "m", "messages": hi, "max_tokens": 0}),
-        "`max_completion_tokens` must be at least 1",
+        "`max_tokens` must be at least 1",
     );
     check_error(
         OpenAiResponses,
@@ -657,8 +657,17 @@ fn the_output_schema_is_read_in_every_form() {
     let format = json!({"type": "json_schema", "schema": schema});
     let request =
         json!({"model": "m", "max_tokens": 1, "messages": messages, "output_config": {"format": format}});
-    let output = read(Family::Anthropic, request).request.output;
-    assert!(matches!(output, OutputFormat::Schema { name, .. } if name == "response"));
+    let output = read(Family::Anthropic, request.clone()).request.output;
+    assert!(matches!(&output, OutputFormat::Schema { name, .. } if name == "response"));
+    // The name of the field in the beta of this API, which older SDKs use.
+    let mut older = request.clone();
+    older["output_config"] = json!({"effort": "low"});
+    older["output_format"] = format.clone();
+    assert_eq!(read(Family::Anthropic, older).request.output, output);
+    let mut both = request;
+    both["output_format"] = format;
+    let error = read_client_request(Family::Anthropic, both).unwrap().unwrap_err();
+    assert_eq!(error.parameter, "output_format");
 }
 
 /// Returns the names of the fields that an API does not get.

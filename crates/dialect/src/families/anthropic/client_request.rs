@@ -247,11 +247,20 @@ fn read_generation(body: &mut RequestFields, client: &mut ClientRequest) -> Read
         }
         body.put_back("thinking", thinking);
     }
-    let Some(mut output) = body.object("output_config")? else { return Ok(()) };
-    if let Some(effort) = read_effort(&mut output, "effort")? {
-        generation.effort = Some(effort);
+    let mut format = None;
+    if let Some(mut output) = body.object("output_config")? {
+        if let Some(effort) = read_effort(&mut output, "effort")? {
+            generation.effort = Some(effort);
+        }
+        format = output.object("format")?;
+        body.put_back("output_config", output);
     }
-    if let Some(mut format) = output.object("format")? {
+    // The name of the field in the API's beta `structured-outputs-2025-11-13`.
+    let older = body.object("output_format")?;
+    if format.is_some() && older.is_some() {
+        return Err(body.invalid("output_format", "must not be set together with `output_config.format`"));
+    }
+    if let Some(mut format) = format.or(older) {
         client.request.output = match format.required_text("type")?.as_str() {
             // This API always enforces the schema.
             "json_schema" => read_schema(format, true)?,
@@ -262,6 +271,5 @@ fn read_generation(body: &mut RequestFields, client: &mut ClientRequest) -> Read
             }
         };
     }
-    body.put_back("output_config", output);
     Ok(())
 }

@@ -40,10 +40,12 @@ fn read_converted(body: Value, converted: &ConvertedFunctions) -> ReadRequest<Cl
         client.sources.tools.clear();
         client.request.generation.parallel_calls = Some(false);
     }
-    let limits = [body.count("max_completion_tokens")?, body.count("max_tokens")?];
-    client.request.max_output_tokens = limits.into_iter().flatten().min();
-    if client.request.max_output_tokens == Some(0) {
-        return Err(body.invalid("max_completion_tokens", "must be at least 1"));
+    for name in ["max_completion_tokens", "max_tokens"] {
+        let limit = body.count(name)?;
+        if limit == Some(0) {
+            return Err(body.invalid(name, "must be at least 1"));
+        }
+        client.request.max_output_tokens = client.request.max_output_tokens.into_iter().chain(limit).min();
     }
     if body.integer("n")?.is_some_and(|n| n != 1) {
         return Err(body.unsupported("n", "only one response per request is possible"));
