@@ -135,12 +135,14 @@ impl Balanced {
     }
 
     /// Like [`Endpoint::forward`]. A request that fails before its response begins is sent to another
-    /// endpoint.
+    /// endpoint. If all fail, the last error that a provider has sent is returned: it says more than that
+    /// another endpoint could not be reached.
     pub async fn forward(&self, request: RawRequest) -> Result<RawResponse, ModelError> {
         // Trying another endpoint is faster than waiting for a retry.
         let without_retry = RawRequest { retry_until: Some(Instant::now()), ..request.clone() };
         let order = self.0.order(fastrand::f64());
         let last = order.len() - 1;
+        let mut refused = None;
         for (position, index) in order.into_iter().enumerate() {
             let member = &self.0.members[index];
             let Some(permit) = member.enter(position == last).await else {
@@ -161,8 +163,13 @@ impl Balanced {
                 Ok(_) => Some(REFUSED),
                 Err(error) => Some(error.code()),
             });
+            let is_response = response.is_ok();
+            let response = response.map(|response| hold(response, permit));
             if !has_failed || position == last {
-                return response.map(|response| hold(response, permit));
+                return if is_response { response } else { refused.unwrap_or(response) };
+            }
+            if is_response {
+                refused = Some(response);
             }
             self.0.failed_over();
         }

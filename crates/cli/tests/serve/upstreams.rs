@@ -96,3 +96,32 @@ async fn an_endpoint_has_a_limited_number_of_requests() {
         }
     }
 }
+
+/// If no endpoint responds, the client gets what a provider has said, not that another endpoint could not be
+/// reached.
+#[tokio::test]
+async fn the_error_of_a_provider_is_not_lost() {
+    for (status, message) in [(429, "slow down"), (404, "no such model"), (503, "busy")] {
+        let error = ScriptedResponse::error(status, json!({"error": {"message": message, "type": "t"}}));
+        let refusing = FakeProvider::start(Api::OpenAiChat, Script::from_fn(move |_| error.clone())).await;
+        let upstreams = json!([
+            {"baseUrl": refusing.base_url(), "weight": u32::MAX}, {"baseUrl": "http://127.0.0.1:1/v1", "weight": 0},
+        ]);
+        let model = json!({"provider": "openai", "model": "m", "apiKey": API_KEY, "retries": 0, "upstreams": upstreams});
+        let config = json!({"mcpServers": {}, "toolwire": {"model": "up", "models": {"up": model}}});
+        let served = serve(&folder("refused", Some(&config)), &[]);
+        for path in PATHS {
+            for stream in [false, true] {
+                let request = http_client().post(format!("{}{path}", served.url)).json(&body(path, stream));
+                let response = request.send().await.unwrap();
+                let expected = match (status, path) {
+                    (503, "/v1/messages") => 529,
+                    _ => status,
+                };
+                assert_eq!(response.status(), expected, "{path}, stream: {stream}");
+                let text = response.text().await.unwrap();
+                assert!(text.contains(message), "{path}, stream: {stream}: {text}");
+            }
+        }
+    }
+}

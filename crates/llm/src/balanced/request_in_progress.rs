@@ -15,6 +15,8 @@ pub(super) struct RequestInProgress<'m> {
     order: Vec<usize>,
     position: usize,
     current: Option<CurrentAttempt<'m>>,
+    /// The last error that a provider has sent.
+    refused: Option<ModelError>,
 }
 
 struct CurrentAttempt<'m> {
@@ -31,11 +33,11 @@ impl<'m> RequestInProgress<'m> {
         request: ModelRequest,
         order: Vec<usize>,
     ) -> RequestInProgress<'m> {
-        RequestInProgress { inner, request, order, position: 0, current: None }
+        RequestInProgress { inner, request, order, position: 0, current: None, refused: None }
     }
 
-    /// Returns the next event. A request that fails before its response begins continues at the next
-    /// endpoint.
+    /// Returns the next event. A request that fails before its response begins continues at the next endpoint.
+    /// If all fail, the error is the last one that a provider has sent.
     pub(super) async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
         loop {
             let is_last = self.position + 1 >= self.order.len();
@@ -64,13 +66,15 @@ impl<'m> RequestInProgress<'m> {
             }
             match &event {
                 // Trying another endpoint is faster than waiting for a retry.
-                Some(Ok(ModelEvent::Retrying { .. })) if !is_last && !current.has_begun => {
+                Some(Ok(ModelEvent::Retrying { error, .. })) if !is_last && !current.has_begun => {
                     current.member.record(false);
+                    self.refused = last_refusal(self.refused.take(), error);
                 }
                 Some(Err(error)) if !current.has_begun && may_succeed_elsewhere(error) => {
                     current.member.record(false);
+                    self.refused = last_refusal(self.refused.take(), error);
                     if is_last {
-                        return event;
+                        return self.refused.take().map(Err).or(event);
                     }
                 }
                 Some(Ok(ModelEvent::Retrying { .. })) => return event,
@@ -86,5 +90,13 @@ impl<'m> RequestInProgress<'m> {
             self.position += 1;
             self.inner.failed_over();
         }
+    }
+}
+
+/// Returns the last error that a provider has sent: this one, or an earlier one.
+fn last_refusal(earlier: Option<ModelError>, error: &ModelError) -> Option<ModelError> {
+    match error {
+        ModelError::Refused { .. } => Some(error.clone()),
+        _ => earlier,
     }
 }
