@@ -3,6 +3,7 @@
 
 use http::HeaderMap;
 use serde_json::{Map, Value};
+use toolwire_contract::text::nearest_names;
 
 use crate::response::Failure;
 use crate::tools::ToolSelection;
@@ -23,6 +24,9 @@ const SERVERS: &str = "servers";
 const TOOLS: &str = "tools";
 const MAX_STEPS: &str = "max-steps";
 const SHOW_CALLS: &str = "show-calls";
+
+/// The start of the names of the headers with options.
+const HEADER_PREFIX: &str = "x-toolwire-";
 
 impl RequestOptions {
     /// Reads the headers, and removes the key `toolwire` from the body. A header has precedence.
@@ -60,12 +64,14 @@ impl RequestOptions {
                 _ => return Err(Failure::invalid(&name, format!("unknown key `{name}`"))),
             }
         }
+        check_header_names(headers)?;
         let header = |key: &str| -> Result<Option<(String, String)>, Failure> {
-            let name = format!("x-toolwire-{key}");
-            let Some(value) = headers.get(&name) else { return Ok(None) };
+            let name = format!("{HEADER_PREFIX}{key}");
             let invalid = || Failure::invalid(&name, format!("the header `{name}` is not plain text"));
-            let text = value.to_str().map_err(|_| invalid())?.to_owned();
-            Ok(Some((name, text)))
+            let values = headers.get_all(&name).iter().map(|value| value.to_str().map_err(|_| invalid()));
+            let values: Vec<&str> = values.collect::<Result<_, _>>()?;
+            // A header with a list can be sent in several parts.
+            Ok((!values.is_empty()).then(|| (name.clone(), values.join(","))))
         };
         if let Some((name, text)) = header(SERVERS)? {
             options.selection.servers = Some(split(&text));
@@ -83,6 +89,19 @@ impl RequestOptions {
         }
         Ok(options)
     }
+}
+
+/// Rejects unknown headers: one with a wrong name would otherwise silently not restrict the request.
+fn check_header_names(headers: &HeaderMap) -> Result<(), Failure> {
+    const OPTIONS: [&str; 4] = [SERVERS, TOOLS, MAX_STEPS, SHOW_CALLS];
+    let mut keys = headers.keys().filter_map(|name| name.as_str().strip_prefix(HEADER_PREFIX));
+    let Some(key) = keys.find(|key| !OPTIONS.contains(key)) else { return Ok(()) };
+    let name = format!("{HEADER_PREFIX}{key}");
+    let hint = match nearest_names(key, OPTIONS).first() {
+        Some(nearest) => format!("; hint: did you mean `{HEADER_PREFIX}{nearest}`?"),
+        None => String::new(),
+    };
+    Err(Failure::invalid(&name, format!("unknown header `{name}`{hint}")))
 }
 
 /// Reads an object, or a string with its JSON: values in OpenAI's `metadata` can only be strings.
@@ -141,11 +160,12 @@ mod tests {
     use super::*;
 
     fn take(headers: &[(&'static str, &'static str)], body: &mut Value) -> Result<RequestOptions, String> {
-        let headers = headers
-            .iter()
-            .map(|(name, value)| ((*name).parse().expect("a name"), HeaderValue::from_static(value)));
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_static(value));
+        }
         let body = body.as_object_mut().expect("an object");
-        RequestOptions::take(&headers.collect(), body).map_err(|failure| failure.error.message)
+        RequestOptions::take(&map, body).map_err(|failure| failure.error.message)
     }
 
     #[test]
@@ -159,6 +179,9 @@ mod tests {
         assert_eq!(options.selection.tools, Some(vec!["x".to_owned(), "y".to_owned()]));
         assert_eq!(options.max_steps, Some(2));
         assert_eq!(body, json!({"model": "m", "metadata": {"team": "t"}}));
+        let parts = [("x-toolwire-servers", "a, b"), ("x-toolwire-servers", "c")];
+        let lists = take(&parts, &mut json!({})).expect("options");
+        assert_eq!(lists.selection.servers, Some(["a", "b", "c"].map(str::to_owned).to_vec()));
         let none = take(&[("x-toolwire-servers", "none")], &mut json!({})).expect("options");
         assert!(none.selection.is_none());
     }
@@ -171,6 +194,18 @@ mod tests {
                 json!({}),
                 "`x-toolwire-max-steps` must be a positive integer",
             ),
+            // A header with one value cannot be sent twice.
+            (
+                &[("x-toolwire-max-steps", "2"), ("x-toolwire-max-steps", "5")],
+                json!({}),
+                "`x-toolwire-max-steps` must be a positive integer",
+            ),
+            (
+                &[("x-toolwire-server", "a")],
+                json!({}),
+                "unknown header `x-toolwire-server`; hint: did you mean `x-toolwire-servers`?",
+            ),
+            (&[("x-toolwire-url", "a")], json!({}), "unknown header `x-toolwire-url`"),
             (&[], json!({"toolwire": {"max_steps": -1}}), "`toolwire.max_steps` must be a positive integer"),
             (&[], json!({"toolwire": {"api_base": "x"}}), "unknown key `toolwire.api_base`"),
             (&[], json!({"toolwire": 1}), "`toolwire` must be an object"),

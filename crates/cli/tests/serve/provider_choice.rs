@@ -45,16 +45,24 @@ async fn settings_of_a_request_do_not_change_the_provider() {
         ] {
             for (key, value) in settings(&url) {
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                for place in
-                    ["body", "metadata", "extra_body", "litellm_params", "toolwire", "header", "query"]
-                {
+                for place in [
+                    "body",
+                    "metadata",
+                    "extra_body",
+                    "litellm_params",
+                    "toolwire",
+                    "header",
+                    "option",
+                    "query",
+                ] {
                     let (mut body, mut target) = (body.clone(), format!("{}{path}", served.url));
                     let mut headers = vec![];
                     match place {
                         "body" => body[key] = value.clone(),
                         "header" => {
-                            headers = vec![format!("x-{key}"), format!("x-toolwire-{key}"), key.to_owned()];
+                            headers = vec![format!("x-{key}"), key.to_owned()];
                         }
+                        "option" => headers = vec![format!("x-toolwire-{key}")],
                         "query" => target = format!("{target}?{key}={text}&extra_headers={text}"),
                         _ => body[place] = json!({key: value}),
                     }

@@ -206,7 +206,7 @@ async fn no_url_of_a_request_is_fetched() {
                     body["max_tokens"] = json!(9);
                 }
                 let request = http_client().post(format!("{}{path}?url={url}", served.url)).json(&body);
-                let request = request.header("referer", &url).header("x-toolwire-url", &url);
+                let request = request.header("referer", &url).header("x-url", &url);
                 let response = request.send().await.unwrap();
                 assert!(response.status().as_u16() < 600);
                 let _ = response.text().await;

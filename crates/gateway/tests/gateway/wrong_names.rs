@@ -153,6 +153,10 @@ async fn headers_and_options_with_wrong_names_are_refused() {
         let (status, error, _) = post(&gateway, path, &body, &[]).await;
         let expected = format!("`toolwire.tools` names the tool `pictrue`, {hint} `picture`?");
         assert_eq!((status, message(&error)), (400, expected.as_str()), "{path}");
+        let (status, error, _) =
+            post(&gateway, path, &question(path), &[("x-toolwire-server", "none")]).await;
+        let expected = "unknown header `x-toolwire-server`; hint: did you mean `x-toolwire-servers`?";
+        assert_eq!((status, message(&error)), (400, expected), "{path}");
         // A pattern may match nothing, and `none` is a word.
         for (header, value) in
             [("x-toolwire-tools", "x*"), ("x-toolwire-servers", "none"), ("x-toolwire-servers", "demo")]
