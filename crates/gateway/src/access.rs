@@ -16,6 +16,9 @@ use crate::response::Failure;
 use crate::screened_tools::ScreenedTools;
 use crate::settings::GatewaySettings;
 
+/// The maximum size of the name of a model.
+const MAX_MODEL_NAME_BYTES: usize = 512;
+
 impl Inner {
     /// Finds the caller of a request. Wrong keys are counted.
     pub(crate) async fn authenticate(
@@ -59,6 +62,14 @@ impl Inner {
 
     /// Finds a model that the caller may use.
     pub(crate) fn find_model(&self, principal: &Principal, name: &str) -> Result<ServedModel, Failure> {
+        // Errors contain the name.
+        if name.len() > MAX_MODEL_NAME_BYTES {
+            let message = format!(
+                "unknown model: its name has {} bytes, and the maximum is {MAX_MODEL_NAME_BYTES}",
+                name.len()
+            );
+            return Err(unknown_model(message));
+        }
         let found = self.models.find(name);
         let problem = match found {
             Ok(served) if principal.permits_model(&[name, served.model.name()]) => return Ok(served),
@@ -66,9 +77,7 @@ impl Inner {
             // The same message for both cases, so that clients cannot find out which models exist.
             _ => format!("the model `{name}` does not exist, or this key may not use it"),
         };
-        let mut error = ClientError::new(ErrorKind::ModelNotFound, problem);
-        error.parameter = Some("model".to_owned());
-        Err(error.into())
+        Err(unknown_model(problem))
     }
 
     /// Returns the names of the models that a caller may use.
@@ -79,6 +88,12 @@ impl Inner {
         }
         names
     }
+}
+
+fn unknown_model(message: String) -> Failure {
+    let mut error = ClientError::new(ErrorKind::ModelNotFound, message);
+    error.parameter = Some("model".to_owned());
+    error.into()
 }
 
 /// Returns tools whose results are screened, if the settings say so.

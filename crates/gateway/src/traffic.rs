@@ -32,8 +32,8 @@ const MAX_ALL_SPANS: usize = 50_000;
 /// The maximum number of requests that a new one removes, so that its time is bounded.
 const MAX_REMOVED: usize = 8;
 
-/// The maximum length of a recorded error.
-const MAX_ERROR: usize = 300;
+/// The maximum length of a recorded text: an error, or a name that a client or a model has chosen.
+const MAX_TEXT: usize = 300;
 
 /// The last requests, the newest at the end.
 #[derive(Default)]
@@ -158,7 +158,7 @@ impl RequestRecorder {
 
     /// Records the model that the request names, and its name in metrics.
     pub(crate) fn set_model(&self, model: Option<String>, label: String) {
-        lock(&self.record.request).model = model;
+        lock(&self.record.request).model = model.map(|name| shortened(&name));
         let _ = self.label.set(label);
     }
 
@@ -257,7 +257,7 @@ fn lock(request: &Mutex<Request>) -> MutexGuard<'_, Request> {
 }
 
 fn shortened(text: &str) -> String {
-    toolwire_page::text::shortened(text, MAX_ERROR)
+    toolwire_page::text::shortened(text, MAX_TEXT)
 }
 
 #[cfg(test)]
@@ -364,6 +364,26 @@ mod tests {
         }
         let requests = traffic.requests(None);
         assert_eq!((requests.len(), requests[0].id.as_str()), (MAX_REQUESTS, "999"));
+    }
+
+    /// A client chooses the name of the model, and a model those of the calls.
+    #[test]
+    fn the_size_of_names_is_bounded() {
+        let (traffic, recorder) = begin();
+        let long = |first: char| format!("{first}{}", "x".repeat(100_000));
+        recorder.set_model(Some(long('m')), OTHER.to_owned());
+        let mut run = RunRecorder::new(recorder.clone(), Arc::new(toolwire_agent::Functions::new()));
+        let (id, name) = (long('1'), long('f'));
+        let arguments = serde_json::Map::new();
+        run.observe(&AgentEvent::CallStarted { id: id.clone(), name: name.clone(), arguments });
+        let result = ToolResult::text("done");
+        run.observe(&AgentEvent::CallFinished { id, name, result, elapsed: Some(Duration::ZERO) });
+        let request = only(&traffic);
+        let [call] = &request.calls[..] else { panic!("one call: {:?}", request.calls) };
+        assert_eq!(call.outcome, Some(CallOutcome::Ok));
+        for text in [request.model.as_deref().unwrap_or_default(), call.id.as_str(), call.tool.as_str()] {
+            assert_eq!(text.chars().count(), MAX_TEXT + 1);
+        }
     }
 
     #[test]

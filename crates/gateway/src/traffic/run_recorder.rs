@@ -82,7 +82,8 @@ impl RunRecorder {
                 request.calls.push(new_call(id, name, now));
             }
             AgentEvent::CallFinished { id, name, result, elapsed } => {
-                let mut known = request.calls.iter().position(|call| call.id == *id && call.end.is_none());
+                let shown = shortened(id);
+                let mut known = request.calls.iter().position(|call| call.id == shown && call.end.is_none());
                 if known.is_none() && has_room() {
                     request.calls.push(new_call(id, name, now));
                     known = Some(request.calls.len() - 1);
@@ -133,6 +134,6 @@ impl RunRecorder {
 }
 
 fn new_call(id: &str, name: &str, start: Duration) -> CallSpan {
-    let (id, tool) = (id.to_owned(), name.to_owned());
+    let (id, tool) = (shortened(id), shortened(name));
     CallSpan { id, tool, start, end: None, outcome: None, error: None }
 }
