@@ -286,7 +286,7 @@ fn read_request(family: Family, body: Map<String, Value>) -> Result<ClientReques
 }
 
 /// Returns the fields of a request that a response of the Responses API repeats, without the credentials of
-/// MCP servers.
+/// MCP servers. `null` means absent, and clients require some of these fields in a response.
 fn echo(body: &Map<String, Value>) -> Map<String, Value> {
     const REPEATED: [&str; 16] = [
         "instructions",
@@ -308,7 +308,7 @@ fn echo(body: &Map<String, Value>) -> Map<String, Value> {
     ];
     let mut echo: Map<String, Value> = body
         .iter()
-        .filter(|(key, _)| REPEATED.contains(&key.as_str()))
+        .filter(|(key, value)| REPEATED.contains(&key.as_str()) && !value.is_null())
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     for tool in echo.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten() {

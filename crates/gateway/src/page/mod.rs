@@ -140,6 +140,10 @@ impl Page {
         let Some(first) = path.strip_prefix('/').and_then(|path| path.split('/').next()) else {
             return false;
         };
+        // A client whose base URL lacks `/v1` gets the error of the API, which says so.
+        if path == "/chat/completions" {
+            return false;
+        }
         let name = first.strip_suffix(".json").unwrap_or(first);
         ["", "-", "sign-in", "chat", "servers", "tools", "dialects", "traffic"].contains(&name)
     }

@@ -463,8 +463,34 @@ async fn the_error_for_a_wrong_path_suggests_a_correction() {
     assert_eq!(response.status(), 404);
     let body: Value = response.json().await.unwrap();
     assert!(body["error"]["message"].as_str().unwrap().contains("remove `/v1` from the base URL"), "{body}");
+    // The page has paths below `/chat`.
+    let (with_page, _) = TestGateway::with_page(GatewaySettings::default()).await;
+    for path in ["/chat/completions", "/responses", "/messages"] {
+        let response = http_client().post(with_page.url(path)).json(&json!({})).send().await.unwrap();
+        assert_eq!(response.status(), 404, "{path}");
+        let body: Value = response.json().await.unwrap();
+        let expected = format!("unknown path `{path}`: add `/v1` to the base URL");
+        assert_eq!(body["error"]["message"], expected.as_str());
+    }
     let response = http_client().get(gateway.url("/v1/messages")).send().await.unwrap();
     assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"POST".parse().unwrap()));
     let response = http_client().head(gateway.url("/v1/models")).send().await.unwrap();
     assert_eq!(response.status(), 200);
+}
+
+/// Errors contain the name of an unknown model, so its size is limited.
+#[tokio::test]
+async fn long_names_of_models_are_refused() {
+    let gateway = TestGateway::start().await;
+    for path in ["/v1/chat/completions", "/v1/embeddings"] {
+        let body = json!({"model": "x".repeat(100_000), "messages": []});
+        let response = http_client().post(gateway.url(path)).json(&body).send().await.unwrap();
+        assert_eq!(response.status(), 404, "{path}");
+        let error: Value = response.json().await.unwrap();
+        let expected = "unknown model: its name has 100000 bytes, and the maximum is 512";
+        assert_eq!(
+            (&error["error"]["message"], &error["error"]["param"]),
+            (&json!(expected), &json!("model"))
+        );
+    }
 }

@@ -163,3 +163,23 @@ async fn a_parameter_that_the_response_depends_on_is_not_dropped() {
         assert_eq!((status, names.len()), (200, 0), "{body}");
     }
 }
+
+/// `null` means absent, also for the fields that a response of the Responses API repeats.
+#[tokio::test]
+async fn null_is_not_repeated() {
+    let gateway = TestGateway::start().await;
+    let names =
+        ["tools", "tool_choice", "parallel_tool_calls", "metadata", "text", "temperature", "truncation"];
+    let parameters: Value = names.iter().map(|name| ((*name).to_owned(), Value::Null)).collect();
+    for sent in [json!({}), parameters] {
+        let mut parameters = sent.clone();
+        parameters["model"] = json!("scripted");
+        let (status, _, body) = send(&gateway, RESPONSES, &parameters).await;
+        let response: Value = serde_json::from_str(&body).unwrap();
+        let found = names.map(|name| response[name].clone());
+        let text = json!({"format": {"type": "text"}});
+        let expected =
+            [json!([]), json!("auto"), json!(true), json!({}), text, json!(1.0), json!("disabled")];
+        assert_eq!((status, found), (200, expected), "{sent}");
+    }
+}
