@@ -4,6 +4,8 @@
 //! fence; in help texts, until the title of the next command or text that is not indented. JSON is compared
 //! as a value, so pages may format it for readers. `TOOLWIRE_BLESS=1` rewrites the pages with the current
 //! output; review the difference before committing it.
+//!
+//! It also checks that the tests which `docs/security-tests.md` names exist.
 
 #![cfg(unix)]
 
@@ -33,6 +35,39 @@ fn the_help_shows_the_current_output() {
         "crates/cli/src/help/encode.txt",
         "crates/cli/src/help/check.txt",
     ]);
+}
+
+/// Every test that the table of security tests names exists: a function, or a module of tests.
+#[test]
+fn the_security_tests_exist() {
+    let page = fs::read_to_string(root().join("docs/security-tests.md")).expect("the page exists");
+    let is_path = |text: &&str| {
+        let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        text.contains("::") && text.split("::").all(is_name)
+    };
+    let named: Vec<&str> = page.split('`').skip(1).step_by(2).filter(is_path).collect();
+    assert!(named.len() > 50, "only {} tests are named", named.len());
+    let name = |path: &str| path.rsplit("::").next().unwrap_or_default().to_owned();
+    let mut unknown: Vec<(&str, String)> = named.into_iter().map(|path| (path, name(path))).collect();
+    let mut folders = vec![root().join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("sources can be listed") {
+            let path = entry.expect("sources can be listed").path();
+            let module = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let is_source = path.extension().is_some_and(|extension| extension == "rs");
+            if path.is_dir() || is_source {
+                unknown.retain(|(_, name)| *name != module);
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if is_source {
+                let text = fs::read_to_string(&path).expect("a source can be read");
+                unknown.retain(|(_, name)| !text.contains(&format!("fn {name}(")));
+            }
+        }
+    }
+    let unknown: Vec<&str> = unknown.into_iter().map(|(path, _)| path).collect();
+    assert_eq!(unknown, [""; 0], "docs/security-tests.md names tests that do not exist");
 }
 
 /// A command of a page, and the lines of its output.
