@@ -3,7 +3,7 @@
 //! Consecutive messages of one role become one turn. Each call has its result right after its turn, and every
 //! result has its call. Blank text, and blocks that only another provider understands, are removed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -92,12 +92,12 @@ pub(crate) struct HistoryReader<'a> {
 impl<'a> HistoryReader<'a> {
     pub(crate) fn turns(&self, messages: &'a [Arc<Message>]) -> Vec<Turn<'a>> {
         let mut turns: Vec<Turn<'a>> = Vec::new();
-        let mut used_ids = HashSet::new();
+        let mut ids = WireIds::default();
         for message in messages {
             match message.role {
                 Role::User => self.add_user_message(&mut turns, message),
                 Role::Assistant => {
-                    let blocks = self.assistant_blocks(message, &mut used_ids);
+                    let blocks = self.assistant_blocks(message, &mut ids);
                     match turns.last_mut() {
                         _ if blocks.is_empty() => {}
                         Some(Turn::Assistant(existing)) => existing.extend(blocks),
@@ -141,16 +141,12 @@ impl<'a> HistoryReader<'a> {
         }
     }
 
-    fn assistant_blocks(
-        &self,
-        message: &'a Message,
-        used_ids: &mut HashSet<String>,
-    ) -> Vec<AssistantBlock<'a>> {
+    fn assistant_blocks(&self, message: &'a Message, ids: &mut WireIds<'a>) -> Vec<AssistantBlock<'a>> {
         let mut blocks = Vec::new();
         for block in &message.content {
             match block {
                 Block::Call { id, call } => {
-                    let received = self.received(id, call, used_ids);
+                    let received = self.received(id, call, ids);
                     blocks.push(AssistantBlock::Call(PairedCall {
                         id,
                         tool: &call.name,
@@ -199,16 +195,10 @@ impl<'a> HistoryReader<'a> {
     }
 
     /// Returns a call in the format in which this API sent it, or would have sent it.
-    fn received(&self, id: &str, call: &ToolCall, used_ids: &mut HashSet<String>) -> ReceivedCall {
+    fn received(&self, id: &'a str, call: &ToolCall, ids: &mut WireIds<'a>) -> ReceivedCall {
         let provider_data = meta_field(&call.extra, self.dialect.family().meta_key());
         let field = |key: &str| provider_data.and_then(|data| data.get(key)?.as_str()).map(str::to_owned);
-        let mut wire = wire_id(self.dialect, id);
-        let mut salt = 0u32;
-        while !used_ids.insert(wire.clone()) {
-            // Two calls have the same id: some servers count from 0 in each response.
-            salt += 1;
-            wire = wire_id(self.dialect, &synthetic_id(&format!("{id}\n{salt}")));
-        }
+        let wire = ids.unique(self.dialect, id);
         let is_synthetic = !self.rules.requires_call_ids && has_synthetic_id(provider_data);
         // A tool of this toolset is a function, even if the client defined it in another form.
         let known = self.tools.wire_name(&call.name);
@@ -245,6 +235,31 @@ impl<'a> HistoryReader<'a> {
             received.arguments = Value::Object(encoded.arguments);
         }
         received
+    }
+}
+
+/// The ids of the calls of one request.
+#[derive(Default)]
+struct WireIds<'a> {
+    used: HashSet<String>,
+    /// How often an id of the history was replaced. A client may repeat one id very often.
+    replaced: HashMap<&'a str, u32>,
+}
+
+impl<'a> WireIds<'a> {
+    /// Returns an id that no earlier call has. Two calls of the history may have the same id: some servers
+    /// count from 0 in each response.
+    fn unique(&mut self, dialect: Dialect, id: &'a str) -> String {
+        let mut wire = wire_id(dialect, id);
+        if self.used.contains(&wire) {
+            let salt = self.replaced.entry(id).or_default();
+            while self.used.contains(&wire) {
+                *salt += 1;
+                wire = wire_id(dialect, &synthetic_id(&format!("{id}\n{salt}")));
+            }
+        }
+        self.used.insert(wire.clone());
+        wire
     }
 }
 
@@ -328,4 +343,23 @@ pub(crate) fn find_foreign_content(messages: &[Arc<Message>], meta_key: &str) ->
         }
         Block::Call { .. } => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of attempts does not grow with the number of repetitions: otherwise, this test would take
+    /// hours.
+    #[test]
+    fn an_id_can_be_repeated_very_often() {
+        let mut ids = WireIds::default();
+        let mut unique = |id: &'static str| ids.unique(Dialect::OpenAi, id);
+        let replaced = |number: u32| synthetic_id(&format!("c\n{number}"));
+        let first = [unique("c"), unique("other"), unique("c"), unique("c"), unique("other")];
+        let other = synthetic_id("other\n1");
+        assert_eq!(first, ["c".to_owned(), "other".to_owned(), replaced(1), replaced(2), other]);
+        let more: HashSet<String> = (0..200_000).map(|_| unique("c")).collect();
+        assert_eq!((more.len(), more.contains(&replaced(200_002))), (200_000, true));
+    }
 }
