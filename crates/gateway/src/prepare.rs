@@ -34,6 +34,10 @@ const ESSENTIAL: [(Family, &str); 3] = [
 /// sequence, and only one call of a response is made.
 const EMULATED: [&str; 2] = ["stop", "parallel_tool_calls"];
 
+/// The maximum number of stop sequences. If the API has none, the gateway searches each part of the text for all of
+/// them.
+const MAX_STOP_SEQUENCES: usize = 1_024;
+
 /// A request, ready to run.
 pub(crate) struct Prepared {
     pub(crate) client: ClientRequest,
@@ -70,6 +74,13 @@ impl Inner {
         if count > max {
             let message = format!("the request has {count} tools, and the maximum is {max}");
             return Err(Failure::invalid("tools", message));
+        }
+        let count = client.request.generation.stop.len();
+        if count > MAX_STOP_SEQUENCES {
+            let key = if family == Family::Anthropic { "stop_sequences" } else { "stop" };
+            let message =
+                format!("the request has {count} stop sequences, and the maximum is {MAX_STOP_SEQUENCES}");
+            return Err(Failure::invalid(key, message));
         }
         // Each of these names is compared with the tools of the servers.
         let chosen = client.allowed_tools.as_ref().map_or(0, Vec::len);

@@ -183,3 +183,17 @@ async fn null_is_not_repeated() {
         assert_eq!((status, found), (200, expected), "{sent}");
     }
 }
+
+#[tokio::test]
+async fn the_number_of_stop_sequences_is_limited() {
+    let gateway = TestGateway::start().await;
+    let many = |count: usize| (0..count).map(|number| format!("stop {number}")).collect::<Vec<_>>();
+    for (path, name) in [(CHAT, "stop"), (MESSAGES, "stop_sequences")] {
+        let (status, _, body) = send(&gateway, path, &json!({"model": "scripted", name: many(1_024)})).await;
+        assert_eq!(status, 200, "{body}");
+        let (status, _, body) = send(&gateway, path, &json!({"model": "scripted", name: many(1_025)})).await;
+        let message = "the request has 1025 stop sequences, and the maximum is 1024";
+        assert!(status == 400 && body.contains(message), "{status} {body}");
+        assert_eq!(body.contains(&format!("\"param\":\"{name}\"")), path == CHAT, "{body}");
+    }
+}
