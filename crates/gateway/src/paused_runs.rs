@@ -13,6 +13,7 @@ use toolwire_agent::{Agent, AgentSettings};
 use toolwire_contract::{Content, Message, ToolResult};
 use toolwire_dialect::client::{ApprovalResponse, ClientEvent, ClientRequest, ErrorKind};
 
+use crate::complete::bounded_list;
 use crate::hidden_rounds::ShownId;
 use crate::principal::Principal;
 use crate::recent::{NotStored, Recent, StateLimits};
@@ -219,7 +220,7 @@ pub(crate) fn missing_decision(request_id: &str, parameter: &str) -> Failure {
 pub(crate) fn unknown_approvals(responses: &[ApprovalResponse]) -> Failure {
     let ids: Vec<String> = responses.iter().map(|response| format!("`{}`", response.request_id)).collect();
     let message =
-        format!("no open request for approval has the id {}; each is valid only once", ids.join(", "));
+        format!("no open request for approval has the id {}; each is valid only once", bounded_list(&ids));
     let parameter = responses.first().map_or("input", |response| &response.parameter);
     Failure::invalid(parameter, message)
 }

@@ -25,6 +25,9 @@ const TOOLS: &str = "tools";
 const MAX_STEPS: &str = "max-steps";
 const SHOW_CALLS: &str = "show-calls";
 
+/// The maximum number of names in a list: each of them is compared with all tools.
+const MAX_PATTERNS: usize = 1_024;
+
 /// The start of the names of the headers with options.
 const HEADER_PREFIX: &str = "x-toolwire-";
 
@@ -122,14 +125,21 @@ fn split(text: &str) -> Vec<String> {
 
 fn patterns(name: &str, value: &Value) -> Result<Vec<String>, Failure> {
     let invalid = || Failure::invalid(name, format!("`{name}` must be an array of names or patterns"));
-    match value {
-        Value::String(text) => Ok(split(text)),
+    let patterns: Vec<String> = match value {
+        Value::String(text) => split(text),
         Value::Array(items) => items
             .iter()
             .map(|item| item.as_str().map(str::to_owned))
             .collect::<Option<_>>()
-            .ok_or_else(invalid),
-        _ => Err(invalid()),
+            .ok_or_else(invalid)?,
+        _ => return Err(invalid()),
+    };
+    match patterns.len() {
+        count if count > MAX_PATTERNS => {
+            let message = format!("`{name}` contains {count} names, and the maximum is {MAX_PATTERNS}");
+            Err(Failure::invalid(name, message))
+        }
+        _ => Ok(patterns),
     }
 }
 
@@ -213,6 +223,11 @@ mod tests {
                 &[],
                 json!({"toolwire": {"servers": [1]}}),
                 "`toolwire.servers` must be an array of names or patterns",
+            ),
+            (
+                &[],
+                json!({"toolwire": {"tools": vec!["a*"; 1_025]}}),
+                "`toolwire.tools` contains 1025 names, and the maximum is 1024",
             ),
         ] {
             let mut body = body;

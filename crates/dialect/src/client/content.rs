@@ -2,7 +2,7 @@
 
 mod approvals;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -27,8 +27,12 @@ pub(crate) struct ConversationReader {
     named_calls: Option<(usize, HashMap<String, Vec<String>>)>,
     instructions: Vec<String>,
     approvals: Vec<ApprovalResponse>,
+    /// The ids of the requests that have a decision in `approvals`.
+    decided: HashSet<String>,
     /// The ids and paths of the requests for approval after which the model has not continued.
     requests: Vec<(String, String)>,
+    /// The ids of those requests, except for the ones whose decision was already applied.
+    requested: HashSet<String>,
     /// The position of the last request for approval: the number of messages before it, and of blocks in the
     /// last of them.
     asked_at: Option<(usize, usize)>,
@@ -50,7 +54,9 @@ impl ConversationReader {
             named_calls: None,
             instructions: Vec::new(),
             approvals: Vec::new(),
+            decided: HashSet::new(),
             requests: Vec::new(),
+            requested: HashSet::new(),
             asked_at: None,
             sources: Sources::default(),
             items: Vec::new(),

@@ -174,9 +174,13 @@ impl ClientRequest {
         }
     }
 
-    /// Lists the fields of a server, or of its tools, that were not read.
+    /// Lists the fields of a server, or of its tools, that were not read. Only some of very many are listed.
     pub(crate) fn list_unused(&mut self, place: &str, fields: RequestFields) {
+        const MAX_LISTED: usize = 200;
         for (name, _) in fields.rest().iter().filter(|(_, value)| !value.is_null()) {
+            if self.unused.len() >= MAX_LISTED {
+                return;
+            }
             let name = format!("{place}.{name}");
             if !self.unused.contains(&name) {
                 self.unused.push(name);

@@ -1,6 +1,8 @@
 //! Finds the fields of tools, messages and their parts that no type represents. Only a request that is sent
 //! as the client wrote it has them.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::RequestFields;
@@ -64,7 +66,7 @@ const ANTHROPIC_TOOL: Known =
 
 /// Returns the paths of the fields, without indexes, such as `messages.name`.
 pub(super) fn find(family: Family, body: &RequestFields) -> Vec<String> {
-    let mut search = Search { found: Vec::new() };
+    let mut search = Search::default();
     match family {
         Family::OpenAiChat => {
             for message in search.objects(body.peek("messages"), "messages", &[CHAT_MESSAGE], true) {
@@ -94,8 +96,11 @@ pub(super) fn find(family: Family, body: &RequestFields) -> Vec<String> {
     search.found
 }
 
+#[derive(Default)]
 struct Search {
     found: Vec<String>,
+    /// The same paths. A client may send very many of them.
+    known: HashSet<String>,
 }
 
 impl Search {
@@ -133,7 +138,7 @@ impl Search {
                 || is_default
                 || has_no_meaning(value);
             let path = format!("{place}.{name}");
-            if !is_listed && !self.found.contains(&path) {
+            if !is_listed && self.known.insert(path.clone()) {
                 self.found.push(path);
             }
         }
@@ -147,5 +152,21 @@ fn has_no_meaning(value: &Value) -> bool {
         Value::Array(values) => values.is_empty(),
         Value::Object(fields) => fields.is_empty(),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name is not compared with all others: otherwise, this test would take very long.
+    #[test]
+    fn very_many_fields_are_listed_once() {
+        let fields: Map<String, Value> =
+            (0..150_000).map(|number| (format!("f{number}"), json!(1))).collect();
+        let body = json!({"messages": [fields, fields]});
+        let body = RequestFields::new("", body).expect("an object");
+        let found = find(Family::OpenAiChat, &body);
+        assert_eq!((found.len(), found[1].as_str()), (150_000, "messages.f1"));
     }
 }

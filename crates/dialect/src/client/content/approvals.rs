@@ -9,20 +9,21 @@ impl ConversationReader {
     /// Adds the decision about a call. Two decisions about one call are refused, because only one could
     /// count.
     pub(crate) fn add_approval(&mut self, mut approval: ApprovalResponse) -> ReadRequest<()> {
-        if self.approvals.iter().any(|known| known.request_id == approval.request_id) {
+        if !self.decided.insert(approval.request_id.clone()) {
             let problem = format!("is a second approval response for `{}`", approval.request_id);
             return Err(InvalidRequest { parameter: approval.parameter, problem: Problem::Invalid(problem) });
         }
         if self.approvals.is_empty() && self.asked_at.is_none() {
             self.mark_approval_request();
         }
-        approval.has_request = self.requests.iter().any(|(id, _)| *id == approval.request_id);
+        approval.has_request = self.requested.contains(&approval.request_id);
         self.approvals.push(approval);
         Ok(())
     }
 
     /// Adds a request for approval.
     pub(crate) fn add_approval_request(&mut self, path: &str, id: String) {
+        self.requested.insert(id.clone());
         self.requests.push((id, path.to_owned()));
         self.mark_approval_request();
     }
@@ -37,11 +38,12 @@ impl ConversationReader {
     /// Records that the model has continued, so the requests for approval before that are no longer open.
     pub(crate) fn forget_approval_requests(&mut self) {
         self.requests.clear();
+        self.requested.clear();
     }
 
     /// Returns the first open request for approval that has no response.
     pub(crate) fn open_approval(&self) -> Option<OpenApproval> {
-        let is_open = |id: &str| self.approvals.iter().all(|approval| approval.request_id != id);
+        let is_open = |id: &str| self.requested.contains(id) && !self.decided.contains(id);
         let (id, path) = self.requests.iter().find(|(id, _)| is_open(id))?;
         Some(OpenApproval { request_id: id.clone(), parameter: path.clone() })
     }
@@ -49,8 +51,10 @@ impl ConversationReader {
     /// Removes the approvals read so far. They were already applied, because a response of the model follows
     /// them.
     pub(crate) fn forget_approvals(&mut self) {
-        let approvals = std::mem::take(&mut self.approvals);
-        self.requests.retain(|(id, _)| approvals.iter().all(|approval| approval.request_id != *id));
+        self.approvals.clear();
+        for id in self.decided.drain() {
+            self.requested.remove(&id);
+        }
         self.asked_at = None;
     }
 
