@@ -21,7 +21,7 @@ const PHRASES: [&str; 13] = [
     "exceeds the available context size",   // llama.cpp
     "input is too long for requested model", // Bedrock
     "context length exceeded",
-    "exceeds the context length", // Ollama
+    "exceeds the context length", // earlier versions of Ollama
 ];
 
 /// Returns the size of the window if the provider states it; the outer `None` if this is another error.
@@ -102,6 +102,7 @@ mod tests {
                 "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 9000",
                 Some(6_000),
             ),
+            ("the input length exceeds the context length", None),
             ("Your input exceeds the context window of this model.", None),
             ("Input is too long for requested model.", None),
             ("the request exceeds the available context size. try increasing it", None),

@@ -15,6 +15,9 @@ use crate::settings::EndpointSettings;
 const MIN_OLLAMA_WINDOW: u64 = 8_192;
 /// The room for a response in Ollama's window, if the request has no output limit.
 const OLLAMA_RESPONSE_TOKENS: u64 = 2_048;
+/// A request has at most this many times its estimated size. If Ollama still refuses it with a window of this
+/// size, a larger one does not help.
+const MAX_ESTIMATE_ERROR: u64 = 4;
 /// The output limit of a model that is not in the table, where the API requires one.
 const DEFAULT_OUTPUT_TOKENS: u64 = 8_192;
 /// The output limit of a response that is not streamed: a longer one can take more than ten minutes.
@@ -105,7 +108,7 @@ impl LearnedLimits {
         let window = self.known_window(settings);
         match settings.dialect.family() {
             Family::Ollama => {
-                options.context_tokens = window.map(|window| self.ollama_window(settings, request, window))
+                options.context_tokens = Some(self.ollama_window(settings, request, window));
             }
             Family::Anthropic => {
                 let output = known(&self.output_tokens).or(settings.model_output_tokens);
@@ -126,8 +129,10 @@ impl LearnedLimits {
     }
 
     /// Returns the window that Ollama allocates for a request. Another size makes Ollama load the model
-    /// again, so it grows in powers of two and never shrinks. A configured size is used as it is.
-    fn ollama_window(&self, settings: &EndpointSettings, request: &ModelRequest, max: u64) -> u64 {
+    /// again, so it grows in powers of two and never shrinks. A configured size is used as it is. If the
+    /// window of the model is unknown, Ollama reduces a larger size to it.
+    fn ollama_window(&self, settings: &EndpointSettings, request: &ModelRequest, known: Option<u64>) -> u64 {
+        let max = known.unwrap_or(u64::MAX);
         if settings.is_window_configured {
             return max;
         }
@@ -135,6 +140,26 @@ impl LearnedLimits {
         let needed = request.estimated_tokens().saturating_add(response);
         let size = needed.checked_next_power_of_two().unwrap_or(max).max(MIN_OLLAMA_WINDOW).min(max);
         self.ollama_window.fetch_max(size, Ordering::Relaxed).max(size).min(max)
+    }
+
+    /// Doubles the window that Ollama allocates, after a request of this estimated size was refused. `stated`
+    /// is the window in the error. Returns `false` if it is the window of the model that is too small, and not
+    /// the one that was requested.
+    pub(crate) fn enlarge_ollama_window(
+        &self,
+        settings: &EndpointSettings,
+        requested: u64,
+        stated: Option<u64>,
+        estimated: u64,
+    ) -> bool {
+        let max = self.known_window(settings).unwrap_or(u64::MAX);
+        let is_reduced = stated.is_some_and(|stated| stated < requested);
+        let is_enough = requested / MAX_ESTIMATE_ERROR > estimated.max(MIN_OLLAMA_WINDOW);
+        if settings.is_window_configured || requested >= max || is_reduced || is_enough {
+            return false;
+        }
+        self.ollama_window.fetch_max(requested.saturating_mul(2).min(max), Ordering::Relaxed);
+        true
     }
 }
 
@@ -177,10 +202,33 @@ mod tests {
         let (settings, learned) =
             (settings("ollama/m", json!({"baseUrl": "http://a"})), LearnedLimits::default());
         let window = |tokens| learned.request_options(&settings, &request(tokens)).context_tokens;
-        assert_eq!(window(100), None);
+        // The window of the model is unknown.
+        assert_eq!([100, 7_000].map(window), [8_192, 16_384].map(Some));
         learned.record(Some(100_000), None);
-        let windows = [100, 7_000, 9_000, 100, 40_000, 90_000, 100].map(window);
-        assert_eq!(windows, [8_192, 16_384, 16_384, 16_384, 65_536, 100_000, 100_000].map(Some));
+        let windows = [100, 9_000, 100, 40_000, 90_000, 100].map(window);
+        assert_eq!(windows, [16_384, 16_384, 16_384, 65_536, 100_000, 100_000].map(Some));
+    }
+
+    #[test]
+    fn the_window_of_ollama_is_enlarged_unless_it_is_that_of_the_model() {
+        let ollama = |config: Value| settings("ollama/m", config);
+        let (plain, learned) = (ollama(json!({"baseUrl": "http://a"})), LearnedLimits::default());
+        let window = || learned.request_options(&plain, &request(100)).context_tokens;
+        // Ollama has reduced the requested size.
+        assert!(!learned.enlarge_ollama_window(&plain, 8_192, Some(2_048), 8_000));
+        assert_eq!(window(), Some(8_192));
+        assert!(learned.enlarge_ollama_window(&plain, 8_192, Some(8_192), 8_000));
+        assert_eq!(window(), Some(16_384));
+        assert!(learned.enlarge_ollama_window(&plain, 16_384, None, 8_000));
+        assert_eq!(window(), Some(32_768));
+        // The request cannot be this large.
+        assert!(!learned.enlarge_ollama_window(&plain, 65_536, None, 8_000));
+        learned.record(Some(40_000), None);
+        assert!(learned.enlarge_ollama_window(&plain, 32_768, Some(32_768), 20_000));
+        assert_eq!(window(), Some(40_000));
+        assert!(!learned.enlarge_ollama_window(&plain, 40_000, Some(40_000), 39_000));
+        let configured = ollama(json!({"contextTokens": 8_192}));
+        assert!(!LearnedLimits::default().enlarge_ollama_window(&configured, 8_192, Some(8_192), 8_000));
     }
 
     #[test]
@@ -247,7 +295,7 @@ mod tests {
         let (settings, learned) =
             (settings("ollama/m", json!({"baseUrl": "http://a"})), LearnedLimits::default());
         learned.record_refusal(20_000);
-        assert_eq!(learned.request_options(&settings, &request(100)).context_tokens, None);
+        assert_eq!(learned.request_options(&settings, &request(100)).context_tokens, Some(MIN_OLLAMA_WINDOW));
     }
 
     #[test]

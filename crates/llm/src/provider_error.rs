@@ -43,8 +43,11 @@ pub(crate) fn provider_error(
     body: Value,
 ) -> ModelError {
     let body = redact_secrets(body, settings);
-    let provider_message = provider_message(&body);
-    if let Some(window) = exceeded_window(status, provider_message.as_deref().unwrap_or_default(), &body) {
+    let inner = inner_body(&body);
+    let described = inner.as_ref().unwrap_or(&body);
+    let provider_message = provider_message(described);
+    if let Some(window) = exceeded_window(status, provider_message.as_deref().unwrap_or_default(), described)
+    {
         let message = provider_message.unwrap_or_else(|| NO_REASON.to_owned());
         return ModelError::ContextExceeded { model: settings.name.clone(), status, message, window, body };
     }
@@ -68,6 +71,13 @@ pub(crate) fn provider_error(
         }
     };
     ModelError::Refused { model: settings.name.clone(), status, message, hint, retry_after: None, body }
+}
+
+/// Returns the error body that the `error` of another one contains as a text: Ollama passes on that of its
+/// llama.cpp.
+fn inner_body(body: &Value) -> Option<Value> {
+    let text = body.get("error")?.as_str()?;
+    serde_json::from_str(text).ok().filter(Value::is_object)
 }
 
 /// Returns the provider's message in one line.
@@ -253,6 +263,8 @@ mod tests {
             later,
         );
         check(500, json!([{"error": {"message": "oh"}}]), "oh", later);
+        check(500, json!({"error": r#"{"error":{"code":500,"message":"oh"}}"#}), "oh", later);
+        check(500, json!({"error": "[1]"}), "[1]", later);
         check(502, json!("<html>\n <h1>Bad\tGateway</h1>"), "<html> <h1>Bad Gateway</h1>", later);
         check(503, json!(""), "the provider gave no reason", later);
         check(

@@ -58,6 +58,15 @@ struct PreparedRequest {
     attempts: Attempts,
     /// The estimated size, if the window is unknown.
     estimated_tokens: Option<u64>,
+    /// The window that Ollama allocates for the request.
+    allocated: Option<Allocated>,
+}
+
+/// A request to Ollama, in case that it needs a larger window than the one that was allocated for it.
+struct Allocated {
+    window: u64,
+    estimated_tokens: u64,
+    request: Box<ModelRequest>,
 }
 
 /// A failed attempt.
@@ -116,16 +125,15 @@ impl<'e> EventStream<'e> {
             }
             Err(failed) => failed,
         };
-        match failed.error {
-            ModelError::ContextExceeded { window: Some(window), .. } => {
-                self.endpoint.learned.record_window(window);
+        if let ModelError::ContextExceeded { window, .. } = failed.error {
+            if let Some(larger) = self.with_larger_window(&mut request, window) {
+                return Ok(larger);
             }
-            ModelError::ContextExceeded { window: None, .. } => {
-                if let Some(tokens) = request.estimated_tokens {
-                    self.endpoint.learned.record_refusal(tokens);
-                }
+            match (window, request.estimated_tokens) {
+                (Some(window), _) => self.endpoint.learned.record_window(window),
+                (None, Some(tokens)) => self.endpoint.learned.record_refusal(tokens),
+                (None, None) => {}
             }
-            _ => {}
         }
         let Some(failure) = failed.failure else { return Err(failed.error) };
         match request.attempts.after_failure(failure, self.endpoint.clock.jitter()) {
@@ -142,6 +150,14 @@ impl<'e> EventStream<'e> {
                 Ok(StreamState::Unsent(request, Some(delay)))
             }
         }
+    }
+
+    /// Returns the state that sends a refused request to Ollama again, if a larger window may be enough for it.
+    fn with_larger_window(&self, refused: &mut PreparedRequest, stated: Option<u64>) -> Option<StreamState> {
+        let Allocated { window, estimated_tokens, request } = refused.allocated.take()?;
+        let Endpoint { settings, learned, .. } = self.endpoint;
+        let is_larger = learned.enlarge_ollama_window(settings, window, stated, estimated_tokens);
+        is_larger.then_some(StreamState::New(request))
     }
 
     /// Sends the request once and reads until the first event. Until then, a retry does no harm.
@@ -194,6 +210,10 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
     let options = endpoint.learned.request_options(settings, &request);
     let has_window = endpoint.learned.known_window(settings).is_some();
     let estimated_tokens = (!has_window).then(|| request.estimated_tokens());
+    let allocated = options.context_tokens.map(|window| {
+        let estimated_tokens = request.estimated_tokens();
+        Allocated { window, estimated_tokens, request: Box::new(request.clone()) }
+    });
     let without_verbatim = |request: &mut ModelRequest| match native_tool(request) {
         Some(tool) => {
             let problem = format!(
@@ -244,6 +264,7 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
         stop: request.generation.stop,
         attempts: Attempts::new(settings.retries),
         estimated_tokens,
+        allocated,
     };
     Ok(StreamState::Unsent(request, None))
 }

@@ -103,7 +103,7 @@ async fn a_request_that_is_too_long_has_its_own_error() {
             let Err(error @ ModelError::ContextExceeded { window, .. }) = result else {
                 panic!("{api:?}: {result:?}");
             };
-            let omits_window = matches!(api, Api::Groq | Api::Responses | Api::Bedrock | Api::Ollama);
+            let omits_window = matches!(api, Api::Groq | Api::Responses | Api::Bedrock);
             assert_eq!(window, (!omits_window).then_some(3_000), "{api:?}");
             // A window that the error does not state is assumed to be smaller than the request.
             let known = provider.endpoint.limits().context_tokens;
@@ -129,6 +129,36 @@ async fn ollama_gets_the_size_of_the_window() {
             .push(provider.provider.requests().last().expect("a request").body["options"]["num_ctx"].clone());
     }
     assert_eq!(sizes, [8_192, 32_768, 32_768, 40_000, 40_000].map(Value::from));
+}
+
+/// A window that is too small for a request is enlarged before anything is trimmed, even if the size of the
+/// model's own window is unknown.
+#[tokio::test]
+async fn ollama_gets_a_larger_window_if_it_counts_more_tokens_than_estimated() {
+    for (is_stated, learned) in [(true, Some(40_000)), (false, None)] {
+        let script = script().with_window(40_000, is_stated);
+        let provider = TestEndpoint::new(Api::Ollama, script, json!({"maxOutputTokens": 1})).await;
+        provider.endpoint.prepare().await;
+        // The largest request that is estimated to fit. The fake provider also counts the names of fields.
+        let fits = |words: &usize| question(&"word ".repeat(*words)).estimated_tokens() < 8_192;
+        let words = (1..6_000).rev().find(fits).expect("some request fits");
+        let (_, result) = provider.ask(question(&"word ".repeat(words))).await;
+        assert!(result.is_ok(), "{result:?}");
+        let sizes = |provider: &TestEndpoint| -> Vec<Value> {
+            let requests = provider.provider.requests();
+            requests.iter().map(|request| request.body["options"]["num_ctx"].clone()).collect()
+        };
+        assert_eq!(sizes(&provider), [8_192, 16_384].map(Value::from));
+        assert_eq!(provider.endpoint.limits().context_tokens, learned);
+        // Later requests use the same size.
+        assert!(provider.ask(question("Hi")).await.1.is_ok());
+        assert_eq!(sizes(&provider)[2..], [Value::from(16_384)]);
+        // This one does not fit into any window of the model.
+        let (_, result) = provider.ask(question(&"word ".repeat(40_000))).await;
+        let Err(ModelError::ContextExceeded { window, .. }) = result else { panic!("{result:?}") };
+        assert_eq!(window, Some(40_000));
+        assert_eq!(provider.endpoint.limits().context_tokens, Some(40_000));
+    }
 }
 
 /// The earlier messages, the tools and the instructions have the same bytes in the next request, apart from

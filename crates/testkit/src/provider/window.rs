@@ -3,7 +3,8 @@
 //! Three bytes of the body of a request are one token, with the names of fields and the quotation marks; an
 //! escaped character counts as one byte. The count does not depend on the estimates of the client. An output
 //! limit in the request counts as well where the API counts it. The real Ollama silently truncates the start
-//! of a longer conversation; the fake one refuses the request, so that tests fail.
+//! of a longer conversation, unless `truncate` is false; the fake one then responds with an error that no
+//! client understands, so that tests fail.
 //!
 //! Rules in `docs/providers.md`: `context-window/errors`, `context-window/lookups`.
 
@@ -32,7 +33,12 @@ pub(super) fn check(api: Api, window: u64, request: &ReceivedRequest) -> Result<
         _ => None,
     };
     let total = input + output.unwrap_or(0);
-    if total <= window { Ok(()) } else { Err(refusal(api, window, input, output.unwrap_or(0))) }
+    let truncates = api == Api::Ollama && request.body.get("truncate") != Some(&Value::Bool(false));
+    match (total <= window, truncates) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Rejection::new(500, json!({"error": "the conversation would be truncated"}))),
+        (false, false) => Err(refusal(api, window, input, output.unwrap_or(0))),
+    }
 }
 
 fn refusal(api: Api, window: u64, input: u64, output: u64) -> Rejection {
@@ -107,7 +113,17 @@ fn refusal(api: Api, window: u64, input: u64, output: u64) -> Rejection {
             "too many tokens: total number of tokens in the prompt cannot exceed {window} - received {input}. Try using a \
              shorter prompt, or a model with a longer context."
         )}),
-        Api::Ollama => json!({"error": "the input length exceeds the context length"}),
+        // The error of its llama.cpp, as a text.
+        Api::Ollama => {
+            let inner = json!({"error": {
+                "code": 400,
+                "message": format!(
+                    "request ({input} tokens) exceeds the available context size ({window} tokens), try increasing it"
+                ),
+                "type": "exceed_context_size_error", "n_prompt_tokens": input, "n_ctx": window,
+            }});
+            json!({"error": inner.to_string()})
+        }
     };
     Rejection::new(400, body)
 }

@@ -37,6 +37,8 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     body.set_some("format", format);
     // The default is to stream.
     body.set("stream", request.options.stream);
+    // The default is to drop the start of a conversation that is longer than the window, without an error.
+    body.set("truncate", false);
     let mut options = Map::new();
     options.set_some("num_ctx", request.options.context_tokens);
     options.set_some("num_predict", request.max_output_tokens);
