@@ -12,7 +12,7 @@ use toolwire_contract::keys::KeyRights;
 use toolwire_llm::EndpointConfigs;
 
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
-use crate::storage::{StoreSettings, TimeToLive};
+use crate::storage::{Period, StoreSettings};
 use crate::terminal_text::sanitize;
 
 /// The value of the key `toolwire`.
@@ -55,7 +55,7 @@ pub(crate) struct GatewayConfig {
     /// Other names of models: a name, or a pattern that ends with `*`.
     pub(crate) aliases: BTreeMap<String, String>,
     /// The time for which responses of the Responses API are stored; 0 if they are not stored.
-    pub(crate) response_retention: Option<TimeToLive>,
+    pub(crate) response_retention: Option<Period>,
     /// Whether Chat Completions contain the model's reasoning.
     pub(crate) show_reasoning: bool,
     /// Whether requests may refer to data that the provider has stored.

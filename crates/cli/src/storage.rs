@@ -40,12 +40,15 @@ pub(crate) struct RedisSettings {
     redis: RedisUrls,
     prefix: Option<String>,
     /// The time from the last message of a conversation until it expires.
-    time_to_live: Option<TimeToLive>,
+    time_to_live: Option<Period>,
+    /// The maximum wait for the server.
+    timeout: Option<Period>,
 }
 
+/// A length of time in the configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "expected seconds, or a string such as \"12h\"")]
-pub(crate) enum TimeToLive {
+pub(crate) enum Period {
     Seconds(u32),
     Text(String),
 }
@@ -101,7 +104,7 @@ pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Conversatio
 async fn open_silently(settings: &StoreSettings) -> Result<Arc<dyn Conversations>, CommandError> {
     match place(settings)? {
         Place::File(path) => open_file(path).await,
-        Place::Redis { urls, prefix, time_to_live } => Ok(connect(&urls, prefix, time_to_live).await?),
+        Place::Redis(place) => Ok(connect(&place).await?),
     }
 }
 
@@ -109,11 +112,16 @@ async fn open_silently(settings: &StoreSettings) -> Result<Arc<dyn Conversations
 enum Place {
     /// The file with the conversations. Other data is in files beside it.
     File(PathBuf),
-    Redis {
-        urls: RedisUrls,
-        prefix: Option<String>,
-        time_to_live: Option<Duration>,
-    },
+    Redis(RedisPlace),
+}
+
+/// A Redis server or cluster, and the options that are configured.
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "without Redis, the options have no effect"))]
+struct RedisPlace {
+    urls: RedisUrls,
+    prefix: Option<String>,
+    time_to_live: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
 fn place(settings: &StoreSettings) -> Result<Place, CommandError> {
@@ -126,13 +134,19 @@ fn place(settings: &StoreSettings) -> Result<Place, CommandError> {
             Place::File(folder.join("conversations.db"))
         }
         StoreSettings::PathOrUrl(url) if is_redis_url(url) => {
-            Place::Redis { urls: RedisUrls::Server(url.clone()), prefix: None, time_to_live: None }
+            let urls = RedisUrls::Server(url.clone());
+            Place::Redis(RedisPlace { urls, prefix: None, time_to_live: None, timeout: None })
         }
         StoreSettings::PathOrUrl(path) => Place::File(expand_home(path)),
-        StoreSettings::Redis(RedisSettings { redis, prefix, time_to_live }) => {
-            let parse = |time: &TimeToLive| time.parse("store.timeToLive");
-            let time_to_live = time_to_live.as_ref().map(parse).transpose()?;
-            Place::Redis { urls: redis.clone(), prefix: prefix.clone(), time_to_live }
+        StoreSettings::Redis(RedisSettings { redis, prefix, time_to_live, timeout }) => {
+            let parse =
+                |period: &Option<Period>, key| period.as_ref().map(|period| period.parse(key)).transpose();
+            Place::Redis(RedisPlace {
+                urls: redis.clone(),
+                prefix: prefix.clone(),
+                time_to_live: parse(time_to_live, "store.timeToLive")?,
+                timeout: parse(timeout, "store.timeout")?,
+            })
         }
     })
 }
@@ -162,26 +176,18 @@ pub(crate) async fn open_keys(settings: &StoreSettings) -> Result<KeyStore, Comm
             let keys = Arc::new(SqliteKeys::new(path));
             KeyStore { table: keys.clone(), usage: keys, place }
         }
-        Place::Redis { urls, prefix, time_to_live } => connect_keys(&urls, prefix, time_to_live).await?,
+        Place::Redis(place) => connect_keys(&place).await?,
     })
 }
 
 #[cfg(feature = "redis")]
-async fn connect_keys(
-    urls: &RedisUrls,
-    prefix: Option<String>,
-    time_to_live: Option<Duration>,
-) -> Result<KeyStore, CommandError> {
-    let redis = connect(urls, prefix, time_to_live).await?;
+async fn connect_keys(place: &RedisPlace) -> Result<KeyStore, CommandError> {
+    let redis = connect(place).await?;
     Ok(KeyStore { table: redis.clone(), usage: redis, place: "Redis".to_owned() })
 }
 
 #[cfg(not(feature = "redis"))]
-async fn connect_keys(
-    _: &RedisUrls,
-    _: Option<String>,
-    _: Option<Duration>,
-) -> Result<KeyStore, CommandError> {
+async fn connect_keys(_: &RedisPlace) -> Result<KeyStore, CommandError> {
     Err(without_redis())
 }
 
@@ -190,33 +196,25 @@ async fn connect_keys(
 pub(crate) async fn open_state(settings: &StoreSettings) -> Result<Arc<dyn StateStore>, CommandError> {
     match place(settings) {
         Ok(Place::File(path)) => Ok(Arc::new(SqliteState::new(path.with_extension("state.db")))),
-        Ok(Place::Redis { urls, prefix, time_to_live }) => connect_state(&urls, prefix, time_to_live).await,
+        Ok(Place::Redis(place)) => connect_state(&place).await,
         Err(_) if *settings == StoreSettings::Default => Ok(Arc::new(InMemoryState::new())),
         Err(error) => Err(error),
     }
 }
 
 #[cfg(feature = "redis")]
-async fn connect_state(
-    urls: &RedisUrls,
-    prefix: Option<String>,
-    time_to_live: Option<Duration>,
-) -> Result<Arc<dyn StateStore>, CommandError> {
-    Ok(connect(urls, prefix, time_to_live).await?)
+async fn connect_state(place: &RedisPlace) -> Result<Arc<dyn StateStore>, CommandError> {
+    Ok(connect(place).await?)
 }
 
 #[cfg(not(feature = "redis"))]
-async fn connect_state(
-    _: &RedisUrls,
-    _: Option<String>,
-    _: Option<Duration>,
-) -> Result<Arc<dyn StateStore>, CommandError> {
+async fn connect_state(_: &RedisPlace) -> Result<Arc<dyn StateStore>, CommandError> {
     Err(without_redis())
 }
 
 /// Whether other gateways may use the same store.
 pub(crate) fn is_shared(settings: &StoreSettings) -> bool {
-    matches!(place(settings), Ok(Place::Redis { .. }))
+    matches!(place(settings), Ok(Place::Redis(_)))
 }
 
 /// Opens the configured store. If this fails, returns a store in memory and the error.
@@ -241,13 +239,13 @@ fn is_redis_url(text: &str) -> bool {
     ["redis://", "rediss://", "redis+unix://"].iter().any(|scheme| text.starts_with(scheme))
 }
 
-impl TimeToLive {
-    /// Parses a duration that, unlike the timeout of a call, may be in days: `"30d"`. `key` is the place of
-    /// the value below `toolwire`.
+impl Period {
+    /// Parses a duration that, unlike the timeout of a call, may be in days: `"30d"`. `key` is the place of the
+    /// value below `toolwire`.
     pub(crate) fn parse(&self, key: &str) -> Result<Duration, CommandError> {
         let text = match self {
-            TimeToLive::Seconds(seconds) => return Ok(Duration::from_secs(u64::from(*seconds))),
-            TimeToLive::Text(text) => text,
+            Period::Seconds(seconds) => return Ok(Duration::from_secs(u64::from(*seconds))),
+            Period::Text(text) => text,
         };
         let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u32>().ok());
         days.map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60))
@@ -269,17 +267,12 @@ async fn open_file(path: PathBuf) -> Result<Arc<dyn Conversations>, CommandError
 }
 
 #[cfg(feature = "redis")]
-async fn connect(
-    urls: &RedisUrls,
-    prefix: Option<String>,
-    time_to_live: Option<Duration>,
-) -> Result<Arc<Redis>, CommandError> {
-    let defaults = RedisOptions::default();
-    let prefix = prefix.unwrap_or(defaults.prefix);
+async fn connect(place: &RedisPlace) -> Result<Arc<Redis>, CommandError> {
     let mut options = RedisOptions::default();
-    options.prefix = prefix;
-    options.time_to_live = time_to_live;
-    let store = match urls {
+    options.prefix = place.prefix.clone().unwrap_or(options.prefix);
+    options.time_to_live = place.time_to_live;
+    options.timeout = place.timeout.unwrap_or(options.timeout);
+    let store = match &place.urls {
         RedisUrls::Server(url) => Redis::connect(url, options).await,
         RedisUrls::Cluster(urls) => {
             let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
@@ -290,11 +283,7 @@ async fn connect(
 }
 
 #[cfg(not(feature = "redis"))]
-async fn connect(
-    _: &RedisUrls,
-    _: Option<String>,
-    _: Option<Duration>,
-) -> Result<Arc<InMemory>, CommandError> {
+async fn connect(_: &RedisPlace) -> Result<Arc<InMemory>, CommandError> {
     Err(without_redis())
 }
 

@@ -3,11 +3,11 @@
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
-use toolwire_testkit::provider::{Delivery, Gate, ModelOutput, ScriptedResponse};
+use toolwire_testkit::provider::{Delivery, Gate, ModelOutput, ScriptedResponse, TokenCounts};
 
 use crate::scripted_model::ScriptedModel;
 use crate::terminal::{Home, Terminal};
-use crate::{allow_all, misbehaving};
+use crate::{allow_all, count, misbehaving};
 
 /// A response that fills a window of this size.
 const WINDOW: u64 = 1_000;
@@ -112,14 +112,38 @@ fn log_lines_are_printed_above_the_prompt() {
     terminal.wait_for_prompt();
 }
 
+/// The server accepts connections and never responds.
 #[test]
-fn a_store_that_does_not_respond_is_named() {
+fn a_store_that_does_not_respond_is_named_and_delays_only_the_start() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let model = ScriptedModel::new(["Here I am.", "Still here."].map(ModelOutput::text));
     let home = Home::new();
-    let store = format!("redis://{}", silent.local_addr().unwrap());
+    let store = json!({"redis": format!("redis://{}", silent.local_addr().unwrap()), "timeout": "2s"});
     home.configure(json!({"mcpServers": {}, "toolwire": {"store": store}}));
-    let terminal = Terminal::start(&home, &["demo"], &[]);
+    let terminal = model.chat(&home);
     terminal.wait_for_words("note: waiting for the store of conversations");
+    terminal.wait_for_words("warning: the conversation is not stored: ");
+    for (message, response) in [("are you there?", "Here I am."), ("and now?", "Still here.")] {
+        terminal.enter(message);
+        terminal.wait_for(response);
+        terminal.wait_for_prompt();
+    }
+    assert_eq!(count(&terminal.screen(), "waiting for the store"), 1);
+    assert_eq!(model.user_messages(), ["are you there?", "and now?"]);
+}
+
+#[test]
+fn cached_tokens_are_in_the_status_line_and_in_usage() {
+    let counts = TokenCounts { input: 100, cached: 60, written: 0, output: 5, thinking: 0 };
+    let model = ScriptedModel::new([ModelOutput::text("Hello.").usage(counts)]);
+    let home = Home::new();
+    home.configure(json!({"mcpServers": {}}));
+    let terminal = model.chat(&home);
+    terminal.enter("hi");
+    terminal.wait_for("scripted · 105 tokens (60 cached) · context 100");
+    terminal.wait_for_prompt();
+    terminal.enter("/usage");
+    terminal.wait_for_words("input tokens 100 cached 60 output tokens 5");
 }
 
 #[test]
