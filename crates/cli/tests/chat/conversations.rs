@@ -1,10 +1,10 @@
 //! Conversations: storing, resuming, undoing, changing the model, exporting.
 
 use serde_json::json;
-use toolwire_testkit::provider::{API_KEY, Api, ModelOutput, ScriptedResponse};
+use toolwire_testkit::provider::{API_KEY, Api, Gate, ModelOutput, ScriptedResponse};
 use toolwire_testkit::{RedisServer, misbehaving_server};
 
-use crate::scripted_model::ScriptedModel;
+use crate::scripted_model::{ScriptedModel, gated};
 use crate::terminal::{CTRL_C, CTRL_D, Home, Terminal};
 use crate::{allow_all, count, demo_server};
 
@@ -123,6 +123,44 @@ fn a_summary_replaces_the_conversation_and_survives_the_chat() {
     again.enter("/undo");
     again.wait_for("removed: once more");
     assert_eq!(model.provider.rejections(), []);
+}
+
+#[test]
+fn a_summary_can_be_stopped_and_nothing_changes() {
+    let gate = Gate::new();
+    let model = ScriptedModel::with_responses([
+        ScriptedResponse::Output(ModelOutput::text("one")),
+        gated(ModelOutput::text("A summary."), 0, &gate),
+        ScriptedResponse::Output(ModelOutput::text("two")),
+    ]);
+    let home = Home::new();
+    let terminal = model.chat(&home);
+    terminal.enter("the code word is heron");
+    terminal.wait_for("\none");
+    terminal.wait_for_prompt();
+    terminal.enter("/compact");
+    model.wait_for(gate.reached());
+    terminal.wait_for("summarizing the conversation");
+    terminal.send(CTRL_C);
+    terminal.wait_for("stopped: nothing was summarized");
+    terminal.wait_for_prompt();
+    terminal.enter("which word?");
+    terminal.wait_for("\ntwo");
+    assert_eq!(model.user_messages(), ["the code word is heron", "which word?"]);
+    assert_eq!(model.provider.rejections(), []);
+}
+
+#[test]
+fn a_stored_conversation_is_shown_with_its_calls() {
+    let home = Home::new();
+    let question = "What is 25 + 17?";
+    let mut asked = Terminal::run(&home, &["ask", question, "--keep", "-m", "demo"], &[]);
+    assert_eq!(asked.wait_for_end(), Some(0));
+    let mut shown = Terminal::run(&home, &["conversations", "show", "25 +"], &[]);
+    assert_eq!(shown.wait_for_end(), Some(0));
+    let screen = shown.screen();
+    assert!(screen.contains(&format!("> {question}\n")), "{screen}");
+    assert!(screen.contains("✓ calculate(operator: \"add\"") && screen.contains("result 42"), "{screen}");
 }
 
 #[test]

@@ -137,3 +137,18 @@ fn a_single_call_draws_its_images_or_saves_them() {
     assert!(output.contains("image: ") && !output.contains("\x1b_G"), "{output:?}");
     assert_eq!(std::fs::read_dir(home.data().join("images")).unwrap().count(), 1);
 }
+
+#[test]
+fn ask_draws_images_on_a_terminal() {
+    let image = json!([{"type": "image", "data": PNG, "mimeType": "image/png"}]);
+    let (home, model) = (Home::new(), model());
+    home.configure(picture_server(&image));
+    let base_url = model.provider.base_url();
+    let variables = [("OPENAI_BASE_URL", &*base_url), ("OPENAI_API_KEY", API_KEY), ("TERM", "xterm-kitty")];
+    let mut terminal = Terminal::run(&home, &["ask", "Show it.", "-m", "scripted"], &variables);
+    assert_eq!(terminal.wait_for_end(), Some(0));
+    let output = terminal.output();
+    let drawing = format!("\x1b_Ga=T,f=100,q=2,c=1,r=1,m=0;{PNG}\x1b\\");
+    let position = output.find(&drawing).unwrap_or_else(|| panic!("no {drawing:?} in {output:?}"));
+    assert!(output[position..].contains("There it is."), "{output:?}");
+}
