@@ -281,6 +281,48 @@ fn a_long_conversation_is_reduced_and_summarized() {
     });
 }
 
+/// The window is unknown, because this provider is not asked for it. The server refuses a longer request.
+#[test]
+#[ignore = "needs a model: scripts/real-model"]
+fn a_request_that_the_server_refuses_as_too_long_is_reduced_and_sent_again() {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let known = endpoint(true);
+        known.prepare().await;
+        let Some(window) = known.limits().context_tokens.filter(|window| *window <= 16_384) else {
+            println!("skipped: the window of the model is unknown or large");
+            return;
+        };
+        let configs = json!({"local": {
+            "provider": "openai", "api": "chat", "model": "local", "baseUrl": url(), "apiKey": "none", "maxOutputTokens": 16,
+        }});
+        let configs = EndpointConfigs::read(&configs).unwrap();
+        let model = Endpoint::new("local", &configs.endpoints["local"], |_| None).unwrap();
+        let agent = Agent::builder().model(Arc::new(model)).build().unwrap();
+        // Each message takes about two thirds of the window: a sentence has ten tokens.
+        let filler = "The river is long and the hills are green. ".repeat(usize::try_from(window).unwrap() / 15);
+        let mut run = agent.new_run();
+        let mut omitted = 0;
+        for number in 0..2 {
+            run.say(format!("{filler} Note {number}: say yes."));
+            let mut running = agent.drive(run);
+            run = loop {
+                match futures::StreamExt::next(&mut running).await.unwrap() {
+                    AgentEvent::ContextReduced(reduction) => omitted = reduction.messages_omitted,
+                    AgentEvent::Done(finished) => {
+                        println!("{number}: {:?} {}", finished.outcome.ending, finished.outcome.text);
+                        let is_failed = matches!(finished.outcome.ending, toolwire_agent::Ending::Failed(_));
+                        assert!(!is_failed, "{:?}", finished.outcome);
+                        break finished.run;
+                    }
+                    _ => {}
+                }
+            };
+        }
+        assert!(omitted > 0);
+        assert_eq!(run.context().size, Some(window), "the server has stated its window");
+    });
+}
+
 /// The text of an attached file reaches the model: it counts more tokens than without the file.
 #[test]
 #[ignore = "needs a model: scripts/real-model"]
