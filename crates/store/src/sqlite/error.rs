@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use toolwire_contract::conversations::StoreError;
 
 /// A failed job, before the location of the store is added.
@@ -53,13 +53,13 @@ impl SqliteFailure {
             SqliteFailure::Foreign(problem) => StoreError::Foreign { place, problem },
             SqliteFailure::Newer { found, known } => StoreError::Newer { place, found, known },
             SqliteFailure::Unavailable(problem) => unavailable(place, problem),
+            SqliteFailure::Sqlite(error) if is_disk_full(&error) => StoreError::Full { place },
             SqliteFailure::Sqlite(error) => {
                 let problem = error.to_string();
                 match error.sqlite_error_code() {
                     Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                         StoreError::Busy { place, after: timeout }
                     }
-                    Some(ErrorCode::DiskFull) => StoreError::Full { place },
                     Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                         StoreError::Damaged { place, problem }
                     }
@@ -74,5 +74,34 @@ impl SqliteFailure {
                 }
             }
         }
+    }
+}
+
+/// Whether a file could not grow. The first access needs 32 kB beside the file, and SQLite reports a full disk
+/// there as an I/O error.
+fn is_disk_full(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| (error.code, error.extended_code));
+    matches!(code, Some((ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_SHMSIZE)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(code: i32, access: Access, expected: &str) {
+        let failure = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+        let error = SqliteFailure::Sqlite(failure).at("a.db", Duration::ZERO, access);
+        assert_eq!(error.code(), expected, "{error}");
+    }
+
+    #[test]
+    fn a_full_disk_is_recognized_when_it_prevents_the_first_access() {
+        for access in [Access::Reads, Access::Writes] {
+            check(ffi::SQLITE_IOERR_SHMSIZE, access, "full");
+            check(ffi::SQLITE_FULL, access, "full");
+        }
+        check(ffi::SQLITE_IOERR_READ, Access::Reads, "unavailable");
+        check(ffi::SQLITE_IOERR_WRITE, Access::Writes, "outcome_unknown");
     }
 }
