@@ -39,6 +39,10 @@ const KNOWN_DUPLICATES: [&str; 19] = [
 /// Further ones, which are not built on the platforms of the tests.
 const OF_OTHER_PLATFORMS: [&str; 2] = ["r-efi", "windows-sys"];
 
+/// The goal for the packages that the first command of the README compiles.
+#[cfg(target_os = "linux")]
+const MAX_PACKAGES: usize = 250;
+
 struct Rules {
     licences: BTreeSet<String>,
     banned: BTreeSet<String>,
@@ -178,4 +182,29 @@ fn no_dependency_is_banned_or_there_twice_without_a_reason() {
     let known: BTreeSet<&str> = KNOWN_DUPLICATES.into_iter().collect();
     let new: Vec<&&str> = several.difference(&known).collect();
     assert!(new.is_empty(), "several versions without a reason in `KNOWN_DUPLICATES`: {new:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_first_command_of_the_readme_compiles_few_packages() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let command = readme.lines().find_map(|line| line.strip_prefix("cargo run ")).unwrap();
+    let (options, _) = command.split_once(" -- ").unwrap();
+    let mut arguments = vec!["tree", "--locked", "--edges=normal,build", "--prefix=none"];
+    let mut words = options.split_whitespace();
+    while let Some(word) = words.next() {
+        // The profile has no effect on the packages.
+        match word {
+            "--profile" => words.next().map(|_| ()).unwrap(),
+            _ => arguments.push(word),
+        }
+    }
+    let output = Command::new(env!("CARGO")).args(arguments).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
+    // A line is a name, a version, and possibly a path and a mark of a repetition.
+    let packages: BTreeSet<Vec<&str>> =
+        tree.lines().map(|line| line.split_whitespace().take(2).collect()).collect();
+    assert!(packages.len() > 100, "{tree}");
+    assert!(packages.len() <= MAX_PACKAGES, "{} packages: {packages:?}", packages.len());
 }
