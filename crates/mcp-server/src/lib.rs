@@ -3,5 +3,5 @@
 mod owned_sessions;
 mod server;
 
-pub use server::{McpServer, McpServerOptions, serve_on_stdio};
+pub use server::{Client, McpServer, McpServerOptions, serve_on_stdio};
 pub use toolwire_toolkit::transport::{ServeError, StreamServer};

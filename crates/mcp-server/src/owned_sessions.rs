@@ -1,8 +1,11 @@
 //! The ids of sessions, as clients see them: each is bound to the client that has opened the session.
 //!
-//! An id is that of the session below, optionally what the client sent with `initialize`, and a MAC of both
-//! and of the owner. So an id proves who owns it, and another process with the same secret can continue the
-//! session: no table of sessions is needed. It does not authenticate: the owner is known before.
+//! An id is that of the session below, the time when it was opened, optionally what the client sent with
+//! `initialize`, and a MAC of them and of the owner. So an id proves who owns it, and another process with the same
+//! secret can continue the session: no table of sessions is needed. It does not authenticate: the owner is known
+//! before.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,6 +22,9 @@ const UNKNOWN: HeaderValue = HeaderValue::from_static("unknown");
 /// headers.
 const MAX_OPENING_BYTES: usize = 1_500;
 
+/// An id is valid for this time, however often the session is used.
+const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Creates and checks the ids.
 pub(crate) struct OwnedSessions {
     key: hmac::Key,
@@ -32,28 +38,35 @@ impl OwnedSessions {
     }
 
     /// Replaces the id in the headers of a request by that of the session below, or by an unknown one if the
-    /// client does not own the session: for others, a session does not exist. Returns what the client sent
+    /// client does not own the session or if it is too old: then it does not exist. Returns what the client sent
     /// with `initialize`, if it is known.
     pub(crate) fn open(&self, headers: &mut HeaderMap, owner: &str) -> Option<Value> {
+        self.open_at(now(), headers, owner)
+    }
+
+    fn open_at(&self, now: Duration, headers: &mut HeaderMap, owner: &str) -> Option<Value> {
         if !headers.contains_key(HEADER) {
             return None;
         }
         let mut ids = headers.get_all(HEADER).iter();
-        let found = ids.next().and_then(|id| self.parse(id.to_str().ok()?, owner));
+        let found = ids.next().and_then(|id| self.parse(now, id.to_str().ok()?, owner));
         let (inner, opening) = found.filter(|_| ids.next().is_none()).unwrap_or((UNKNOWN, None));
         headers.insert(HEADER, inner);
         opening
     }
 
-    fn parse(&self, id: &str, owner: &str) -> Option<(HeaderValue, Option<Value>)> {
+    fn parse(&self, now: Duration, id: &str, owner: &str) -> Option<(HeaderValue, Option<Value>)> {
         let (content, mac) = id.rsplit_once('.')?;
         let mac = URL_SAFE_NO_PAD.decode(mac).ok()?;
         hmac::verify(&self.key, &message(content, owner), &mac).ok()?;
-        let (inner, opening) = match content.split_once('.') {
-            Some((inner, opening)) => {
-                (inner, serde_json::from_slice(&URL_SAFE_NO_PAD.decode(opening).ok()?).ok())
-            }
-            None => (content, None),
+        let mut parts = content.split('.');
+        let (inner, opened) = (parts.next()?, Duration::from_secs(parts.next()?.parse().ok()?));
+        if now.saturating_sub(opened) > MAX_AGE {
+            return None;
+        }
+        let opening = match parts.next() {
+            Some(opening) => serde_json::from_slice(&URL_SAFE_NO_PAD.decode(opening).ok()?).ok(),
+            None => None,
         };
         Some((HeaderValue::from_str(inner).ok()?, opening))
     }
@@ -62,9 +75,10 @@ impl OwnedSessions {
     pub(crate) fn seal(&self, headers: &mut HeaderMap, owner: &str, request: &[u8]) {
         let Some(inner) = headers.get(HEADER).and_then(|id| id.to_str().ok()) else { return };
         let opening = if self.is_shared { opening(request) } else { None };
+        let opened = now().as_secs();
         let content = match opening {
-            Some(opening) => format!("{inner}.{}", URL_SAFE_NO_PAD.encode(opening)),
-            None => inner.to_owned(),
+            Some(opening) => format!("{inner}.{opened}.{}", URL_SAFE_NO_PAD.encode(opening)),
+            None => format!("{inner}.{opened}"),
         };
         let mac = URL_SAFE_NO_PAD.encode(hmac::sign(&self.key, &message(&content, owner)));
         let sealed = HeaderValue::from_str(&format!("{content}.{mac}"));
@@ -83,6 +97,11 @@ fn opening(request: &[u8]) -> Option<String> {
         "clientInfo": {"name": text("/clientInfo/name"), "version": text("/clientInfo/version")},
     });
     Some(opening.to_string()).filter(|opening| opening.len() <= MAX_OPENING_BYTES)
+}
+
+/// The time since 1970.
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The length of the owner is part of the message, so that no two pairs have the same one.
@@ -150,6 +169,24 @@ mod tests {
         assert_eq!(found(false, &request), None);
         let huge = json!({"params": {"protocolVersion": "x", "clientInfo": {"name": "x".repeat(2_000)}}});
         assert_eq!(found(true, &huge), None);
+    }
+
+    #[test]
+    fn a_session_ends_after_a_day() {
+        for is_shared in [false, true] {
+            let sessions = OwnedSessions::new(&[7; 32], is_shared);
+            let mut response = headers("0f8e");
+            let before = now();
+            sessions.seal(&mut response, "", br#"{"params": {"protocolVersion": "2025-11-25"}}"#);
+            let open_after = |age: Duration| {
+                let mut request = response.clone();
+                let opening = sessions.open_at(before + age, &mut request, "");
+                (id(&request), opening.is_some())
+            };
+            assert_eq!(open_after(MAX_AGE - Duration::from_secs(1)), ("0f8e".to_owned(), is_shared));
+            // Sealing may have taken some time.
+            assert_eq!(open_after(MAX_AGE * 2), ("unknown".to_owned(), false));
+        }
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct McpServerOptions {
     pub start_timeout: Duration,
     /// The maximum number of sessions, and of clients that listen for changes.
     pub max_sessions: usize,
+    /// The maximum number of sessions of one client, if it is one of several.
+    pub max_sessions_per_client: usize,
     /// A session ends after this time without activity.
     pub session_idle: Duration,
     /// A secret that several processes share, of at least 32 bytes. Each of them can then continue the
@@ -57,6 +59,7 @@ impl McpServerOptions {
             instructions: None,
             start_timeout: Duration::from_secs(5),
             max_sessions: 10_000,
+            max_sessions_per_client: 2_500,
             session_idle: Duration::from_secs(30 * 60),
             session_key: None,
             max_requests: 4_096,
@@ -80,6 +83,22 @@ impl McpServerOptions {
     }
 }
 
+/// The client of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'a> {
+    /// Sessions of clients with other ids do not exist for it.
+    pub id: &'a str,
+    /// Whether there are other clients, so that this one may have only a part of all sessions.
+    pub is_one_of_several: bool,
+}
+
+impl Client<'_> {
+    /// Returns one of several clients.
+    pub fn new(id: &str) -> Client<'_> {
+        Client { id, is_one_of_several: true }
+    }
+}
+
 /// An MCP server for streamable HTTP, whose tools depend on the client. Cheap to clone.
 ///
 /// It does not authenticate, and checks neither `Host` nor `Origin`: the HTTP server does it before.
@@ -89,6 +108,7 @@ pub struct McpServer(Arc<Inner>);
 struct Inner {
     service: HttpService,
     sessions: OwnedSessions,
+    max_sessions_per_client: usize,
 }
 
 impl McpServer {
@@ -122,34 +142,35 @@ impl McpServer {
             all_offers.map(|offers| -> Arc<dyn ServerOffers> { Arc::new(NoOffers { changes_of: offers }) });
         let nothing = options.server(Arc::new(NoTools { changes_of: all_tools }), no_offers);
         let service = http_service(nothing, http)?;
-        Ok(McpServer(Arc::new(Inner { service, sessions })))
+        let max_sessions_per_client = options.max_sessions_per_client;
+        Ok(McpServer(Arc::new(Inner { service, sessions, max_sessions_per_client })))
     }
 
-    /// Handles a request of a client, which has only these tools. `owner` identifies the client: sessions of
-    /// other clients do not exist for it.
+    /// Handles a request of a client, which has only these tools.
     pub async fn handle(
         &self,
         mut request: Request<Bytes>,
-        owner: &str,
+        client: Client<'_>,
         tools: Arc<dyn Toolbox>,
         offers: Option<Arc<dyn ServerOffers>>,
     ) -> Response<BoxBody<Bytes, Infallible>> {
-        let Inner { service, sessions } = &*self.0;
+        let Inner { service, sessions, max_sessions_per_client } = &*self.0;
         let headers = request.headers_mut();
         // The SDK requires a host, but it cannot check it.
         headers.insert(HOST, HeaderValue::from_static("localhost"));
         headers.remove(ORIGIN);
-        let opening = sessions.open(headers, owner);
+        let opening = sessions.open(headers, client.id);
         let mut of_request = RequestTools::new(tools);
         of_request.offers = offers;
-        owner.clone_into(&mut of_request.client);
+        client.id.clone_into(&mut of_request.client);
+        of_request.max_sessions = client.is_one_of_several.then_some(*max_sessions_per_client);
         request.extensions_mut().insert(of_request);
         if let Some(opening) = opening {
             request.extensions_mut().insert(RestoredSession(opening));
         }
         let body = request.body().clone();
         let mut response = service.handle(request.map(Full::new)).await;
-        sessions.seal(response.headers_mut(), owner, &body);
+        sessions.seal(response.headers_mut(), client.id, &body);
         response
     }
 

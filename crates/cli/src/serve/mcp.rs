@@ -11,7 +11,7 @@ use toolwire_contract::toolbox::Toolbox;
 use toolwire_gateway::GatewaySettings;
 use toolwire_gateway::mcp::{McpEndpoint, McpRequest, McpResponse, local_tools};
 use toolwire_hub::Hub;
-use toolwire_mcp_server::{McpServer, McpServerOptions, ServeError, serve_on_stdio};
+use toolwire_mcp_server::{Client, McpServer, McpServerOptions, ServeError, serve_on_stdio};
 
 use super::configuration::read_settings;
 use super::{GatewayHost, ServeArgs, audit_log};
@@ -36,7 +36,11 @@ impl McpEndpoint for Endpoint {
         tools: Arc<dyn Toolbox>,
         offers: Arc<dyn ServerOffers>,
     ) -> BoxFuture<'_, McpResponse> {
-        Box::pin(async move { self.0.handle(request, &owner, tools, Some(offers)).await })
+        Box::pin(async move {
+            // Only keys have an id.
+            let client = Client { id: &owner, is_one_of_several: !owner.is_empty() };
+            self.0.handle(request, client, tools, Some(offers)).await
+        })
     }
 
     fn close(&self, grace_period: Duration) -> BoxFuture<'_, ()> {

@@ -226,18 +226,34 @@ impl Inner {
         }
         if request.method() != Method::POST {
             // A stream of changes, or the end of a session: neither has a body, and sessions are counted.
+            let headers = request.headers();
+            let session = headers.get("mcp-session-id").and_then(|id| id.to_str().ok());
+            // The SDK would open a stream without any message. A lost stream is continued by the id of an event.
+            if request.method() == Method::GET
+                && !headers.contains_key("last-event-id")
+                && session.is_some_and(|id| self.sessions.has_stream(id))
+            {
+                return refusal(StatusCode::CONFLICT, -32000, "the session already has a stream");
+            }
             let tools = RequestTools::of_parts(request.extensions());
             let session = request.extensions().get().cloned();
             let handling = self.sdk.handle(request.map(|_| Full::<Bytes>::default()));
             return RestoredSession::scope(session, RequestTools::scope(tools, handling)).await;
         }
-        // The SDK rejects a request whose header does not name the method of its body.
-        let listens = header_is(request.headers(), "mcp-method", "subscriptions/listen");
+        // The SDK rejects a request of a revision with this header if it does not name the method of the body.
+        let listens = header_is(request.headers(), "mcp-method", "subscriptions/listen")
+            && is_modern(request.headers());
         let limit = if listens { &self.listeners } else { &self.requests };
         let Ok(permit) = limit.clone().try_acquire_owned() else {
             return unavailable("too many requests at once");
         };
         let opening = match self.options.sessions && opens_session(request.headers()) {
+            true if !self.sessions.has_room_for(request.extensions().get::<RequestTools>()).await => {
+                return too_soon(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    "this client has too many sessions: end some, or wait until they end",
+                );
+            }
             true => match self.open().await {
                 Some(opening) => Some(opening),
                 None => return unavailable("too many sessions"),
@@ -367,8 +383,13 @@ impl Drop for Opening<'_> {
 
 /// Whether the request can only be `initialize`: it names no session, and no revision without sessions.
 fn opens_session(headers: &HeaderMap) -> bool {
+    !headers.contains_key("mcp-session-id") && !is_modern(headers)
+}
+
+/// Whether the revision has no sessions.
+fn is_modern(headers: &HeaderMap) -> bool {
     let revision = headers.get("mcp-protocol-version").and_then(|value| value.to_str().ok());
-    !headers.contains_key("mcp-session-id") && revision.is_none_or(|revision| revision < "2026-07-28")
+    revision.is_some_and(|revision| revision >= "2026-07-28")
 }
 
 /// Whether the client prefers a stream over JSON, by the order of its `Accept` header.
@@ -392,7 +413,12 @@ fn header_is(headers: &HeaderMap, name: &str, value: &str) -> bool {
 }
 
 fn unavailable(why: &str) -> HttpResponse {
-    let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, -32000, why);
+    too_soon(StatusCode::SERVICE_UNAVAILABLE, why)
+}
+
+/// Rejects a request that may succeed later.
+fn too_soon(status: StatusCode, why: &str) -> HttpResponse {
+    let mut response = refusal(status, -32000, why);
     response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
     response
 }

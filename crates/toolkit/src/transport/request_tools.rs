@@ -27,11 +27,13 @@ pub struct RequestTools {
     pub offers: Option<Arc<dyn ServerOffers>>,
     /// Identifies the client. A call that waits for a reply continues only for the same client.
     pub client: String,
+    /// The maximum number of sessions of the client; `None` if only the number of all sessions is limited.
+    pub max_sessions: Option<usize>,
 }
 
 impl RequestTools {
     pub fn new(tools: Arc<dyn Toolbox>) -> RequestTools {
-        RequestTools { tools, offers: None, client: String::new() }
+        RequestTools { tools, offers: None, client: String::new(), max_sessions: None }
     }
 
     pub(super) fn of_parts(parts: &http::Extensions) -> Option<RequestTools> {
