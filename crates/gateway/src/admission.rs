@@ -27,6 +27,9 @@ pub(crate) struct Admission {
     per_key: usize,
     /// By the id of the key.
     by_key: Arc<Counts<String>>,
+    /// The maximum number of streams of one key that only wait for changes.
+    listeners_per_key: usize,
+    listeners_by_key: Arc<Counts<String>>,
     has_several_keys: bool,
     /// The maximum size of the bodies of one client, in units.
     units_per_client: usize,
@@ -64,26 +67,55 @@ impl Admission {
             bodies: Arc::new(Semaphore::new(limits.all_bodies_bytes.div_ceil(UNIT_BYTES))),
             per_key: limits.requests_per_key.unwrap_or(per_key),
             by_key: Arc::default(),
+            listeners_per_key: if has_several_keys { GatewayLimits::LISTENERS_PER_KEY } else { usize::MAX },
+            listeners_by_key: Arc::default(),
             has_several_keys,
             units_per_client: limits.bodies_bytes_of_client().div_ceil(UNIT_BYTES),
             units_by_client: Arc::default(),
         }
     }
 
-    /// Admits a request. It is called after the body was read, so that slow uploads do not count as requests.
-    pub(crate) fn enter(&self, principal: &Principal) -> Result<Admitted, Failure> {
+    /// Whether there may be several keys, so that none may take all places.
+    pub(crate) fn has_several_keys(&self) -> bool {
+        self.has_several_keys
+    }
+
+    /// Admits this many requests that begin together. It is called after the body was read, so that slow uploads do not
+    /// count as requests.
+    pub(crate) fn enter(&self, principal: &Principal, requests: usize) -> Result<Admitted, Failure> {
+        let max = self.per_key;
         let key = match principal.key_id() {
             None => None,
-            Some(id) => Some(self.by_key.enter(id.to_owned(), self.per_key).ok_or_else(|| {
-                let message =
-                    format!("this key has {} concurrent requests, which is the maximum", self.per_key);
+            Some(_) if requests > max => {
+                let message = format!(
+                    "this key may have {max} concurrent requests, and a batch of {requests} is one request for each \
+                     of its messages: send smaller batches"
+                );
+                let failure = Failure::new(ErrorKind::RateLimited, message);
+                return Err(Failure { should_retry: Some(false), ..failure });
+            }
+            Some(id) => Some(self.by_key.enter(id.to_owned(), requests, max).ok_or_else(|| {
+                let message = format!("this key has {max} concurrent requests, which is the maximum");
                 later(ErrorKind::RateLimited, message)
             })?),
         };
-        let request = self.requests.clone().try_acquire_owned().map_err(|_| {
+        let permits = u32::try_from(requests).ok();
+        let request = permits.and_then(|permits| self.requests.clone().try_acquire_many_owned(permits).ok());
+        let request = request.ok_or_else(|| {
             later(ErrorKind::Overloaded, "the gateway is handling too many requests".to_owned())
         })?;
         Ok(Admitted { _request: request, _key: key })
+    }
+
+    /// Admits a stream that only waits for changes. It is not a request, because it would take a place for hours.
+    pub(crate) fn listen(&self, principal: &Principal) -> Result<Option<Counted<String>>, Failure> {
+        let Some(id) = principal.key_id() else { return Ok(None) };
+        let max = self.listeners_per_key;
+        let counted = self.listeners_by_key.enter(id.to_owned(), 1, max).ok_or_else(|| {
+            let message = format!("this key has {max} streams that wait for changes, which is the maximum");
+            later(ErrorKind::RateLimited, message)
+        })?;
+        Ok(Some(counted))
     }
 
     /// Returns memory for the body of a client.
@@ -149,10 +181,10 @@ impl<K> Default for Counts<K> {
 }
 
 impl<K: Eq + Hash + Clone> Counts<K> {
-    /// Increases the count of a key; returns `None` if it is at the maximum.
-    pub(crate) fn enter(self: &Arc<Self>, key: K, max: usize) -> Option<Counted<K>> {
+    /// Increases the count of a key; returns `None` if the maximum would be exceeded.
+    pub(crate) fn enter(self: &Arc<Self>, key: K, more: usize, max: usize) -> Option<Counted<K>> {
         let mut counted = self.begin(key);
-        counted.grow(1, max).then_some(counted)
+        counted.grow(more, max).then_some(counted)
     }
 
     /// Returns a part of the count of a key, which is zero so far.
@@ -203,11 +235,11 @@ mod tests {
     #[test]
     fn a_key_has_at_most_its_share() {
         let counts: Arc<Counts<&str>> = Arc::default();
-        let (one, two) = (counts.enter("a", 2), counts.enter("a", 2));
-        assert!(one.is_some() && two.is_some() && counts.enter("a", 2).is_none());
-        assert!(counts.enter("b", 2).is_some(), "another key has its own share");
+        let (one, two) = (counts.enter("a", 1, 2), counts.enter("a", 1, 2));
+        assert!(one.is_some() && two.is_some() && counts.enter("a", 1, 2).is_none());
+        assert!(counts.enter("b", 1, 2).is_some(), "another key has its own share");
         drop(one);
-        assert!(counts.enter("a", 2).is_some());
+        assert!(counts.enter("a", 1, 2).is_some());
         drop(two);
         assert_eq!(counts.0.lock().expect("the counts").len(), 0);
     }
@@ -218,6 +250,31 @@ mod tests {
         assert_eq!(network("2001:db8::1"), network("2001:db8::ffff:1"));
         assert_ne!(network("2001:db8:0:1::1"), network("2001:db8::1"));
         assert_eq!(network("::ffff:192.0.2.7"), "192.0.2.7");
+    }
+
+    #[test]
+    fn streams_that_wait_are_not_requests() {
+        let admission = Admission::new(&GatewayLimits { requests: 1, ..GatewayLimits::default() }, true);
+        let [one, other, _] = principals();
+        let streams: Vec<_> = (0..GatewayLimits::LISTENERS_PER_KEY).map(|_| admission.listen(&one)).collect();
+        assert!(streams.iter().all(Result::is_ok) && admission.listen(&one).is_err());
+        assert!(admission.listen(&other).is_ok() && admission.enter(&one, 1).is_ok());
+        drop(streams);
+        assert!(admission.listen(&one).is_ok());
+    }
+
+    #[test]
+    fn a_batch_has_a_place_for_each_request() {
+        let limits = GatewayLimits { requests_per_key: Some(3), ..GatewayLimits::default() };
+        let admission = Admission::new(&limits, true);
+        let [one, other, _] = principals();
+        let Err(refused) = admission.enter(&one, 4) else { panic!("there are only three places") };
+        assert_eq!((refused.error.retry_after, refused.should_retry), (None, Some(false)));
+        let two = admission.enter(&one, 2);
+        assert!(two.is_ok() && admission.enter(&one, 2).is_err() && admission.enter(&other, 3).is_ok());
+        assert!(admission.enter(&one, 1).is_ok() && admission.enter(&one, 0).is_ok());
+        drop(two);
+        assert!(admission.enter(&one, 3).is_ok());
     }
 
     #[test]

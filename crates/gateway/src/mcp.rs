@@ -4,7 +4,9 @@
 //! MCP.
 
 pub(crate) mod authorization;
+mod messages;
 mod offers;
+mod running;
 mod search;
 pub(crate) mod tools;
 
@@ -31,17 +33,20 @@ use toolwire_dialect::Family;
 use toolwire_dialect::client::ErrorKind;
 
 use crate::access::unauthenticated;
+use crate::admission::{Admitted, Counted};
 use crate::audited_tools::AuditedTools;
 use crate::body;
 use crate::gateway::{Gateway, Inner};
 use crate::keys::{AuthenticationError, Keys};
-use crate::meter::Estimate;
+use crate::meter::{Estimate, Meter};
 use crate::principal::Principal;
 use crate::response::{Failure, HttpResponse, ResponseBody};
 use crate::settings::{GatewayLimits, GatewaySettings};
 use crate::spans::{OpenSpan, TracedToolbox};
 use authorization::ProtectedResource;
+use messages::Messages;
 use offers::PermittedOffers;
+use running::{Lifetime, Place, RunningTools};
 use search::SearchedTools;
 use tools::{McpToolboxes, McpTools};
 
@@ -57,14 +62,22 @@ pub type McpRequest = Request<Bytes>;
 
 pub type McpResponse = Response<BoxBody<Bytes, Infallible>>;
 
+/// The client of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct McpClient {
+    /// Identifies the client: sessions of other clients do not exist for it.
+    pub owner: String,
+    /// Whether there may be other clients, so that this one may have only a part of all sessions.
+    pub is_one_of_several: bool,
+}
+
 /// Speaks MCP with the clients of [`Gateway`] at `/mcp`.
 pub trait McpEndpoint: Send + Sync {
-    /// Handles a request of a client with the tools, prompts and resources that it may use. `owner`
-    /// identifies the client: sessions of other clients do not exist for it.
+    /// Handles a request of a client with the tools, prompts and resources that it may use.
     fn handle(
         &self,
         request: McpRequest,
-        owner: String,
+        client: McpClient,
         tools: Arc<dyn Toolbox>,
         offers: Arc<dyn ServerOffers>,
     ) -> BoxFuture<'_, McpResponse>;
@@ -78,6 +91,16 @@ pub trait McpEndpoint: Send + Sync {
 pub(crate) struct Mcp {
     endpoint: Arc<OnceLock<McpParts>>,
     toolboxes: McpToolboxes,
+}
+
+/// How a request counts against the limits until its response ends.
+#[derive(Default)]
+struct Begun {
+    admitted: Option<Arc<Admitted>>,
+    /// Whether the response is a stream that only waits for changes.
+    listens: bool,
+    _listener: Option<Counted<String>>,
+    _meters: Vec<Meter>,
 }
 
 struct McpParts {
@@ -151,25 +174,34 @@ impl Inner {
         };
         let limits = &self.settings.limits;
         let mut room = self.admission.body_room(&principal, client);
-        let mut admitted = None;
+        let mut begun = Begun::default();
         let mut bytes = Bytes::new();
+        // The other methods open a stream that only waits, or end a session. The number of connections limits them.
         if is_post {
             let limits =
                 GatewayLimits { body_bytes: limits.body_bytes.min(MAX_BODY_BYTES), ..limits.clone() };
             bytes = body::read(&parts.headers, body, &limits, &mut room).await?;
             *has_unread_body = false;
-            // Streams that only wait for notifications are limited by the number of connections.
-            admitted = Some(self.admission.enter(&principal)?);
+            begun = self.begin_messages(Messages::of(&bytes), &principal, request_id).await?;
         }
-        let keys = &self.settings.keys;
-        let begun = self.meters.begin(keys, &principal, request_id, limits.run_timeout, Estimate::default);
-        let meter = begun.await?;
-        let mut invalidation = keys.invalidation(&principal);
+        let invalidation = self.settings.keys.invalidation(&principal).map(|end| end.shared());
+        let place = begun.admitted.as_ref().filter(|_| parts.headers.contains_key("mcp-session-id"));
+        let place = place.map(|admitted| Place {
+            admitted: Arc::downgrade(admitted),
+            admission: self.admission.clone(),
+            principal: principal.clone(),
+        });
+        let lifetime = Lifetime { place, invalidation: invalidation.clone() };
         let tools = self.mcp_tools(&principal, request_id, parts.extensions.get::<OpenSpan>());
-        let owner = principal.key_id().unwrap_or_default().to_owned();
-        let offers = PermittedOffers { offers: offers.clone(), rights: principal.rights().cloned() };
-        let handling = endpoint.handle(inner_request(parts, bytes), owner, tools, Arc::new(offers));
-        let response = match &mut invalidation {
+        let tools = Arc::new(RunningTools { tools, lifetime: lifetime.clone() });
+        let client = McpClient {
+            owner: principal.key_id().unwrap_or_default().to_owned(),
+            is_one_of_several: self.admission.has_several_keys(),
+        };
+        let rights = principal.rights().cloned();
+        let offers = Arc::new(PermittedOffers { offers: offers.clone(), rights, lifetime });
+        let handling = endpoint.handle(inner_request(parts, bytes), client, tools, offers);
+        let response = match invalidation.clone() {
             None => handling.await,
             Some(invalidation) => tokio::select! {
                 biased;
@@ -179,10 +211,48 @@ impl Inner {
         };
         let response = outer_response(response);
         let response = match invalidation {
-            Some(end) => response.map(|body| body.until(end)),
+            Some(end) => response.map(|body| body.until(end.boxed())),
             None => response,
         };
-        Ok(response.map(|body| body.holding((meter, admitted, room))))
+        if begun.listens {
+            begun.admitted = None;
+        }
+        Ok(response.map(|body| body.holding((begun, room))))
+    }
+
+    /// Counts messages against the limits.
+    async fn begin_messages(
+        &self,
+        messages: Messages,
+        principal: &Principal,
+        request_id: &str,
+    ) -> Result<Begun, Failure> {
+        let admitted = Some(Arc::new(self.admission.enter(principal, messages.requests)?));
+        let listener = match messages.listens {
+            true => self.admission.listen(principal)?,
+            false => None,
+        };
+        let max = principal.rights().and_then(|rights| rights.limit().requests_per_minute);
+        if let Some(max) = max.filter(|max| messages.count as u64 > *max) {
+            let message = format!(
+                "this key may make {max} requests per minute, and each of the {} messages is one: send smaller batches",
+                messages.count
+            );
+            let failure = Failure::new(ErrorKind::RateLimited, message);
+            return Err(Failure { should_retry: Some(false), ..failure });
+        }
+        let mut meters = Vec::new();
+        // Without such a limit, it makes no difference whether the others are counted.
+        let counted = if max.is_some() { messages.count } else { 1 };
+        for number in 0..counted {
+            let id = match number {
+                0 => request_id.to_owned(),
+                _ => format!("{request_id}-{number}"),
+            };
+            let (keys, timeout) = (&self.settings.keys, self.settings.limits.run_timeout);
+            meters.extend(self.meters.begin(keys, principal, &id, timeout, Estimate::default).await?);
+        }
+        Ok(Begun { admitted, listens: messages.listens, _listener: listener, _meters: meters })
     }
 
     /// Returns the tools for one request.

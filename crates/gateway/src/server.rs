@@ -161,7 +161,7 @@ impl Server {
             let Some((stream, address, permit)) = accepted else { continue };
             // The new connection of a client that has too many is closed.
             let limit = connections_of(address, &self.gateways.borrow().0.settings.limits);
-            let Some(counted) = self.addresses.enter(client_network(address), limit) else { continue };
+            let Some(counted) = self.addresses.enter(client_network(address), 1, limit) else { continue };
             let (gateways, closing) = (self.gateways.clone(), closing.clone());
             tasks.spawn(async move {
                 serve_connection(gateways, stream, address, closing).await;

@@ -141,6 +141,8 @@ pub struct GatewayLimits {
 impl GatewayLimits {
     pub(crate) const CONNECTIONS_PER_ADDRESS: usize = 256;
     pub(crate) const REQUESTS_PER_KEY: usize = 64;
+    /// The streams of `/mcp` that only wait for changes.
+    pub(crate) const LISTENERS_PER_KEY: usize = 1_024;
 
     /// By default, one client gets one of this many equal shares.
     const SHARES: usize = 4;

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use toolwire_contract::offers::ServerOffers;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_gateway::GatewaySettings;
-use toolwire_gateway::mcp::{McpEndpoint, McpRequest, McpResponse, local_tools};
+use toolwire_gateway::mcp::{McpClient, McpEndpoint, McpRequest, McpResponse, local_tools};
 use toolwire_hub::Hub;
 use toolwire_mcp_server::{Client, McpServer, McpServerOptions, ServeError, serve_on_stdio};
 
@@ -32,13 +32,13 @@ impl McpEndpoint for Endpoint {
     fn handle(
         &self,
         request: McpRequest,
-        owner: String,
+        client: McpClient,
         tools: Arc<dyn Toolbox>,
         offers: Arc<dyn ServerOffers>,
     ) -> BoxFuture<'_, McpResponse> {
         Box::pin(async move {
-            // Only keys have an id.
-            let client = Client { id: &owner, is_one_of_several: !owner.is_empty() };
+            let McpClient { owner, is_one_of_several } = &client;
+            let client = Client { id: owner, is_one_of_several: *is_one_of_several };
             self.0.handle(request, client, tools, Some(offers)).await
         })
     }

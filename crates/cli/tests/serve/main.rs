@@ -9,6 +9,7 @@ mod endpoints;
 mod forms;
 mod forwarded;
 mod mcp_client;
+mod mcp_limits;
 mod mcp_official_clients;
 mod mcp_server;
 mod mcp_servers;

@@ -169,7 +169,7 @@ async fn a_session_belongs_to_its_key() {
     assert_eq!(owner.send(&list).await.status, 404, "it has ended");
 }
 
-/// A second stream of notifications does not replace the first one.
+/// A second stream of notifications is refused, and does not replace the first one.
 #[tokio::test]
 async fn the_first_stream_gets_the_changes() {
     let server = json!({"bad": misbehaving(&["--behaviour", "changes-tools"])});
@@ -178,11 +178,11 @@ async fn the_first_stream_gets_the_changes() {
     assert_eq!(client.tool_names().await, ["gone", "swapped"]);
     let mut first = client.listen().await;
     let second = client.prepared(http_client().get(format!("{}/mcp", served.url))).send().await.unwrap();
+    assert_eq!(second.status(), 409);
     client.call("gone", json!({})).await;
     let news = first.next().await.unwrap();
     assert_eq!(news["method"], "notifications/tools/list_changed");
     assert!(client.tool_names().await.contains(&"new".to_owned()));
-    drop(second);
 }
 
 /// Host, origin, content type and size are checked as for the other paths.

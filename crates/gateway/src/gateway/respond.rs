@@ -84,7 +84,7 @@ impl Inner {
         let start = Instant::now();
         let body = body::read(&parts.headers, body, limits, &mut room).await?;
         *has_unread_body = false;
-        let admitted = self.admission.enter(&principal)?;
+        let admitted = self.admission.enter(&principal, 1)?;
         let is_recorded =
             matches!(route, Route::Complete(_) | Route::PassThrough(_) | Route::PassFormThrough(_));
         let recorder = is_recorded.then(|| self.traffic.begin(request_id, parts.uri.path(), &principal));

@@ -10,9 +10,12 @@ use toolwire_contract::offers::{
     Offer, OfferChange, OfferKind, OfferRequest, OfferRequestError, ServerFilter, ServerOffers,
 };
 
+use super::running::Lifetime;
+
 pub(crate) struct PermittedOffers {
     pub(crate) offers: Arc<dyn ServerOffers>,
     pub(crate) rights: Option<Arc<KeyRights>>,
+    pub(crate) lifetime: Lifetime,
 }
 
 impl PermittedOffers {
@@ -36,7 +39,11 @@ impl ServerOffers for PermittedOffers {
     ) -> BoxFuture<'a, Result<Map<String, Value>, OfferRequestError>> {
         Box::pin(async move {
             let both = |server: &str| self.permits(server) && permits(server);
-            self.offers.request(request, &both).await
+            let outcome = self.lifetime.run(self.offers.request(request, &both)).await;
+            outcome.unwrap_or_else(|| {
+                let problem = "the client is gone, or its key is no longer valid".to_owned();
+                Err(OfferRequestError::InvalidParameters { problem })
+            })
         })
     }
 

@@ -29,7 +29,7 @@ impl Inner {
         let (Route::Response(id) | Route::DeleteResponse(id) | Route::InputItems(id)) = route else {
             return Ok(None);
         };
-        let _admitted = self.admission.enter(principal)?;
+        let _admitted = self.admission.enter(principal, 1)?;
         let query = Query::of(parts);
         let response = match route {
             Route::DeleteResponse(_) => self.delete_response(principal, id).await?,
