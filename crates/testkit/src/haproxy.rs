@@ -18,7 +18,7 @@ const SERVER_FOLDERS: [&str; 2] = ["/usr/local/sbin", "/usr/sbin"];
 
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running `haproxy` in front of one server; dropping this kills it.
+/// A running `haproxy`; dropping this kills it.
 pub struct HaProxy {
     process: Child,
     address: SocketAddr,
@@ -33,6 +33,24 @@ impl HaProxy {
     ///
     /// When it cannot be started, or does not listen within a minute.
     pub fn start(server: SocketAddr, options: &[&str]) -> HaProxy {
+        HaProxy::with_servers(&format!("http-reuse always\n    server one {server}"), options)
+    }
+
+    /// Starts a proxy in front of several servers, which get the requests in turn. The header `x-served-by` of a
+    /// response is the number of the server, from 0. `options` are lines of the section `defaults`.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started, or does not listen within a minute.
+    pub fn in_front_of(servers: &[SocketAddr], options: &[&str]) -> HaProxy {
+        let mut lines = "balance roundrobin\n    http-response set-header x-served-by %s".to_owned();
+        for (number, server) in servers.iter().enumerate() {
+            lines.push_str(&format!("\n    server {number} {server}"));
+        }
+        HaProxy::with_servers(&lines, options)
+    }
+
+    fn with_servers(servers: &str, options: &[&str]) -> HaProxy {
         let folder = tempfile::tempdir().expect("a temporary folder can be created");
         for _ in 0..20 {
             let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
@@ -42,9 +60,9 @@ impl HaProxy {
             let options = options.join("\n    ");
             let text = format!(
                 "global\n    maxconn 200\n    nbthread 1\n\
-                 defaults\n    mode http\n    http-reuse always\n    timeout connect 10s\n    timeout client 5m\n    \
+                 defaults\n    mode http\n    timeout connect 10s\n    timeout client 5m\n    \
                  timeout server 5m\n    {options}\n\
-                 listen gateway\n    bind {address}\n    monitor-uri {ready_path}\n    server one {server}\n"
+                 listen gateway\n    bind {address}\n    monitor-uri {ready_path}\n    {servers}\n"
             );
             fs::write(&config, text).expect("the configuration can be written");
             // `-db` keeps it in the foreground, so that it ends with the test.

@@ -17,6 +17,8 @@ mod mcp_stdio;
 mod operations;
 mod pass_through;
 mod provider_choice;
+#[path = "../replaced_gateways/mod.rs"]
+mod replaced_gateways;
 mod request_servers;
 mod secrets;
 mod start;

@@ -1,5 +1,5 @@
 # The official client for Python: connects to the gateway, uses its features, and prints the results as JSON.
-# Arguments: the era (`legacy` or `auto`), then a URL or a command.
+# Arguments: the era (`legacy` or `auto`), then a URL or a command. The variable MCP_TEST_KEY has the key, if there is one.
 import json
 import os
 import sys
@@ -8,13 +8,19 @@ import anyio
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.types import PromptReference
 
 
 async def main(era, command, *args):
     target = command
-    if not command.startswith("http"):
+    key = os.environ.get("MCP_TEST_KEY")
+    if key:
+        http = create_mcp_http_client(headers={"authorization": f"Bearer {key}"})
+        target = streamable_http_client(command, http_client=http)
+    elif not command.startswith("http"):
         target = stdio_client(StdioServerParameters(command=command, args=list(args), env=dict(os.environ)))
     async with Client(target, mode=era) as client:
         tools = (await client.list_tools()).tools

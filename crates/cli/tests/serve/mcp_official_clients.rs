@@ -2,7 +2,7 @@
 //! eras.
 
 #[path = "../../../toolkit/tests/fixture/mod.rs"]
-mod fixture;
+pub(crate) mod fixture;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,9 +11,13 @@ use serde_json::{Value, json};
 use toolwire_testkit::InstalledServers;
 use toolwire_toolkit::transport::{HttpOptions, serve_http};
 
+use crate::replaced_gateways::ReplacedGateways;
 use crate::{folder, serve};
 
 const KEY: &str = "key-of-official-clients-0123456789abcdef";
+
+/// The revisions of both eras, as the client for JavaScript selects them.
+const ERAS: [(&str, &str); 2] = [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")];
 
 fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/serve").join(name)
@@ -57,7 +61,7 @@ async fn official_mcp_clients_work() {
     let stdio = [env!("CARGO_BIN_EXE_toolwire"), "serve", "--stdio", "--config", &config];
     let (url, closed_url) = (format!("{}/mcp", gateway.url), format!("{}/mcp", closed.url));
     let installed = InstalledServers::find();
-    for (era, revision) in [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")] {
+    for (era, revision) in ERAS {
         for (key, target) in [("-", &[url.as_str()][..]), (KEY, &[closed_url.as_str()]), ("-", &stdio)] {
             let mut command = Command::new(installed.node());
             command.arg(script("mcp_client.mjs")).arg(installed.package("@modelcontextprotocol/client"));
@@ -85,5 +89,35 @@ async fn official_mcp_clients_work() {
         command.args(["--tool-name", "echo", "--tool-arg", "text=hello"]);
         let echoed = run(command, &open).await;
         assert_eq!(echoed["content"], json!([{"type": "text", "text": "hello"}]), "Inspector, {revision}");
+    }
+}
+
+/// The same clients, with one of three gateways killed between every two requests: the others continue the sessions.
+#[tokio::test(flavor = "multi_thread")]
+async fn official_mcp_clients_survive_the_loss_of_gateways() {
+    let server = fixture::server();
+    let tools = server.tools().len();
+    let upstream = serve_http(server, ([127, 0, 0, 1], 0).into(), HttpOptions::default()).await.unwrap();
+    let gateway = json!({"keys": {"test": KEY}, "sessionKey": "a-shared-secret-0123456789-abcdefgh"});
+    let config =
+        json!({"mcpServers": {"fixture": {"url": upstream.url()}}, "toolwire": {"gateway": gateway}});
+    let data = folder("mcp-replaced-clients", None);
+    let gateways = ReplacedGateways::start(folder("mcp-replaced", None), &config).await;
+    let installed = InstalledServers::find();
+    let mut before = (0, 0);
+    for (era, revision) in ERAS {
+        let mut javascript = Command::new(installed.node());
+        javascript.arg(script("mcp_client.mjs")).arg(installed.package("@modelcontextprotocol/client"));
+        javascript.args([era, KEY, gateways.url.as_str()]);
+        assert_eq!(run(javascript, &data).await, expected(revision, tools), "JavaScript, {revision}");
+        let mode = if era == "legacy" { "legacy" } else { "auto" };
+        let mut python = Command::new(installed.python());
+        python.arg(script("mcp_client.py")).args([mode, gateways.url.as_str()]).env("MCP_TEST_KEY", KEY);
+        assert_eq!(run(python, &data).await, expected(revision, tools), "Python, {revision}");
+        let (requests, killed) = gateways.counts();
+        let (new_requests, new_kills) = (requests - before.0, killed - before.1);
+        // No gateway is killed before the first request, and while requests overlap.
+        assert!(new_requests > 20 && new_kills * 4 > new_requests * 3, "{new_kills} of {new_requests}");
+        before = (requests, killed);
     }
 }
