@@ -20,9 +20,13 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn new(address: SocketAddr, path: &str, body: &Value) -> Request {
+        Request::with_headers(address, path, "authorization: Bearer none\r\n", body)
+    }
+
+    pub(crate) fn with_headers(address: SocketAddr, path: &str, headers: &str, body: &Value) -> Request {
         let body = body.to_string();
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\nauthorization: Bearer none\r\n\
+            "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n{headers}\
              content-length: {}\r\n\r\n",
             body.len()
         );

@@ -52,13 +52,7 @@ impl Gateway {
 
     /// Returns the CPU time of the process, without its MCP servers.
     pub(crate) fn cpu_time(&self) -> Result<Duration, Box<dyn Error>> {
-        let mut nanoseconds = 0;
-        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let statistics = fs::read_to_string(task?.path().join("schedstat"))?;
-            let on_cpu = statistics.split(' ').next().ok_or("no CPU time")?;
-            nanoseconds += on_cpu.parse::<u64>()?;
-        }
-        Ok(Duration::from_nanos(nanoseconds))
+        cpu_time_of(self.child.id())
     }
 
     /// Returns the resident memory in bytes.
@@ -67,6 +61,17 @@ impl Gateway {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no memory")?;
         Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
     }
+}
+
+/// Returns the CPU time of the running threads of a process.
+pub(crate) fn cpu_time_of(process: u32) -> Result<Duration, Box<dyn Error>> {
+    let mut nanoseconds = 0;
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        let statistics = fs::read_to_string(task?.path().join("schedstat"))?;
+        let on_cpu = statistics.split(' ').next().ok_or("no CPU time")?;
+        nanoseconds += on_cpu.parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(nanoseconds))
 }
 
 impl Drop for Gateway {
