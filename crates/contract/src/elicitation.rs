@@ -9,6 +9,8 @@ use serde_json::Value;
 pub struct ElicitRequest {
     pub message: String,
     pub kind: ElicitKind,
+    /// The name that the server has given to the question, since MCP 2026-07-28.
+    pub key: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +41,6 @@ pub type SampleHandler = dyn Fn(&str, Value) -> BoxFuture<'static, Result<Value,
 
 impl ElicitRequest {
     pub fn new(message: impl Into<String>, kind: ElicitKind) -> ElicitRequest {
-        ElicitRequest { message: message.into(), kind }
+        ElicitRequest { message: message.into(), kind, key: None }
     }
 }

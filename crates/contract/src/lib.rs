@@ -13,6 +13,7 @@ mod generation;
 mod glob;
 mod json;
 pub mod keys;
+pub mod log;
 mod message;
 pub mod model;
 pub mod offers;

@@ -9,6 +9,7 @@ use futures_core::stream::BoxStream;
 use serde_json::Value;
 
 use crate::elicitation::{ElicitHandler, SampleHandler};
+use crate::log::LogReceiver;
 use crate::trace_context::TraceContext;
 pub use crate::validation_stamp::{SchemaFingerprint, ValidationStamp};
 use crate::{Tool, ToolResult};
@@ -83,6 +84,8 @@ pub struct CallOptions {
     pub elicitation: Option<Arc<ElicitHandler>>,
     /// Responds to requests of the server for a sample of a model. Without it, the toolbox decides.
     pub sampling: Option<Arc<SampleHandler>>,
+    /// Receives what the server logs during the call.
+    pub log: Option<LogReceiver>,
 }
 
 /// Decides whether a tool may be called; `Err` is the reason why not.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
+use toolwire_contract::log::{LogMessage, LogReceiver};
 use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
 use toolwire_contract::{Tool, ToolResult};
 
@@ -44,6 +45,18 @@ fn screened(result: ToolResult) -> ToolResult {
     }
 }
 
+/// Returns a receiver of log messages without these characters.
+fn screened_log(log: LogReceiver) -> LogReceiver {
+    let LogReceiver { level, receive } = log;
+    let receive = move |mut message: LogMessage| {
+        screen(&mut message.data);
+        let logger = message.logger.take();
+        message.logger = logger.map(|name| name.replace(is_replaced, &REPLACEMENT.to_string()));
+        receive(message);
+    };
+    LogReceiver { level, receive: Arc::new(receive) }
+}
+
 impl Toolbox for ScreenedTools {
     fn tools(&self) -> Arc<[Tool]> {
         self.0.tools()
@@ -73,8 +86,9 @@ impl Toolbox for ScreenedTools {
         &'a self,
         tool: &'a str,
         arguments: &'a Value,
-        options: CallOptions,
+        mut options: CallOptions,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        options.log = options.log.map(screened_log);
         Box::pin(async move { self.0.call(tool, arguments, options).await.map(screened) })
     }
 }
@@ -82,6 +96,7 @@ impl Toolbox for ScreenedTools {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use toolwire_contract::log::Level;
 
     use super::*;
 
@@ -101,5 +116,16 @@ mod tests {
         };
         assert_eq!(screened(result(evil)), result(clean));
         assert_eq!(screened(result(clean)), result(clean));
+        let received = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let receiver = received.clone();
+        let receive = Arc::new(move |message| receiver.lock().expect("no other thread").push(message));
+        let log = screened_log(LogReceiver { level: Level::Debug, receive });
+        let message = |text: &str| LogMessage {
+            level: Level::Info,
+            logger: Some(text.to_owned()),
+            data: json!({"x": [text]}),
+        };
+        (log.receive)(message(evil));
+        assert_eq!(*received.lock().expect("no other thread"), [message(clean)]);
     }
 }

@@ -99,6 +99,7 @@ async fn call_with_retries(
             trace: options.trace.clone(),
             elicitation: options.elicitation.clone(),
             sampling: options.sampling.clone(),
+            log: options.log.clone(),
         };
         let called_at = Instant::now();
         let error = match session.call(&route.tool, arguments, session_call).await {

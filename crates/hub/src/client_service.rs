@@ -50,7 +50,8 @@ impl Service<RoleClient> for ClientService {
                 elicitation: question.elicitation.as_deref(),
                 sampling: question.sampling.as_deref(),
             });
-            respond(&*self.host, handlers, &self.server, method, params).await
+            let question = Question { server: &self.server, key: None, method, params };
+            respond(&*self.host, asked, question).await
         };
         let call_ended = async {
             match &question {
@@ -106,18 +107,27 @@ pub(crate) struct CallHandlers<'a> {
     pub(crate) sampling: Option<&'a SampleHandler>,
 }
 
+/// A request of a server.
+pub(crate) struct Question<'a> {
+    pub(crate) server: &'a str,
+    /// Its name, if the server has given it one.
+    pub(crate) key: Option<&'a str>,
+    pub(crate) method: &'a str,
+    pub(crate) params: Value,
+}
+
 /// Has the application respond to one request of a server.
 pub(crate) async fn respond(
     host: &dyn Host,
-    handlers: CallHandlers<'_>,
-    server: &str,
-    method: &str,
-    params: Value,
+    asked: Asked<'_>,
+    question: Question<'_>,
 ) -> Result<Value, ErrorData> {
+    let Question { server, key, method, params } = question;
     match method {
         "roots/list" => Ok(roots(host, server)),
         "elicitation/create" => {
-            let request = read_elicitation(&params)?;
+            let mut request = read_elicitation(&params)?;
+            request.key = key.map(str::to_owned);
             if !host.can_elicit() {
                 return Ok(json!({ "action": "decline" }));
             }

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rmcp::model::{ClientJsonRpcMessage, GetMeta, NumberOrString, ProgressToken, RequestId};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use toolwire_contract::log::{LogMessage, LogReceiver};
 use toolwire_contract::toolbox::Progress;
 
 use crate::sync::lock;
@@ -74,6 +75,8 @@ struct CaptureState {
     pending: HashMap<i64, PendingRequest>,
     responses: HashMap<i64, RawResponse>,
     waiters: HashMap<i64, Waiter>,
+    /// Log messages of calls that arrived before the waiter was registered.
+    early_logs: HashMap<i64, Vec<LogMessage>>,
     abandoned: VecDeque<i64>,
     /// The parameters of requests that the server sent.
     server_requests: HashMap<RequestId, Value>,
@@ -109,8 +112,15 @@ struct PendingRequest {
     early_progress: Option<Progress>,
 }
 
+impl PendingRequest {
+    fn is_call(&self) -> bool {
+        self.method == RequestMethod::CallTool
+    }
+}
+
 struct Waiter {
     listener: Option<ProgressListener>,
+    log: Option<LogReceiver>,
     /// Notified of progress and of the response to a call, so the call need not wait for the SDK.
     activity: Arc<Notify>,
 }
@@ -121,7 +131,7 @@ enum RequestMethod {
     Discover,
     ListTools,
     CallTool,
-    /// A request about prompts or resources.
+    /// A request about prompts, resources or the log.
     Offer,
     Other,
 }
@@ -161,7 +171,8 @@ impl RawCapture {
             | "resources/templates/list"
             | "resources/read"
             | "resources/subscribe"
-            | "completion/complete" => RequestMethod::Offer,
+            | "completion/complete"
+            | "logging/setLevel" => RequestMethod::Offer,
             _ => RequestMethod::Other,
         };
         if matches!(method, RequestMethod::ListTools | RequestMethod::CallTool) {
@@ -241,6 +252,7 @@ impl RawCapture {
     pub(crate) fn forget(&self, id: i64) {
         let mut state = self.state();
         state.waiters.remove(&id);
+        state.early_logs.remove(&id);
         state.responses.remove(&id);
         if state.pending.remove(&id).is_some() {
             if state.abandoned.len() == MAX_ABANDONED_IDS {
@@ -250,16 +262,26 @@ impl RawCapture {
         }
     }
 
-    /// Sends the progress of a request to `listener` until the request is forgotten. The returned notifier is
-    /// notified of progress and of the response to a call.
+    /// Sends the progress of a request to `listener`, and its log messages to `log`, until the request is forgotten. The
+    /// returned notifier is notified of progress and of the response to a call.
     ///
     /// The request may not be registered yet, because the SDK sends it on another task.
-    pub(crate) fn watch(&self, id: i64, listener: Option<ProgressListener>) -> Arc<Notify> {
+    pub(crate) fn watch(
+        &self,
+        id: i64,
+        listener: Option<ProgressListener>,
+        log: Option<LogReceiver>,
+    ) -> Arc<Notify> {
         let activity = Arc::<Notify>::default();
         let mut state = self.state();
         let early_progress = state.pending.get_mut(&id).and_then(|request| request.early_progress.take());
-        state.waiters.insert(id, Waiter { listener: listener.clone(), activity: activity.clone() });
+        let early_logs = state.early_logs.remove(&id).unwrap_or_default();
+        let waiter = Waiter { listener: listener.clone(), log: log.clone(), activity: activity.clone() };
+        state.waiters.insert(id, waiter);
         drop(state);
+        if let Some(log) = log {
+            early_logs.into_iter().for_each(|message| (log.receive)(message));
+        }
         if let (Some(listener), Some(progress)) = (listener, early_progress) {
             listener(progress);
         }

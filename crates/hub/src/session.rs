@@ -10,6 +10,7 @@ mod deadline;
 mod early_requests;
 mod error;
 mod list;
+mod log;
 mod offers;
 mod start_extension;
 mod task;
@@ -26,8 +27,10 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use toolwire_contract::log::Level;
 use toolwire_contract::offers::OfferChange;
 
+use crate::config::SentSecrets;
 use crate::host::Host;
 use crate::raw_capture::IgnoredOutput;
 use crate::sync::lock;
@@ -62,6 +65,10 @@ pub(crate) struct Session {
     login: Option<watch::Receiver<bool>>,
     /// The URIs of the resources whose changes the server reports.
     watched: watch::Sender<Vec<String>>,
+    /// The lowest level of log messages that was requested from the server.
+    log_level: Mutex<Option<Level>>,
+    /// Removed from what is passed on.
+    secrets: SentSecrets,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use toolwire_contract::log::{LogMessage, LogReceiver};
 use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, Progress, ToolServer, Toolbox};
 use toolwire_contract::{Tool, ToolResult};
 
@@ -50,7 +51,7 @@ impl Toolbox for Server {
             let cancelled = CancellationToken::new();
             // Tasks that the tool spawned are notified when the call is dropped or times out.
             let _guard = cancelled.clone().drop_guard();
-            let client = Caller { progress: options.progress };
+            let client = Caller { progress: options.progress, log: options.log };
             let context = Context::new("in-process", Arc::new(client), cancelled);
             let call = Server::call(self, tool, arguments, &context);
             let Some(limit) = options.timeout else { return call.await };
@@ -75,9 +76,10 @@ fn object(tool: &str, arguments: &Value) -> Result<Option<Map<String, Value>>, C
     }
 }
 
-/// An in-process caller. It can receive progress and nothing else.
+/// An in-process caller. It can receive progress and log messages, and nothing else.
 struct Caller {
     progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    log: Option<LogReceiver>,
 }
 
 impl Client for Caller {
@@ -87,7 +89,16 @@ impl Client for Caller {
         }
     }
 
-    fn log(&self, _: Level, _: &str, _: Value) {}
+    fn log(&self, level: Level, logger: &str, data: Value) {
+        if let Some(log) = self.log.as_ref().filter(|log| level >= log.level) {
+            let logger = (!logger.is_empty()).then(|| logger.to_owned());
+            (log.receive)(LogMessage { level, logger, data });
+        }
+    }
+
+    fn log_level(&self) -> Option<Level> {
+        self.log.as_ref().map(|log| log.level)
+    }
 
     fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         NoClient.elicit(form)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
+pub use toolwire_contract::log::Level;
 use toolwire_contract::toolbox::Progress;
 
 /// The client that made a call. Transports implement it; tools reach it through [`crate::Context`].
@@ -19,6 +20,11 @@ pub trait Client: Send + Sync {
 
     /// Sends a log message to the client, if the client has requested messages of that level.
     fn log(&self, level: Level, logger: &str, data: Value);
+
+    /// Returns the lowest level of the log messages that the client has requested, or `None` if it wants none.
+    fn log_level(&self) -> Option<Level> {
+        None
+    }
 
     /// Asks the user of the client to fill in a form or to visit a URL.
     fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>>;
@@ -48,19 +54,6 @@ pub trait Client: Send + Sync {
 
     /// Returns the folders the client works in: the result of `roots/list`.
     fn roots(&self) -> BoxFuture<'_, Result<Value, ClientError>>;
-}
-
-/// MCP's log levels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Debug,
-    Info,
-    Notice,
-    Warning,
-    Error,
-    Critical,
-    Alert,
-    Emergency,
 }
 
 /// A request to the user.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use toolwire_contract::elicitation::{ElicitHandler, ElicitKind, ElicitReply, SampleHandler};
+use toolwire_contract::log::{LogMessage, LogReceiver};
 use toolwire_contract::offers::ServerOffers;
 use toolwire_contract::text::nearest_names;
 use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
@@ -192,6 +193,7 @@ impl Server {
             let mut options = CallOptions::default();
             options.elicitation = Some(elicitation(client.clone()));
             options.sampling = Some(sampling(client.clone()));
+            options.log = log(client.clone());
             options.progress = Some(Arc::new(move |progress| client.progress(progress)));
             holder.call(tool, &Value::Object(arguments), options).await
         })
@@ -209,7 +211,11 @@ fn elicitation(client: Arc<dyn Client>) -> Arc<ElicitHandler> {
                 ElicitKind::Url { url, id } => Form::Url { message: request.message, url, id },
                 _ => return ElicitReply::Decline,
             };
-            match client.elicit(form).await {
+            let asking = match &request.key {
+                Some(key) => client.elicit_as(key, form),
+                None => client.elicit(form),
+            };
+            match asking.await {
                 Ok(FormReply::Accepted(values)) => {
                     ElicitReply::Accept(is_form.then_some(Value::Object(values)))
                 }
@@ -220,6 +226,15 @@ fn elicitation(client: Arc<dyn Client>) -> Arc<ElicitHandler> {
             }
         })
     })
+}
+
+/// Returns a receiver that passes log messages to a client, if it wants any.
+fn log(client: Arc<dyn Client>) -> Option<LogReceiver> {
+    let level = client.log_level()?;
+    let receive = move |message: LogMessage| {
+        client.log(message.level, message.logger.as_deref().unwrap_or_default(), message.data);
+    };
+    Some(LogReceiver { level, receive: Arc::new(receive) })
 }
 
 /// Returns a handler that requests samples from the model of a client.

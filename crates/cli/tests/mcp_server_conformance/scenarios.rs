@@ -9,17 +9,10 @@ pub(crate) enum Verdict {
 }
 
 /// Features of servers that the gateway does not pass on yet, by the start of the scenario's name.
-const NOT_PASSED_ON: [(&str, &str); 2] = [
-    ("tasks-", "tasks are not passed on yet"),
-    ("tools-call-with-logging", "log messages are not passed on yet"),
-];
+const NOT_PASSED_ON: [(&str, &str); 1] = [("tasks-", "tasks are not passed on yet")];
 
 /// Scenarios of which one check fails.
-const PARTLY: [(&str, &str); 4] = [
-    (
-        "input-required-result-basic-elicitation",
-        "the gateway numbers the questions instead of keeping their names",
-    ),
+const PARTLY: [(&str, &str); 3] = [
     (
         "input-required-result-basic-list-roots",
         "the gateway itself tells servers which folders they may access",

@@ -10,6 +10,7 @@ mod forms;
 mod forwarded;
 mod mcp_client;
 mod mcp_limits;
+mod mcp_log;
 mod mcp_official_clients;
 mod mcp_server;
 mod mcp_servers;

@@ -19,6 +19,8 @@ pub(crate) struct McpClient {
     pub(crate) session: Option<String>,
     /// The capabilities that the client declares.
     capabilities: Value,
+    /// The level of log messages that each request asks for, since 2026-07-28.
+    log_level: Option<&'static str>,
     requests: AtomicU64,
 }
 
@@ -50,6 +52,7 @@ impl McpClient {
             revision: revision.to_owned(),
             session: None,
             capabilities: capabilities.clone(),
+            log_level: None,
             requests: AtomicU64::new(0),
         };
         if client.is_modern() {
@@ -83,8 +86,14 @@ impl McpClient {
             revision: self.revision.clone(),
             session: self.session.clone(),
             capabilities: self.capabilities.clone(),
+            log_level: self.log_level,
             requests: AtomicU64::new(1_000),
         }
+    }
+
+    /// Has each request ask for log messages from this level on.
+    pub(crate) fn set_log_level(&mut self, level: &'static str) {
+        self.log_level = Some(level);
     }
 
     pub(crate) fn is_modern(&self) -> bool {
@@ -97,6 +106,9 @@ impl McpClient {
             meta["io.modelcontextprotocol/protocolVersion"] = json!(self.revision);
             meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "test", "version": "1"});
             meta["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
+            if let Some(level) = self.log_level {
+                meta["io.modelcontextprotocol/logLevel"] = json!(level);
+            }
             params["_meta"] = meta;
         }
         let id = self.requests.fetch_add(1, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 use rmcp::model::RequestId;
 use serde_json::{Map, Value, json};
+use toolwire_contract::log::{Level, LogMessage};
 use toolwire_contract::toolbox::Progress;
 
 use super::{
@@ -15,9 +16,20 @@ use crate::transport::TransportFailure;
 /// The maximum number of requests from a server that wait for the application at once.
 pub(super) const MAX_SERVER_REQUESTS: usize = 64;
 
+/// The maximum number of log messages of a call that are kept until the call receives them.
+const MAX_EARLY_LOGS: usize = 64;
+
+/// Longer log messages are not passed on.
+const MAX_LOG_BYTES: usize = 64 * 1024;
+
 impl RawCapture {
     /// Parses what a server sent and returns the messages for the SDK.
     pub(crate) fn receive(&self, text: &[u8]) -> Vec<Value> {
+        self.receive_during(None, text)
+    }
+
+    /// Like [`RawCapture::receive`], for what a server sent in response to the request with this id.
+    pub(crate) fn receive_during(&self, request: Option<i64>, text: &[u8]) -> Vec<Value> {
         let messages = match serde_json::from_slice(text) {
             Ok(Value::Array(batch)) => batch,
             Ok(message) => vec![message],
@@ -26,7 +38,7 @@ impl RawCapture {
                 None => return self.unreadable(text, text, &error.to_string()).into_iter().collect(),
             },
         };
-        messages.into_iter().filter_map(|message| self.receive_message(message)).collect()
+        messages.into_iter().filter_map(|message| self.receive_message(request, message)).collect()
     }
 
     /// Handles a message that was too long to store; only its two ends are known.
@@ -40,7 +52,7 @@ impl RawCapture {
         self.state().ignored.oversized = count;
     }
 
-    fn receive_message(&self, message: Value) -> Option<Value> {
+    fn receive_message(&self, request: Option<i64>, message: Value) -> Option<Value> {
         let Value::Object(mut message) = message else {
             return self.unreadable(message.to_string().as_bytes(), b"", "not an object");
         };
@@ -48,7 +60,7 @@ impl RawCapture {
         if let Some(method) = message.get("method").and_then(Value::as_str) {
             let method = method.to_owned();
             return match message.get("id") {
-                None | Some(Value::Null) => self.receive_notification(&method, message),
+                None | Some(Value::Null) => self.receive_notification(request, &method, message),
                 Some(_) => self.receive_request(&method, message),
             };
         }
@@ -62,14 +74,21 @@ impl RawCapture {
         )
     }
 
-    fn receive_notification(&self, method: &str, mut message: Map<String, Value>) -> Option<Value> {
+    fn receive_notification(
+        &self,
+        request: Option<i64>,
+        method: &str,
+        mut message: Map<String, Value>,
+    ) -> Option<Value> {
         match method {
             "notifications/progress" => {
                 self.report_progress(message.get("params")?);
                 None
             }
             "notifications/message" => {
-                client_service::log(&self.server, message.get("params")?);
+                let params = message.get("params")?;
+                client_service::log(&self.server, params);
+                self.report_log(request, params);
                 None
             }
             "notifications/tools/list_changed"
@@ -176,6 +195,40 @@ impl RawCapture {
         }
     }
 
+    /// Passes a log message to its call. A server states the call only by the response that contains the message; if it
+    /// does not, and several calls are in progress, the message could be about another user, and is not passed on.
+    fn report_log(&self, request: Option<i64>, params: &Value) {
+        let level = params.get("level").and_then(Value::as_str).and_then(Level::from_name);
+        let (Some(level), Some(data)) = (level, params.get("data")) else { return };
+        let mut state = self.state();
+        let mut calls = state.pending.iter().filter(|(_, request)| request.is_call()).map(|(id, _)| *id);
+        let id = match request {
+            Some(id) => calls.find(|call| *call == id),
+            None => calls.next().filter(|_| calls.next().is_none()),
+        };
+        let Some(id) = id else { return };
+        let log = state.waiters.get(&id).map(|waiter| waiter.log.clone());
+        let is_wanted = log.as_ref().is_none_or(|log| log.as_ref().is_some_and(|log| level >= log.level));
+        if !is_wanted || !is_short(data) {
+            return;
+        }
+        let logger = params.get("logger").and_then(Value::as_str).map(str::to_owned);
+        let message = LogMessage { level, logger, data: data.clone() };
+        match log.flatten() {
+            Some(log) => {
+                // The receiver belongs to the application, so it must not run under the lock.
+                drop(state);
+                (log.receive)(message);
+            }
+            None => {
+                let early = state.early_logs.entry(id).or_default();
+                if early.len() < MAX_EARLY_LOGS {
+                    early.push(message);
+                }
+            }
+        }
+    }
+
     /// Fails the request that the text responds to, if its id can be found; else counts the text as ignored.
     fn unreadable(&self, head: &[u8], tail: &[u8], reason: &str) -> Option<Value> {
         let mut state = self.state();
@@ -189,6 +242,13 @@ impl RawCapture {
             state.ignored.last_unreadable = Some(excerpt_of(head, |text| credentials.redact(text)));
         }
         None
+    }
+}
+
+fn is_short(data: &Value) -> bool {
+    match data {
+        Value::String(text) => text.len() <= MAX_LOG_BYTES,
+        data => data.to_string().len() <= MAX_LOG_BYTES,
     }
 }
 

@@ -289,11 +289,61 @@ fn progress_reaches_the_listener_even_if_it_arrives_before_the_listener() {
     let received = Arc::new(Mutex::new(Vec::new()));
     let reported = received.clone();
     let listener = move |progress: Progress| reported.lock().unwrap().push(progress.done);
-    capture.watch(1, Some(Arc::new(listener)));
+    capture.watch(1, Some(Arc::new(listener)), None);
     notify(2);
     capture.receive(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     notify(3);
     assert_eq!(*received.lock().unwrap(), [1.0, 2.0]);
+}
+
+/// Returns a receiver of log messages, and what it has received.
+fn log_receiver(level: Level) -> (LogReceiver, Arc<Mutex<Vec<String>>>) {
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let receiver = received.clone();
+    let receive = move |message: LogMessage| {
+        let logger = message.logger.unwrap_or_default();
+        receiver.lock().unwrap().push(format!("{} {logger} {}", message.level.name(), message.data));
+    };
+    (LogReceiver { level, receive: Arc::new(receive) }, received)
+}
+
+fn log(capture: &RawCapture, request: Option<i64>, level: &str, data: Value) {
+    let params = json!({ "level": level, "logger": "l", "data": data });
+    let text = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params });
+    assert!(capture.receive_during(request, text.to_string().as_bytes()).is_empty());
+}
+
+#[test]
+fn log_messages_reach_only_the_call_that_they_belong_to() {
+    let capture = capture();
+    let (receiver, received) = log_receiver(Level::Info);
+    send(&capture, 1, "tools/call");
+    send(&capture, 2, "tools/list");
+    log(&capture, None, "info", json!("early"));
+    capture.watch(1, None, Some(receiver));
+    log(&capture, None, "error", json!({ "x": 1 }));
+    log(&capture, None, "debug", json!("below the level"));
+    log(&capture, None, "loud", json!("no level"));
+    log(&capture, None, "info", json!("x".repeat(100_000)));
+    log(&capture, Some(2), "info", json!("about the list"));
+    send(&capture, 3, "tools/call");
+    let (other_receiver, received_by_other) = log_receiver(Level::Debug);
+    capture.watch(3, None, Some(other_receiver));
+    log(&capture, None, "info", json!("of one of two"));
+    log(&capture, Some(1), "info", json!("of the first"));
+    log(&capture, Some(3), "debug", json!("of the second"));
+    capture.receive(br#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
+    log(&capture, None, "notice", json!("of the only one"));
+    capture.forget(1);
+    log(&capture, Some(1), "info", json!("late"));
+    let expected = [
+        r#"info l "early""#,
+        r#"error l {"x":1}"#,
+        r#"info l "of the first""#,
+        r#"notice l "of the only one""#,
+    ];
+    assert_eq!(*received.lock().unwrap(), expected);
+    assert_eq!(*received_by_other.lock().unwrap(), [r#"debug l "of the second""#]);
 }
 
 #[test]

@@ -14,10 +14,11 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep_until};
 use toolwire_contract::elicitation::{ElicitHandler, SampleHandler};
+use toolwire_contract::log::LogReceiver;
 use toolwire_contract::trace_context::TraceContext;
 
-use super::{Session, SessionError};
-use crate::client_service::{self, CallHandlers};
+use super::{ProtocolEra, Session, SessionError};
+use crate::client_service::{self, Asked, Question};
 use crate::raw_capture::{ProgressListener, RawResponse};
 use crate::sync::lock;
 use crate::transport::{ConnectionEnd, TransportFailure};
@@ -29,6 +30,9 @@ const MAX_INPUT_ROUNDS: usize = 10;
 /// is longer than the last one by the same time, up to the maximum.
 const REPEAT_DELAY: Duration = Duration::from_millis(20);
 const MAX_REPEAT_DELAY: Duration = Duration::from_secs(2);
+
+/// The key of `_meta` for the lowest level of the log messages that a client wants.
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// The limits of one request, and the receiver of its progress.
 pub(crate) struct SessionCall {
@@ -45,6 +49,8 @@ pub(crate) struct SessionCall {
     pub(crate) elicitation: Option<Arc<ElicitHandler>>,
     /// Responds to requests of the server for a sample of a model.
     pub(crate) sampling: Option<Arc<SampleHandler>>,
+    /// Receives what the server logs during a call.
+    pub(crate) log: Option<LogReceiver>,
 }
 
 impl Session {
@@ -55,10 +61,14 @@ impl Session {
         &self,
         name: &str,
         arguments: Map<String, Value>,
-        call: SessionCall,
+        mut call: SessionCall,
     ) -> Result<Value, SessionError> {
         let until = Instant::now() + call.max_total;
         let _in_progress = self.connection.calls.begin_call(call.elicitation.clone(), call.sampling.clone());
+        if let Some(log) = call.log.take() {
+            self.request_log_level(log.level).await;
+            call.log = Some(self.receiver(log));
+        }
         let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let mut rounds = 0;
         let mut delay = Duration::ZERO;
@@ -96,7 +106,7 @@ impl Session {
         }
         let mut deadline = until.min(Instant::now() + call.timeout);
         let mut options = PeerRequestOptions::no_options();
-        options.meta = call.trace.as_ref().map(trace_metadata);
+        options.meta = self.metadata(call);
         let sending = self.peer.send_request_with_option(request, options);
         let mut handle = tokio::select! {
             handle = sending => handle.map_err(|_| SessionError::NotSent {
@@ -114,7 +124,7 @@ impl Session {
             id,
             cancel_reason: Some("the caller stopped waiting"),
         };
-        let activity = capture.watch(id, call.progress.clone());
+        let activity = capture.watch(id, call.progress.clone(), call.log.clone());
         let mut open_requests = self.connection.open_requests();
         loop {
             let is_application_responding = *open_requests.borrow_and_update() > 0;
@@ -156,6 +166,18 @@ impl Session {
         }
     }
 
+    /// Returns the keys of `_meta` for a request.
+    fn metadata(&self, call: &SessionCall) -> Option<RequestMetaObject> {
+        let mut metadata = MetaObject::new();
+        if let Some(trace) = &call.trace {
+            add_trace(&mut metadata, trace);
+        }
+        if let Some(log) = call.log.as_ref().filter(|_| self.info.era == ProtocolEra::Modern) {
+            metadata.0.insert(LOG_LEVEL.to_owned(), log.level.name().into());
+        }
+        (!metadata.0.is_empty()).then(|| metadata.into())
+    }
+
     /// Waits before a call is repeated, within the limits of the call.
     async fn pause(&self, delay: Duration, call: &SessionCall, until: Instant) -> Result<(), SessionError> {
         tokio::select! {
@@ -178,12 +200,10 @@ impl Session {
             futures::future::try_join_all(requests.into_iter().flatten().map(async |(key, request)| {
                 let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
                 let params = request.get("params").cloned().unwrap_or_default();
-                let handlers = CallHandlers {
-                    elicitation: call.elicitation.as_deref(),
-                    sampling: call.sampling.as_deref(),
-                };
-                let response =
-                    client_service::respond(&*self.host, handlers, &self.server, method, params).await;
+                let asked =
+                    Asked { elicitation: call.elicitation.as_deref(), sampling: call.sampling.as_deref() };
+                let question = Question { server: &self.server, key: Some(key), method, params };
+                let response = client_service::respond(&*self.host, asked, question).await;
                 response.map(|response| (key.clone(), response))
             }));
         let responses = tokio::select! {
@@ -281,14 +301,12 @@ impl Drop for CancelOnDrop<'_> {
     }
 }
 
-/// Returns the keys of `_meta` for a trace, as MCP defines them.
-fn trace_metadata(trace: &TraceContext) -> RequestMetaObject {
-    let mut metadata = MetaObject::new();
+/// Adds the keys of `_meta` for a trace, as MCP defines them.
+fn add_trace(metadata: &mut MetaObject, trace: &TraceContext) {
     metadata.set_traceparent(trace.parent());
     if let Some(state) = trace.state() {
         metadata.set_tracestate(state);
     }
-    metadata.into()
 }
 
 fn into_result(response: RawResponse) -> Result<Value, SessionError> {

@@ -367,6 +367,8 @@ impl EstablishedConnection {
                 .as_ref()
                 .and_then(|token_provider| token_provider.login_in_progress()),
             watched,
+            log_level: Mutex::default(),
+            secrets: context.secrets,
             stop,
             task: Mutex::new(Some(tokio::spawn(task.run()))),
         }

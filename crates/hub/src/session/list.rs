@@ -68,6 +68,7 @@ impl Session {
             trace: None,
             elicitation: None,
             sampling: None,
+            log: None,
         };
         let until = Instant::now() + UNLIMITED;
         loop {

@@ -140,7 +140,7 @@ impl Session {
         self.request(request, &call, Instant::now() + call.max_total).await.map(drop)
     }
 
-    fn offer_call(&self, timeout: Duration) -> SessionCall {
+    pub(super) fn offer_call(&self, timeout: Duration) -> SessionCall {
         SessionCall {
             timeout,
             max_total: timeout,
@@ -148,6 +148,7 @@ impl Session {
             trace: None,
             elicitation: None,
             sampling: None,
+            log: None,
         }
     }
 }

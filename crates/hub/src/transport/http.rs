@@ -230,7 +230,7 @@ impl CapturingClient {
         body: &[u8],
         session: Option<String>,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        let mut messages = self.connection.capture.receive(body);
+        let mut messages = self.connection.capture.receive_during(posted.id, body);
         match messages.len() {
             0 if !posted.is_request => Ok(StreamableHttpPostResponse::Accepted),
             0 => Err(StreamableHttpError::Client(TransportFailure::Unreadable {
@@ -297,7 +297,7 @@ impl CapturingClient {
                     let data = event.data.as_deref().unwrap_or_default();
                     let mut events: Vec<Sse> = connection
                         .capture
-                        .receive(data.as_bytes())
+                        .receive_during(id, data.as_bytes())
                         .into_iter()
                         .map(|message| Sse { data: Some(message.to_string()), ..Sse::default() })
                         .collect();

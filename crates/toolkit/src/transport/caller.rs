@@ -340,8 +340,12 @@ impl Client for Caller {
             return;
         }
         let mut params = LoggingMessageNotificationParam::new(wire::level_out(level), data);
-        params.logger = Some(logger.to_owned());
+        params.logger = (!logger.is_empty()).then(|| logger.to_owned());
         self.outbox.put(ServerNotification::from(LoggingMessageNotification::new(params)));
+    }
+
+    fn log_level(&self) -> Option<Level> {
+        self.level
     }
 
     fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {

@@ -58,6 +58,8 @@ pub(super) enum Advance {
 }
 
 pub(super) struct Question {
+    /// The name that the server has given to it.
+    name: Option<String>,
     method: &'static str,
     params: Value,
     reply: oneshot::Sender<Value>,
@@ -120,8 +122,14 @@ impl ParkedCalls {
         let mut open_questions = HashMap::new();
         let mut requests = Map::new();
         for question in questions {
-            call.question_count += 1;
-            let key = call.question_count.to_string();
+            call.asked_count += 1;
+            let is_free = |name: &String| !asked.contains_key(name);
+            let mut key =
+                question.name.clone().filter(is_free).unwrap_or_else(|| call.asked_count.to_string());
+            while asked.contains_key(&key) {
+                call.asked_count += 1;
+                key = call.asked_count.to_string();
+            }
             requests.insert(key.clone(), json!({"method": question.method, "params": question.params}));
             open_questions.insert(key, question);
         }
@@ -178,12 +186,13 @@ impl CurrentClient {
 
     async fn ask<T>(
         &self,
+        name: Option<&str>,
         method: &'static str,
         params: Value,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, ClientError> {
         let (reply, receiver) = oneshot::channel();
-        let question = Question { method, params, reply };
+        let question = Question { name: name.map(str::to_owned), method, params, reply };
         self.questions.send(question).map_err(|_| ClientError::Disconnected)?;
         let reply = tokio::time::timeout(self.reply_timeout, receiver).await;
         let reply = reply.map_err(|_| ClientError::TimedOut { method, after: self.reply_timeout })?;
@@ -193,7 +202,14 @@ impl CurrentClient {
     }
 }
 
-impl Client for CurrentClient {
+impl KeptClient {
+    async fn elicit_named(&self, name: Option<&str>, form: Form) -> Result<FormReply, ClientError> {
+        self.latest().check_elicitation(&form)?;
+        self.ask(name, "elicitation/create", wire::form_out(form), wire::form_reply).await
+    }
+}
+
+impl Client for KeptClient {
     fn progress(&self, progress: Progress) {
         self.latest().progress(progress);
     }
@@ -202,18 +218,23 @@ impl Client for CurrentClient {
         self.latest().log(level, logger, data);
     }
 
+    fn log_level(&self) -> Option<Level> {
+        self.latest().log_level()
+    }
+
     fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
-        Box::pin(async move {
-            self.latest().check_elicitation(&form)?;
-            self.ask("elicitation/create", wire::form_out(form), wire::form_reply).await
-        })
+        Box::pin(self.elicit_named(None, form))
+    }
+
+    fn elicit_as<'a>(&'a self, key: &'a str, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
+        Box::pin(self.elicit_named(Some(key), form))
     }
 
     fn sample<'a>(&'a self, params: Map<String, Value>) -> BoxFuture<'a, Result<Value, ClientError>> {
         Box::pin(async move {
             self.latest().check_sampling()?;
             let object = |reply: &Value| reply.is_object().then(|| reply.clone());
-            self.ask("sampling/createMessage", Value::Object(params), object).await
+            self.ask(None, "sampling/createMessage", Value::Object(params), object).await
         })
     }
 

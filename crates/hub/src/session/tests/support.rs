@@ -129,7 +129,15 @@ pub(super) fn object(value: Value) -> Map<String, Value> {
 
 pub(super) fn options() -> SessionCall {
     let (timeout, max_total) = (Duration::from_secs(60), Duration::from_secs(600));
-    SessionCall { timeout, max_total, progress: None, trace: None, elicitation: None, sampling: None }
+    SessionCall {
+        timeout,
+        max_total,
+        progress: None,
+        trace: None,
+        elicitation: None,
+        sampling: None,
+        log: None,
+    }
 }
 
 pub(super) async fn call(session: &Session, tool: &str, arguments: Value) -> Value {
