@@ -56,6 +56,12 @@ pub enum OfferMethod {
     Complete,
     /// `resources/subscribe`: its updates become [`OfferChange::Resource`].
     Subscribe,
+    /// `tasks/get`: a call that its server continues as a task.
+    GetTask,
+    /// `tasks/update`
+    UpdateTask,
+    /// `tasks/cancel`
+    CancelTask,
 }
 
 /// A change that a server has reported.

@@ -17,7 +17,7 @@ pub struct ToolResult {
     pub structured_content: Option<Value>,
     /// [`ToolResult::is_error`] treats an absent flag as success.
     pub is_error: Option<bool>,
-    /// `complete`, or `input_required` if the server needs more input before it can return a result.
+    /// `complete`; `input_required` if the server needs more input before it can return a result; or `task`.
     pub result_type: Option<String>,
     /// All other fields: `_meta`, `inputRequests`, `requestState`, and fields of later revisions.
     pub extra: Map<String, Value>,
@@ -59,6 +59,11 @@ impl ToolResult {
     /// Whether the server asks for input (`inputRequests`) before it returns a final result.
     pub fn needs_input(&self) -> bool {
         self.result_type.as_deref() == Some("input_required")
+    }
+
+    /// Whether the server continues the call as a task, and this is only its beginning (`taskId`).
+    pub fn is_task(&self) -> bool {
+        self.result_type.as_deref() == Some("task")
     }
 
     pub(crate) fn read(mut fields: Map<String, Value>) -> ToolResult {

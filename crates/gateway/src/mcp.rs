@@ -147,6 +147,12 @@ pub fn local_tools(tools: Arc<dyn Toolbox>, settings: &GatewaySettings) -> Arc<d
     with_search(permitted, tools, settings)
 }
 
+/// Returns the prompts, resources and tasks that the user of this machine may use without a gateway.
+pub fn local_offers(offers: Arc<dyn ServerOffers>, settings: &GatewaySettings) -> Arc<dyn ServerOffers> {
+    let (lifetime, screens_tasks) = (Lifetime::default(), settings.screen_results);
+    Arc::new(PermittedOffers { offers, rights: None, lifetime, screens_tasks })
+}
+
 impl Inner {
     /// Handles a request of an authenticated client.
     pub(crate) async fn mcp<B>(
@@ -199,7 +205,12 @@ impl Inner {
             is_one_of_several: self.admission.has_several_keys(),
         };
         let rights = principal.rights().cloned();
-        let offers = Arc::new(PermittedOffers { offers: offers.clone(), rights, lifetime });
+        let offers = Arc::new(PermittedOffers {
+            offers: offers.clone(),
+            rights,
+            lifetime,
+            screens_tasks: self.settings.screen_results,
+        });
         let handling = endpoint.handle(inner_request(parts, bytes), client, tools, offers);
         let response = match invalidation.clone() {
             None => handling.await,

@@ -23,7 +23,8 @@ fn is_replaced(character: char) -> bool {
         || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }
 
-fn screen(value: &mut Value) -> bool {
+/// Replaces these characters in all texts. Returns whether there were any.
+pub(crate) fn screen(value: &mut Value) -> bool {
     match value {
         Value::String(text) if text.contains(is_replaced) => {
             *text = text.replace(is_replaced, &REPLACEMENT.to_string());

@@ -11,6 +11,7 @@ use toolwire_contract::toolbox::{CallError, CallOptions};
 
 use crate::config::ServerConfig;
 use crate::drift::DriftMonitor;
+use crate::hub::name_task;
 use crate::route::Route;
 use crate::session::{SessionCall, SessionError};
 use crate::stderr_tail::with_stderr;
@@ -100,6 +101,7 @@ async fn call_with_retries(
             elicitation: options.elicitation.clone(),
             sampling: options.sampling.clone(),
             log: options.log.clone(),
+            accepts_task: options.accepts_task,
         };
         let called_at = Instant::now();
         let error = match session.call(&route.tool, arguments, session_call).await {
@@ -171,7 +173,8 @@ fn read_result(route: &Route, mut result: Value) -> Result<ToolResult, CallError
         return Err(malformed("`content` is not an array".to_owned()));
     }
     remove_own_keys(&mut result);
-    ToolResult::try_from(result).map_err(|invalid| malformed(invalid.to_string()))
+    let result = ToolResult::try_from(result).map_err(|invalid| malformed(invalid.to_string()))?;
+    Ok(name_task(route.server.as_str(), result))
 }
 
 /// Removes Toolwire's own keys from `_meta` of a result and of its content. With them, a server could send a

@@ -86,13 +86,8 @@ impl Service<RoleClient> for ClientService {
 
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
-        // As JSON, because the SDK marks some of these types as deprecated although servers still use them.
-        let declared = json!({
-            "roots": {},
-            "sampling": self.host.can_sample().then(|| json!({ "tools": {} })),
-            "elicitation": self.host.can_elicit().then(|| json!({ "form": {}, "url": {} })),
-        });
-        if let Ok(declared) = serde_json::from_value(declared) {
+        // From JSON, because the SDK marks some of these types as deprecated although servers still use them.
+        if let Ok(declared) = serde_json::from_value(self::capabilities(&*self.host)) {
             capabilities = declared;
         }
         ClientConfig::new(capabilities, Implementation::new("toolwire", env!("CARGO_PKG_VERSION")))
@@ -100,7 +95,19 @@ impl Service<RoleClient> for ClientService {
     }
 }
 
-/// The handlers of the call that caused a request of a server. Requests without one go to the host.
+/// Returns the capabilities that an application declares to servers.
+pub(crate) fn capabilities(host: &dyn Host) -> Value {
+    let mut declared = json!({ "roots": {} });
+    if host.can_sample() {
+        declared["sampling"] = json!({ "tools": {} });
+    }
+    if host.can_elicit() {
+        declared["elicitation"] = json!({ "form": {}, "url": {} });
+    }
+    declared
+}
+
+/// Who responds to the requests of a server: the call that caused them, if it can.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CallHandlers<'a> {
     pub(crate) elicitation: Option<&'a ElicitHandler>,

@@ -1,5 +1,6 @@
 //! Many servers as one toolbox.
 
+mod foreign_tasks;
 mod launcher;
 mod offers;
 mod options;
@@ -29,6 +30,7 @@ use crate::route::{Route, Routes, ServerTools, ToolHistory};
 use crate::status::{Phase, ServerStatus};
 use crate::supervise::Server;
 use crate::sync::lock;
+pub(crate) use foreign_tasks::name_task;
 use launcher::Launcher;
 pub use options::HubOptions;
 use state::HubState;

@@ -131,7 +131,7 @@ enum RequestMethod {
     Discover,
     ListTools,
     CallTool,
-    /// A request about prompts, resources or the log.
+    /// A request about prompts, resources, tasks or the log.
     Offer,
     Other,
 }
@@ -172,6 +172,9 @@ impl RawCapture {
             | "resources/read"
             | "resources/subscribe"
             | "completion/complete"
+            | "tasks/get"
+            | "tasks/update"
+            | "tasks/cancel"
             | "logging/setLevel" => RequestMethod::Offer,
             _ => RequestMethod::Other,
         };

@@ -11,6 +11,7 @@ use http::header::{HOST, HeaderValue, ORIGIN};
 use http::{Request, Response};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
+use ring::hmac;
 use serde_json::{Map, Value};
 use toolwire_contract::offers::{
     Offer, OfferChange, OfferKind, OfferRequest, OfferRequestError, ServerFilter, ServerOffers,
@@ -74,6 +75,14 @@ impl McpServerOptions {
         let server = match offers {
             Some(offers) => server.toolbox(tools).offers(offers),
             None => server.toolbox(tools),
+        };
+        // Keys with different purposes are different.
+        let server = match &self.session_key {
+            Some(key) => {
+                let key = hmac::Key::new(hmac::HMAC_SHA256, key.expose().as_bytes());
+                server.task_key(hmac::sign(&key, b"tasks").as_ref())
+            }
+            None => server,
         };
         let server = match &self.instructions {
             Some(instructions) => server.instructions(instructions.clone()),

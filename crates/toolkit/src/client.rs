@@ -26,6 +26,11 @@ pub trait Client: Send + Sync {
         None
     }
 
+    /// Whether the client supports tasks, so that another server may continue the call as a task.
+    fn supports_tasks(&self) -> bool {
+        false
+    }
+
     /// Asks the user of the client to fill in a form or to visit a URL.
     fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>>;
 

@@ -24,6 +24,7 @@ pub(crate) struct Offers {
     pub(crate) caching: Caching,
     pub(crate) reply_timeout: Duration,
     pub(crate) request_state_key: Option<Vec<u8>>,
+    pub(crate) task_key: Option<Vec<u8>>,
     pub(crate) tasks: TaskOptions,
 }
 
@@ -37,6 +38,7 @@ impl Default for Offers {
             caching: Caching::default(),
             reply_timeout: Duration::from_secs(600),
             request_state_key: None,
+            task_key: None,
             tasks: TaskOptions::default(),
         }
     }
@@ -122,6 +124,18 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets the key that signs the ids of the tasks of other servers. Servers behind a load balancer need the same key
+    /// of at least 32 bytes. By default each process generates its own.
+    ///
+    /// # Panics
+    ///
+    /// If the key is shorter than 32 bytes.
+    #[must_use]
+    pub fn task_key(mut self, key: impl Into<Vec<u8>>) -> ServerBuilder {
+        self.server.offers.task_key = Some(checked_key(key.into()));
+        self
+    }
+
     /// Sets the key that signs the `requestState` which clients of MCP 2026-07-28 send back with their
     /// replies. Servers behind a load balancer need the same key of at least 32 bytes. By default each
     /// process generates its own.
@@ -131,9 +145,12 @@ impl ServerBuilder {
     /// If the key is shorter than 32 bytes.
     #[must_use]
     pub fn request_state_key(mut self, key: impl Into<Vec<u8>>) -> ServerBuilder {
-        let key = key.into();
-        assert!(key.len() >= 32, "the key has {} bytes; at least 32 are required", key.len());
-        self.server.offers.request_state_key = Some(key);
+        self.server.offers.request_state_key = Some(checked_key(key.into()));
         self
     }
+}
+
+fn checked_key(key: Vec<u8>) -> Vec<u8> {
+    assert!(key.len() >= 32, "the key has {} bytes; at least 32 are required", key.len());
+    key
 }

@@ -194,6 +194,7 @@ impl Server {
             options.elicitation = Some(elicitation(client.clone()));
             options.sampling = Some(sampling(client.clone()));
             options.log = log(client.clone());
+            options.accepts_task = client.supports_tasks();
             options.progress = Some(Arc::new(move |progress| client.progress(progress)));
             holder.call(tool, &Value::Object(arguments), options).await
         })

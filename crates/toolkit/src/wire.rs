@@ -65,7 +65,7 @@ fn typed_block(block: Content) -> Option<ContentBlock> {
 
 /// Returns a result as JSON, with the `content` that MCP requires.
 fn raw_result(mut result: ToolResult) -> Map<String, Value> {
-    if !result.needs_input() {
+    if !result.needs_input() && !result.is_task() {
         result.content.get_or_insert_default();
     }
     match Value::from(result) {

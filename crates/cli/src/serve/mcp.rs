@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use toolwire_contract::offers::ServerOffers;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_gateway::GatewaySettings;
-use toolwire_gateway::mcp::{McpClient, McpEndpoint, McpRequest, McpResponse, local_tools};
+use toolwire_gateway::mcp::{McpClient, McpEndpoint, McpRequest, McpResponse, local_offers, local_tools};
 use toolwire_hub::Hub;
 use toolwire_mcp_server::{Client, McpServer, McpServerOptions, ServeError, serve_on_stdio};
 
@@ -88,8 +88,9 @@ pub(super) async fn serve_stdio(args: &ServeArgs, config: Option<&Path>) -> Resu
     let options = loaded.options().with_host(Arc::new(GatewayHost));
     let hub = Arc::new(assembly::hub_with(&loaded, options));
     let tools = local_tools(hub.clone(), &gateway);
-    let served = serve_on_stdio(tools, Some(hub.clone()), &self::options(&settings))
-        .map_err(|error| cannot_serve(&error));
+    let offers = local_offers(hub.clone(), &gateway);
+    let served =
+        serve_on_stdio(tools, Some(offers), &self::options(&settings)).map_err(|error| cannot_serve(&error));
     let announce = async {
         servers::wait_until_settled(&hub).await;
         print_problems(&hub);

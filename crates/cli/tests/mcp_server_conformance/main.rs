@@ -111,15 +111,14 @@ fn run(
     tally: &mut ScenarioTally,
 ) -> usize {
     let name = &scenario.name;
-    let verdict = scenarios::verdict(name);
-    if let Verdict::Skip(reason) = verdict {
-        tally.skipped += 1;
-        println!("  {name}: skipped, {reason}");
-        return 0;
-    }
-    let (failed, note) = match verdict {
+    let (failed, note) = match scenarios::verdict(name) {
         Verdict::Fails(failed, reason) => (failed, format!(", {failed} failed: {reason}")),
-        _ => (0, String::new()),
+        Verdict::Run => (0, String::new()),
+        Verdict::Skip(reason) => {
+            tally.skipped += 1;
+            println!("  {name}: skipped, {reason}");
+            return 0;
+        }
     };
     let mut tries = scenarios::tries(name);
     loop {

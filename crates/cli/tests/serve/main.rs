@@ -15,6 +15,7 @@ mod mcp_official_clients;
 mod mcp_server;
 mod mcp_servers;
 mod mcp_stdio;
+mod mcp_tasks;
 mod operations;
 mod pass_through;
 mod provider_choice;

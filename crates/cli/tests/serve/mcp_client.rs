@@ -138,7 +138,8 @@ impl McpClient {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let request = request.header("mcp-protocol-version", &self.revision);
         let request = request.header("mcp-method", text(&message["method"]));
-        match message["params"].get("name").or(message["params"].get("uri")) {
+        let params = &message["params"];
+        match params.get("name").or(params.get("uri")).or(params.get("taskId")) {
             Some(name) => request.header("mcp-name", text(name)),
             None => request,
         }

@@ -7,15 +7,18 @@ use futures::stream::BoxStream;
 use serde_json::{Map, Value};
 use toolwire_contract::keys::KeyRights;
 use toolwire_contract::offers::{
-    Offer, OfferChange, OfferKind, OfferRequest, OfferRequestError, ServerFilter, ServerOffers,
+    Offer, OfferChange, OfferKind, OfferMethod, OfferRequest, OfferRequestError, ServerFilter, ServerOffers,
 };
 
 use super::running::Lifetime;
+use crate::screened_tools::screen;
 
 pub(crate) struct PermittedOffers {
     pub(crate) offers: Arc<dyn ServerOffers>,
     pub(crate) rights: Option<Arc<KeyRights>>,
     pub(crate) lifetime: Lifetime,
+    /// Whether the results of tools are screened, also those of tasks.
+    pub(crate) screens_tasks: bool,
 }
 
 impl PermittedOffers {
@@ -39,11 +42,19 @@ impl ServerOffers for PermittedOffers {
     ) -> BoxFuture<'a, Result<Map<String, Value>, OfferRequestError>> {
         Box::pin(async move {
             let both = |server: &str| self.permits(server) && permits(server);
+            let is_screened = self.screens_tasks && request.method == OfferMethod::GetTask;
             let outcome = self.lifetime.run(self.offers.request(request, &both)).await;
-            outcome.unwrap_or_else(|| {
+            let outcome = outcome.unwrap_or_else(|| {
                 let problem = "the client is gone, or its key is no longer valid".to_owned();
                 Err(OfferRequestError::InvalidParameters { problem })
-            })
+            });
+            let mut result = outcome?;
+            if is_screened {
+                result.values_mut().for_each(|value| {
+                    screen(value);
+                });
+            }
+            Ok(result)
         })
     }
 

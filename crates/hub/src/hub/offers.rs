@@ -34,7 +34,7 @@ struct ListedOffer {
 
 impl Hub {
     /// Returns the servers that are ready, with their sessions.
-    fn ready(&self) -> Vec<(Arc<Server>, Arc<Session>)> {
+    pub(super) fn ready(&self) -> Vec<(Arc<Server>, Arc<Session>)> {
         let server_set = self.state.server_set();
         let ready = server_set.servers.iter().filter_map(|server| {
             let session = server.snapshot().session?;
@@ -197,6 +197,9 @@ impl ServerOffers for Hub {
                     self.request_resource(request.method, request.params, permits).await
                 }
                 OfferMethod::Complete => self.complete(request.params, permits).await,
+                OfferMethod::GetTask | OfferMethod::UpdateTask | OfferMethod::CancelTask => {
+                    self.request_task(request.method, request.params, permits).await
+                }
             }
         })
     }
@@ -259,12 +262,12 @@ fn matches_template(template: &str, uri: &str) -> bool {
     rest.is_empty() || is_last_variable
 }
 
-fn text(fields: &Map<String, Value>, key: &str) -> Result<String, OfferRequestError> {
+pub(super) fn text(fields: &Map<String, Value>, key: &str) -> Result<String, OfferRequestError> {
     let text = fields.get(key).and_then(Value::as_str).map(str::to_owned);
     text.ok_or_else(|| OfferRequestError::InvalidParameters { problem: format!("`{key}` is missing") })
 }
 
-async fn request(
+pub(super) async fn request(
     server: &Server,
     session: &Session,
     method: OfferMethod,

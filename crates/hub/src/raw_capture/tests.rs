@@ -5,6 +5,8 @@ use rmcp::model::{
     InitializeRequest, InitializeRequestParams, ListToolsRequest, ServerJsonRpcMessage,
 };
 
+use toolwire_contract::log::Level;
+
 use super::*;
 
 fn capture() -> RawCapture {

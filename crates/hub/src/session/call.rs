@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, MetaObject, NumberOrString, RequestId,
-    RequestMetaObject, ServerResult,
+    RequestMetaObject, ServerResult, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{PeerRequestOptions, ServiceError};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep_until};
@@ -34,6 +34,12 @@ const MAX_REPEAT_DELAY: Duration = Duration::from_secs(2);
 /// The key of `_meta` for the lowest level of the log messages that a client wants.
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
+/// The key of `_meta` for the capabilities of the client.
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
+/// The place of the tasks extension in the capabilities of a server.
+const TASKS_POINTER: &str = "/extensions/io.modelcontextprotocol~1tasks";
+
 /// The limits of one request, and the receiver of its progress.
 pub(crate) struct SessionCall {
     /// The maximum time without a message from the server. Progress restarts it, and the time that the
@@ -51,6 +57,8 @@ pub(crate) struct SessionCall {
     pub(crate) sampling: Option<Arc<SampleHandler>>,
     /// Receives what the server logs during a call.
     pub(crate) log: Option<LogReceiver>,
+    /// Whether the server may continue the call as a task.
+    pub(crate) accepts_task: bool,
 }
 
 impl Session {
@@ -174,6 +182,13 @@ impl Session {
         }
         if let Some(log) = call.log.as_ref().filter(|_| self.info.era == ProtocolEra::Modern) {
             metadata.0.insert(LOG_LEVEL.to_owned(), log.level.name().into());
+        }
+        let can_run_tasks = || self.info.capabilities.pointer(TASKS_POINTER).is_some_and(Value::is_object);
+        if call.accepts_task && self.info.era == ProtocolEra::Modern && can_run_tasks() {
+            // They replace those that the SDK adds to each request.
+            let mut capabilities = client_service::capabilities(&*self.host);
+            capabilities["extensions"] = json!({TASKS_EXTENSION_ID: {}});
+            metadata.0.insert(CAPABILITIES.to_owned(), capabilities);
         }
         (!metadata.0.is_empty()).then(|| metadata.into())
     }

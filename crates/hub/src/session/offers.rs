@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientRequest, CompleteRequest, GetPromptRequest, ListPromptsRequest, ListResourceTemplatesRequest,
-    ListResourcesRequest, PaginatedRequestParams, ReadResourceRequest, SubscribeRequest,
-    SubscribeRequestParams,
+    CancelTaskRequest, ClientRequest, CompleteRequest, GetPromptRequest, GetTaskRequest, ListPromptsRequest,
+    ListResourceTemplatesRequest, ListResourcesRequest, PaginatedRequestParams, ReadResourceRequest,
+    SubscribeRequest, SubscribeRequestParams, UpdateTaskRequest,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -100,12 +100,21 @@ impl Session {
                 ClientRequest::ReadResourceRequest(ReadResourceRequest::new(parse(params)?))
             }
             OfferMethod::Complete => ClientRequest::CompleteRequest(CompleteRequest::new(parse(params)?)),
+            OfferMethod::GetTask => ClientRequest::GetTaskRequest(GetTaskRequest::new(parse(params)?)),
+            OfferMethod::UpdateTask => {
+                ClientRequest::UpdateTaskRequest(UpdateTaskRequest::new(parse(params)?))
+            }
+            OfferMethod::CancelTask => {
+                ClientRequest::CancelTaskRequest(CancelTaskRequest::new(parse(params)?))
+            }
             OfferMethod::Subscribe => {
                 let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
                 return self.watch_resource(uri).await.map(|()| Map::new());
             }
         };
-        let call = self.offer_call(self.list_timeout);
+        let is_about_task =
+            matches!(method, OfferMethod::GetTask | OfferMethod::UpdateTask | OfferMethod::CancelTask);
+        let call = SessionCall { accepts_task: is_about_task, ..self.offer_call(self.list_timeout) };
         let (result, _) = self.request(request, &call, Instant::now() + call.max_total).await?;
         match result {
             Value::Object(fields)
@@ -149,6 +158,7 @@ impl Session {
             elicitation: None,
             sampling: None,
             log: None,
+            accepts_task: false,
         }
     }
 }

@@ -348,6 +348,11 @@ impl Client for Caller {
         self.level
     }
 
+    fn supports_tasks(&self) -> bool {
+        // The tasks of revisions before 2026-07-28 are different.
+        self.rounds.is_some() && self.capabilities().supports_tasks()
+    }
+
     fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         Box::pin(self.elicit_keyed(None, form))
     }

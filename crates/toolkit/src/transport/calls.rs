@@ -13,6 +13,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
 use toolwire_contract::ToolResult;
+use toolwire_contract::offers::OfferMethod;
 use toolwire_contract::toolbox::CallError;
 
 use super::caller::{CallEnd, RunningCall};
@@ -132,7 +133,7 @@ impl Connection {
             CallEnd::Panicked => CallEnd::Panicked,
         };
         self.respond_to_end(context, &running, bound, end, |result| {
-            final_result(name, result, running.lacking(), true)
+            self.seal_task(bound.client, final_result(name, result, running.lacking(), true)?)
         })
     }
 
@@ -234,13 +235,16 @@ impl Connection {
     }
 
     /// Responds with the status of a task.
-    pub(super) fn task(
+    pub(super) async fn task(
         &self,
         id: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let task = self.shared.tasks.find(id)?;
-        self.respond(context, self.shared.tasks.status(&task));
+        let status = match self.shared.tasks.find(id) {
+            Ok(task) => self.shared.tasks.status(&task),
+            Err(_) => self.request_foreign_task(OfferMethod::GetTask, id, Map::new(), context).await?,
+        };
+        self.respond(context, status);
         Ok(GetTaskResult::new(DetailedTask::new(rmcp::model::Task::default(), TaskPayload::Working)))
     }
 }

@@ -55,8 +55,11 @@ impl Connection {
         };
         let mut result = outcome.map_err(offer_request_error)?;
         // They belong to the connection with the other server.
-        for key in ["resultType", "ttlMs", "cacheScope"] {
-            result.shift_remove(key);
+        result.shift_remove("resultType");
+        // A task has a `ttlMs` of its own.
+        if method != OfferMethod::GetTask {
+            result.shift_remove("ttlMs");
+            result.shift_remove("cacheScope");
         }
         if method == OfferMethod::ReadResource && is_modern(context) {
             self.add_caching(&mut result);

@@ -15,7 +15,8 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+use toolwire_contract::offers::OfferMethod;
 
 use super::connection::{Connection, is_modern, reject_cursor};
 use crate::wire;
@@ -98,25 +99,33 @@ impl ServerHandler for Connection {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.task(&request.task_id, &context)
+        self.task(&request.task_id, &context).await
     }
 
     async fn update_task(
         &self,
         request: UpdateTaskParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.shared.tasks.find(&request.task_id)?.reply(request.input_responses);
-        Ok(())
+        if let Ok(task) = self.shared.tasks.find(&request.task_id) {
+            task.reply(request.input_responses);
+            return Ok(());
+        }
+        let params = Map::from_iter([("inputResponses".to_owned(), json!(request.input_responses))]);
+        self.request_foreign_task(OfferMethod::UpdateTask, &request.task_id, params, &context).await.map(drop)
     }
 
     async fn cancel_task(
         &self,
         request: CancelTaskParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.shared.tasks.find(&request.task_id)?.cancel();
-        Ok(())
+        if let Ok(task) = self.shared.tasks.find(&request.task_id) {
+            task.cancel();
+            return Ok(());
+        }
+        let id = &request.task_id;
+        self.request_foreign_task(OfferMethod::CancelTask, id, Map::new(), &context).await.map(drop)
     }
 
     async fn list_prompts(

@@ -222,6 +222,10 @@ impl Client for KeptClient {
         self.latest().log_level()
     }
 
+    fn supports_tasks(&self) -> bool {
+        self.latest().supports_tasks()
+    }
+
     fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         Box::pin(self.elicit_named(None, form))
     }

@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     /// The tools that the SDK compares with request headers.
     pub(super) typed_tools: HashMap<String, rmcp::model::Tool>,
     pub(super) signature: RequestStateCodec,
+    /// Signs the ids of the tasks of other servers.
+    pub(super) task_signature: RequestStateCodec,
     pub(super) changes: Changes,
     pub(super) tasks: Tasks,
     /// The calls of toolboxes that wait for replies of their clients.
@@ -68,15 +70,8 @@ impl Shared {
                 }
             });
         }
-        let key = match &server.offers.request_state_key {
-            Some(key) => key.clone(),
-            None => {
-                let mut key = vec![0; 32];
-                getrandom::fill(&mut key).map_err(|error| ServeError::NoRandomness(error.to_string()))?;
-                key
-            }
-        };
-        let signature = RequestStateCodec::try_new(key).expect("the builder rejects short keys");
+        let request_signature = signature(server.offers.request_state_key.as_ref())?;
+        let task_signature = signature(server.offers.task_key.as_ref())?;
         let abandoned = CancellationToken::new();
         let tasks = Tasks::new(server.offers.tasks.clone(), abandoned.child_token());
         Ok(Arc::new(Shared {
@@ -87,7 +82,8 @@ impl Shared {
                 .map(|each| (each.tool.name.clone(), wire::typed_tool(&each.tool)))
                 .collect(),
             server,
-            signature,
+            signature: request_signature,
+            task_signature,
             changes,
             tasks,
             parked: ParkedCalls::default(),
@@ -97,6 +93,19 @@ impl Shared {
             _forwarding: forwarding,
         }))
     }
+}
+
+/// Returns a signature with this key, or with a random one.
+fn signature(key: Option<&Vec<u8>>) -> Result<RequestStateCodec, ServeError> {
+    let key = match key {
+        Some(key) => key.clone(),
+        None => {
+            let mut key = vec![0; 32];
+            getrandom::fill(&mut key).map_err(|error| ServeError::NoRandomness(error.to_string()))?;
+            key
+        }
+    };
+    Ok(RequestStateCodec::try_new(key).expect("the builder rejects short keys"))
 }
 
 fn info(server: &Server, tools_change: bool) -> ServerConfig {
@@ -110,7 +119,8 @@ fn info(server: &Server, tools_change: bool) -> ServerConfig {
         tools.list_changed = tools_change.then_some(true);
         capabilities.tools = Some(tools);
     }
-    if server.registered().iter().any(|each| each.handler.task_support().is_some()) {
+    let has_tasks = server.registered().iter().any(|each| each.handler.task_support().is_some());
+    if has_tasks || has_foreign {
         let extensions = capabilities.extensions.get_or_insert_default();
         extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
     }

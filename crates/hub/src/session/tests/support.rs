@@ -137,6 +137,7 @@ pub(super) fn options() -> SessionCall {
         elicitation: None,
         sampling: None,
         log: None,
+        accepts_task: false,
     }
 }
 
