@@ -80,7 +80,7 @@ impl McpServerOptions {
         let server = match &self.session_key {
             Some(key) => {
                 let key = hmac::Key::new(hmac::HMAC_SHA256, key.expose().as_bytes());
-                server.task_key(hmac::sign(&key, b"tasks").as_ref())
+                server.foreign_key(hmac::sign(&key, b"other servers").as_ref())
             }
             None => server,
         };

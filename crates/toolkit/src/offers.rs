@@ -24,7 +24,7 @@ pub(crate) struct Offers {
     pub(crate) caching: Caching,
     pub(crate) reply_timeout: Duration,
     pub(crate) request_state_key: Option<Vec<u8>>,
-    pub(crate) task_key: Option<Vec<u8>>,
+    pub(crate) foreign_key: Option<Vec<u8>>,
     pub(crate) tasks: TaskOptions,
 }
 
@@ -38,7 +38,7 @@ impl Default for Offers {
             caching: Caching::default(),
             reply_timeout: Duration::from_secs(600),
             request_state_key: None,
-            task_key: None,
+            foreign_key: None,
             tasks: TaskOptions::default(),
         }
     }
@@ -124,15 +124,16 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the key that signs the ids of the tasks of other servers. Servers behind a load balancer need the same key
-    /// of at least 32 bytes. By default each process generates its own.
+    /// Sets the key that signs what belongs to other servers and returns with the client: the ids of their tasks, and
+    /// the states of questions of their prompts and resources. Servers behind a load balancer need the same key of at
+    /// least 32 bytes. By default each process generates its own.
     ///
     /// # Panics
     ///
     /// If the key is shorter than 32 bytes.
     #[must_use]
-    pub fn task_key(mut self, key: impl Into<Vec<u8>>) -> ServerBuilder {
-        self.server.offers.task_key = Some(checked_key(key.into()));
+    pub fn foreign_key(mut self, key: impl Into<Vec<u8>>) -> ServerBuilder {
+        self.server.offers.foreign_key = Some(checked_key(key.into()));
         self
     }
 

@@ -9,13 +9,12 @@ pub(crate) enum Verdict {
 }
 
 /// Scenarios of which one check fails.
-const PARTLY: [(&str, &str); 3] = [
+const PARTLY: [(&str, &str); 2] = [
     (
         "input-required-result-basic-list-roots",
         "the gateway itself tells servers which folders they may access",
     ),
     ("input-required-result-multiple-input-requests", "the same"),
-    ("input-required-result-non-tool-request", "questions are passed on only during calls of tools"),
 ];
 
 /// Returns how a scenario is handled.

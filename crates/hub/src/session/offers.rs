@@ -88,7 +88,8 @@ impl Session {
         }
     }
 
-    /// Sends a request about a prompt or a resource, and returns the result as the server sent it.
+    /// Sends a request about a prompt, a resource or a task, and returns the result as the server sent it. It may have
+    /// questions (`input_required`), which the caller answers by another request.
     pub(crate) async fn request_offer(
         &self,
         method: OfferMethod,
@@ -117,13 +118,6 @@ impl Session {
         let call = SessionCall { accepts_task: is_about_task, ..self.offer_call(self.list_timeout) };
         let (result, _) = self.request(request, &call, Instant::now() + call.max_total).await?;
         match result {
-            Value::Object(fields)
-                if fields.get("resultType").is_some_and(|kind| kind == "input_required") =>
-            {
-                Err(SessionError::Malformed {
-                    reason: "it requires input, which is only supported for tools".into(),
-                })
-            }
             Value::Object(fields) => Ok(fields),
             _ => Err(SessionError::Malformed { reason: "the result is not an object".into() }),
         }

@@ -48,6 +48,7 @@ impl Connection {
         };
         // The keys of this request mean nothing to the other server.
         params.shift_remove("_meta");
+        self.open_round(&mut params, context)?;
         let request = OfferRequest { method, params };
         let outcome = tokio::select! {
             outcome = foreign.request(request, &every) => outcome,
@@ -55,13 +56,17 @@ impl Connection {
         };
         let mut result = outcome.map_err(offer_request_error)?;
         // They belong to the connection with the other server.
-        result.shift_remove("resultType");
+        match result.shift_remove("resultType") {
+            Some(kind) if kind == "input_required" => self.seal_round(&mut result, context)?,
+            _ => {}
+        }
         // A task has a `ttlMs` of its own.
         if method != OfferMethod::GetTask {
             result.shift_remove("ttlMs");
             result.shift_remove("cacheScope");
         }
-        if method == OfferMethod::ReadResource && is_modern(context) {
+        let is_complete = !result.contains_key("resultType");
+        if method == OfferMethod::ReadResource && is_modern(context) && is_complete {
             self.add_caching(&mut result);
         }
         Ok(result)

@@ -19,7 +19,7 @@ impl Connection {
         if let Some(id) = result.extra.get(TASK_ID).filter(|_| result.is_task()) {
             let bound = binding(client);
             let options = SealOptions::new().associated_data(&bound);
-            let sealed = self.shared.task_signature.seal_json_with(&json!({"task": id}), &options);
+            let sealed = self.shared.foreign_signature.seal_json_with(&json!({"task": id}), &options);
             let sealed = sealed.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
             result.extra.insert(TASK_ID.to_owned(), sealed.into());
         }
@@ -37,7 +37,7 @@ impl Connection {
         let unknown = || ErrorData::invalid_params("unknown or expired task", None);
         let foreign = self.foreign(context).ok_or_else(unknown)?;
         let opened: Result<Value, _> =
-            self.shared.task_signature.open_json_with(id, &binding(RequestTools::client_of(context)));
+            self.shared.foreign_signature.open_json_with(id, &binding(RequestTools::client_of(context)));
         let own_id = opened.ok().and_then(|state| state.get("task").cloned()).ok_or_else(unknown)?;
         params.insert(TASK_ID.to_owned(), own_id);
         let mut result = self.request_foreign(&*foreign, method, Value::Object(params), context).await?;

@@ -10,6 +10,7 @@ mod calls; // tools
 mod connection;
 mod envelope;
 mod foreign;
+mod foreign_rounds;
 mod foreign_tasks;
 mod handler;
 mod http;

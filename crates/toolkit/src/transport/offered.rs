@@ -16,6 +16,7 @@ use toolwire_contract::offers::{OfferKind, OfferMethod};
 
 use super::caller::CallEnd;
 use super::connection::{Connection, RequestBinding, is_modern, panicked, reject_cursor, request_cancelled};
+use super::foreign_rounds::add_round;
 use super::request_tools::RequestTools;
 use crate::resources::CompletionRequest;
 use crate::wire;
@@ -50,7 +51,8 @@ impl Connection {
         let mut prompts = self.shared.server.offers.prompts.iter();
         let Some((prompt, handler)) = prompts.find(|(prompt, _)| prompt.name == name) else {
             if let Some(foreign) = self.foreign(&context) {
-                let params = json!({"name": name, "arguments": arguments.unwrap_or_default()});
+                let mut params = json!({"name": name, "arguments": arguments.unwrap_or_default()});
+                add_round(&mut params, input_responses, request_state);
                 let result = self.request_foreign(&*foreign, OfferMethod::GetPrompt, params, &context);
                 self.respond(&context, result.await?);
                 return Ok(GetPromptResult::new(Vec::new()).into());
@@ -135,6 +137,15 @@ impl Connection {
             return Err(ErrorData::method_not_found::<ReadResourceRequestMethod>());
         }
         let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
+        // Without resources of its own, the server has issued no state.
+        let has_own = !self.shared.server.offers.resources.is_empty();
+        if let Some(foreign) = self.foreign(&context).filter(|_| !has_own) {
+            let mut params = json!({"uri": uri});
+            add_round(&mut params, input_responses, request_state);
+            let result = self.request_foreign(&*foreign, OfferMethod::ReadResource, params, &context);
+            self.respond(&context, result.await?);
+            return Ok(ReadResourceResult::new(Vec::new()).into());
+        }
         let bound = RequestBinding {
             method: "resources/read",
             name: &uri,

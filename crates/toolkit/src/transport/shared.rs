@@ -27,8 +27,8 @@ pub(crate) struct Shared {
     /// The tools that the SDK compares with request headers.
     pub(super) typed_tools: HashMap<String, rmcp::model::Tool>,
     pub(super) signature: RequestStateCodec,
-    /// Signs the ids of the tasks of other servers.
-    pub(super) task_signature: RequestStateCodec,
+    /// Signs what belongs to other servers: the ids of their tasks, and the states of their questions.
+    pub(super) foreign_signature: RequestStateCodec,
     pub(super) changes: Changes,
     pub(super) tasks: Tasks,
     /// The calls of toolboxes that wait for replies of their clients.
@@ -71,7 +71,7 @@ impl Shared {
             });
         }
         let request_signature = signature(server.offers.request_state_key.as_ref())?;
-        let task_signature = signature(server.offers.task_key.as_ref())?;
+        let foreign_signature = signature(server.offers.foreign_key.as_ref())?;
         let abandoned = CancellationToken::new();
         let tasks = Tasks::new(server.offers.tasks.clone(), abandoned.child_token());
         Ok(Arc::new(Shared {
@@ -83,7 +83,7 @@ impl Shared {
                 .collect(),
             server,
             signature: request_signature,
-            task_signature,
+            foreign_signature,
             changes,
             tasks,
             parked: ParkedCalls::default(),
