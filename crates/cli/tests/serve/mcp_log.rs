@@ -1,6 +1,7 @@
 //! What servers log during the calls of clients of `/mcp`.
 
 use serde_json::{Value, json};
+use toolwire_testkit::misbehaving_server;
 use toolwire_toolkit::transport::{HttpOptions, serve_http};
 
 use crate::mcp_client::{Events, McpClient};
@@ -22,13 +23,14 @@ async fn with_logging_server(
     (serve(&folder(name, Some(&config)), &[]), upstream)
 }
 
-fn logged(message: &Value) -> Option<&str> {
+/// Returns the level of a log message.
+fn logged<'m>(message: &'m Value, logger: &str) -> Option<&'m str> {
     if message["method"] != "notifications/message" {
         return None;
     }
     assert_eq!(
         (&message["params"]["logger"], &message["params"]["data"]),
-        (&json!("fixture"), &json!("a message"))
+        (&json!(logger), &json!("a message"))
     );
     message["params"]["level"].as_str()
 }
@@ -38,11 +40,12 @@ async fn levels_of_call(client: &McpClient, stream: Option<&mut Events>, expecte
     let call = json!({"name": "test_logging_tool", "arguments": {}});
     let (response, before) = client.exchange("tools/call", call).await;
     assert_eq!(response["result"]["content"][0]["text"], "logged", "{response}");
-    let mut levels: Vec<String> = before.iter().filter_map(logged).map(str::to_owned).collect();
+    let mut levels: Vec<String> =
+        before.iter().filter_map(|message| logged(message, "fixture")).map(str::to_owned).collect();
     if let Some(stream) = stream {
         while levels.len() < expected {
             let message = stream.next().await.unwrap();
-            levels.extend(logged(&message).map(str::to_owned));
+            levels.extend(logged(&message, "fixture").map(str::to_owned));
         }
     }
     levels
@@ -69,4 +72,29 @@ async fn log_messages_reach_the_client_of_the_call() {
     assert_eq!(levels_of_call(&modern, None, 0).await, [] as [&str; 0]);
     modern.set_log_level("error");
     assert_eq!(levels_of_call(&modern, None, 0).await, LEVELS[2..]);
+}
+
+/// A local server with an older revision has one level for all clients, so each client gets only what it has requested.
+/// Its messages have the name of the server as logger.
+#[tokio::test]
+async fn an_older_server_logs_for_newer_clients() {
+    let servers = json!({"local": {"command": misbehaving_server(), "args": ["--behaviour", "logs"]}});
+    let served = serve(&folder("mcp-log-older", Some(&json!({"mcpServers": servers}))), &[]);
+    let mut verbose = McpClient::connect(&served.url, None, "2026-07-28").await;
+    let mut terse = McpClient::connect(&served.url, None, "2026-07-28").await;
+    let silent = McpClient::connect(&served.url, None, "2026-07-28").await;
+    verbose.set_log_level("debug");
+    terse.set_log_level("error");
+    for (client, expected) in [
+        (&terse, &["error"][..]),
+        (&verbose, &["debug", "info", "error"]),
+        (&terse, &["error"]),
+        (&silent, &[]),
+    ] {
+        let call = json!({"name": "echo", "arguments": {"text": "x"}});
+        let (response, before) = client.exchange("tools/call", call).await;
+        assert_eq!(response["result"]["content"][0]["text"], "x", "{response}");
+        let levels: Vec<&str> = before.iter().filter_map(|message| logged(message, "local")).collect();
+        assert_eq!(levels, expected);
+    }
 }

@@ -117,7 +117,7 @@ async fn official_mcp_clients_survive_the_loss_of_gateways() {
         let (requests, killed) = gateways.counts();
         let (new_requests, new_kills) = (requests - before.0, killed - before.1);
         // No gateway is killed before the first request, and while requests overlap.
-        assert!(new_requests > 20 && new_kills * 4 > new_requests * 3, "{new_kills} of {new_requests}");
+        assert!(new_requests > 16 && new_kills * 4 > new_requests * 3, "{new_kills} of {new_requests}");
         before = (requests, killed);
     }
 }

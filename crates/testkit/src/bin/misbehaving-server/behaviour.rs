@@ -81,6 +81,7 @@ behaviours! {
         "each call appends a line to --file; the server exits without a response to the first --count (1) calls of a tool"
     Asks "asks" Stdio
         "`ask` sends the given request to the client and returns the client's response"
+    Logs "logs" Stdio "each call logs at several levels, from the level on that the client has set (none)"
     // at any time
     Garbage "garbage" Stdio "log lines, broken JSON and invalid UTF-8 between all messages"
     FloodsNotifications "floods-notifications" Stdio

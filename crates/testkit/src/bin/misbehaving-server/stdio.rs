@@ -118,6 +118,8 @@ struct SharedState {
     /// Requests to the client that have no response yet.
     pending: Mutex<HashMap<String, mpsc::Sender<Value>>>,
     cancelled: Mutex<Vec<Value>>,
+    /// The level of `logs`.
+    level: Mutex<Option<String>>,
 }
 
 impl SharedState {
@@ -149,6 +151,11 @@ impl StdioServer<'_> {
             Behaviour::NeverInitializes => (),
             Behaviour::NeverLists if method == "tools/list" => (),
             Behaviour::IgnoresUnknown if !is_known => (),
+            Behaviour::Logs if method == "logging/setLevel" => {
+                let level = params["level"].as_str().map(str::to_owned);
+                *self.shared.level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+                self.send(&Outcome::Result(json!({})).into_response(id));
+            }
             _ => self.send(&protocol::outcome(self.arguments, method, params, changed).into_response(id)),
         }
     }
@@ -181,6 +188,7 @@ impl StdioServer<'_> {
             }
             Behaviour::SlowProgress => self.report_progress(&params["_meta"]["progressToken"]),
             Behaviour::FloodsNotifications => self.flood(),
+            Behaviour::Logs => self.send_log(),
             Behaviour::WritesStderr => {
                 let _ = write_stderr(arguments);
             }
@@ -208,6 +216,17 @@ impl StdioServer<'_> {
             && let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path)
         {
             let _ = writeln!(file, "{line}");
+        }
+    }
+
+    /// Sends log messages to the client, from the requested level on.
+    fn send_log(&self) {
+        const LEVELS: [&str; 3] = ["debug", "info", "error"];
+        let level = self.shared.level.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let from = level.and_then(|level| LEVELS.iter().position(|known| *known == level));
+        for level in &LEVELS[from.unwrap_or(LEVELS.len())..] {
+            let params = json!({"level": level, "data": "a message"});
+            self.send(&protocol::notification("notifications/message", params));
         }
     }
 
