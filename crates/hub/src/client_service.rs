@@ -51,7 +51,7 @@ impl Service<RoleClient> for ClientService {
                 sampling: question.sampling.as_deref(),
             });
             let question = Question { server: &self.server, key: None, method, params };
-            respond(&*self.host, asked, question).await
+            respond(&*self.host, handlers, question).await
         };
         let call_ended = async {
             match &question {
@@ -126,7 +126,7 @@ pub(crate) struct Question<'a> {
 /// Has the application respond to one request of a server.
 pub(crate) async fn respond(
     host: &dyn Host,
-    asked: Asked<'_>,
+    handlers: CallHandlers<'_>,
     question: Question<'_>,
 ) -> Result<Value, ErrorData> {
     let Question { server, key, method, params } = question;

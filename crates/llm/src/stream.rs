@@ -39,7 +39,7 @@ pub(crate) struct EventStream<'e> {
 enum StreamState {
     New(Box<ModelRequest>),
     /// To be sent after the delay.
-    Unsent(PreparedRequest, Option<Duration>),
+    Unsent(Box<PreparedRequest>, Option<Duration>),
     Reading(Box<ResponseReader>),
     Done,
 }
@@ -115,7 +115,7 @@ impl<'e> EventStream<'e> {
     }
 
     /// Sends the request. If that fails and a retry may help, the next state sends it again.
-    async fn send(&mut self, mut request: PreparedRequest) -> Result<StreamState, ModelError> {
+    async fn send(&mut self, mut request: Box<PreparedRequest>) -> Result<StreamState, ModelError> {
         let failed = match self.attempt(&request).await {
             Ok(state) => {
                 if let Some(tokens) = request.estimated_tokens {
@@ -266,7 +266,7 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
         estimated_tokens,
         allocated,
     };
-    Ok(StreamState::Unsent(request, None))
+    Ok(StreamState::Unsent(Box::new(request), None))
 }
 
 /// Returns a tool of the client that a request in another form cannot contain.

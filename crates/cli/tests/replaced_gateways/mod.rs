@@ -168,9 +168,10 @@ impl Cluster {
         client.write_all(&start).await?;
         // It also ends if the client closes the connection.
         let (mut of_client, mut of_server) = (client.split(), server.split());
+        let mut ignored = tokio::io::sink();
         tokio::select! {
             copied = tokio::io::copy(&mut of_server.0, &mut of_client.1) => copied.map(drop)?,
-            _ = tokio::io::copy(&mut of_client.0, &mut tokio::io::sink()) => {}
+            _ = tokio::io::copy(&mut of_client.0, &mut ignored) => {}
         }
         drop(serving);
         client.shutdown().await

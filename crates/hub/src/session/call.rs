@@ -18,7 +18,7 @@ use toolwire_contract::log::LogReceiver;
 use toolwire_contract::trace_context::TraceContext;
 
 use super::{ProtocolEra, Session, SessionError};
-use crate::client_service::{self, Asked, Question};
+use crate::client_service::{self, CallHandlers, Question};
 use crate::raw_capture::{ProgressListener, RawResponse};
 use crate::sync::lock;
 use crate::transport::{ConnectionEnd, TransportFailure};
@@ -215,10 +215,12 @@ impl Session {
             futures::future::try_join_all(requests.into_iter().flatten().map(async |(key, request)| {
                 let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
                 let params = request.get("params").cloned().unwrap_or_default();
-                let asked =
-                    Asked { elicitation: call.elicitation.as_deref(), sampling: call.sampling.as_deref() };
+                let handlers = CallHandlers {
+                    elicitation: call.elicitation.as_deref(),
+                    sampling: call.sampling.as_deref(),
+                };
                 let question = Question { server: &self.server, key: Some(key), method, params };
-                let response = client_service::respond(&*self.host, asked, question).await;
+                let response = client_service::respond(&*self.host, handlers, question).await;
                 response.map(|response| (key.clone(), response))
             }));
         let responses = tokio::select! {

@@ -122,13 +122,13 @@ impl ParkedCalls {
         let mut open_questions = HashMap::new();
         let mut requests = Map::new();
         for question in questions {
-            call.asked_count += 1;
-            let is_free = |name: &String| !asked.contains_key(name);
+            call.question_count += 1;
+            let is_free = |name: &String| !open_questions.contains_key(name);
             let mut key =
-                question.name.clone().filter(is_free).unwrap_or_else(|| call.asked_count.to_string());
-            while asked.contains_key(&key) {
-                call.asked_count += 1;
-                key = call.asked_count.to_string();
+                question.name.clone().filter(is_free).unwrap_or_else(|| call.question_count.to_string());
+            while open_questions.contains_key(&key) {
+                call.question_count += 1;
+                key = call.question_count.to_string();
             }
             requests.insert(key.clone(), json!({"method": question.method, "params": question.params}));
             open_questions.insert(key, question);
@@ -202,14 +202,14 @@ impl CurrentClient {
     }
 }
 
-impl KeptClient {
+impl CurrentClient {
     async fn elicit_named(&self, name: Option<&str>, form: Form) -> Result<FormReply, ClientError> {
         self.latest().check_elicitation(&form)?;
         self.ask(name, "elicitation/create", wire::form_out(form), wire::form_reply).await
     }
 }
 
-impl Client for KeptClient {
+impl Client for CurrentClient {
     fn progress(&self, progress: Progress) {
         self.latest().progress(progress);
     }
