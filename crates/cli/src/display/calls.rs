@@ -20,7 +20,12 @@ const MAX_ERROR_LINES: usize = 4;
 
 /// The calls of one step, in their order.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(Vec<Call>);
+pub(crate) struct Calls {
+    displayed: Vec<Call>,
+    /// The calls that still ran when something else was displayed below them, such as a question. Each is
+    /// displayed again when it continues.
+    interrupted: Vec<Call>,
+}
 
 #[derive(Debug)]
 struct Call {
@@ -42,9 +47,24 @@ impl Calls {
     /// Adds a call that the model has started to write.
     pub(crate) fn announced(&mut self, id: &str, name: &str, now: Instant) {
         if self.find(id).is_none() {
+            // Some models use an id again.
+            self.interrupted.retain(|call| call.id != id);
             let state = CallState::Running { progress: None };
             let (id, name) = (id.to_owned(), sanitize(name));
-            self.0.push(Call { id, name, arguments: None, started_at: now, state });
+            self.displayed.push(Call { id, name, arguments: None, started_at: now, state });
+        }
+    }
+
+    /// Returns the calls that are still running, to be displayed when they continue.
+    pub(crate) fn into_interrupted(self) -> Calls {
+        let is_running = |call: &Call| matches!(call.state, CallState::Running { .. });
+        let running = self.displayed.into_iter().filter(is_running);
+        Calls { displayed: Vec::new(), interrupted: self.interrupted.into_iter().chain(running).collect() }
+    }
+
+    fn resume(&mut self, id: &str) {
+        if let Some(index) = self.interrupted.iter().position(|call| call.id == id) {
+            self.displayed.push(self.interrupted.remove(index));
         }
     }
 
@@ -57,6 +77,7 @@ impl Calls {
     }
 
     pub(crate) fn progressed(&mut self, id: &str, progress: &Progress) {
+        self.resume(id);
         if let Some(Call { state: CallState::Running { progress: displayed }, .. }) = self.find(id) {
             *displayed = Some(short_progress(progress));
         }
@@ -70,6 +91,7 @@ impl Calls {
         elapsed: Option<Duration>,
         now: Instant,
     ) {
+        self.resume(id);
         self.announced(id, name, now);
         if let Some(call) = self.find(id) {
             call.state =
@@ -78,18 +100,18 @@ impl Calls {
     }
 
     pub(crate) fn lines(&self, columns: usize, now: Instant) -> Vec<Line> {
-        self.0.iter().flat_map(|call| call.lines(columns, now)).collect()
+        self.displayed.iter().flat_map(|call| call.lines(columns, now)).collect()
     }
 
     /// Returns the lines of the finished calls. The others are displayed again when they have finished.
     pub(crate) fn done_lines(&self, columns: usize, now: Instant) -> Vec<Line> {
-        let done = self.0.iter().filter(|call| matches!(call.state, CallState::Done { .. }));
+        let done = self.displayed.iter().filter(|call| matches!(call.state, CallState::Done { .. }));
         done.flat_map(|call| call.lines(columns, now)).collect()
     }
 
     /// Returns the line of a finished call without colours.
     pub(crate) fn plain_line(&self, id: &str) -> Option<String> {
-        let call = self.0.iter().find(|call| call.id == id)?;
+        let call = self.displayed.iter().find(|call| call.id == id)?;
         let CallState::Done { result, is_error, elapsed } = &call.state else { return None };
         let label = if *is_error { "failed:" } else { "called:" };
         let time = elapsed.map_or_else(String::new, |elapsed| format!(" {}", format_duration(elapsed)));
@@ -98,7 +120,7 @@ impl Calls {
     }
 
     fn find(&mut self, id: &str) -> Option<&mut Call> {
-        self.0.iter_mut().find(|call| call.id == id)
+        self.displayed.iter_mut().find(|call| call.id == id)
     }
 }
 
@@ -287,6 +309,26 @@ mod tests {
         let result = ToolResult::text("18 degrees\nand sunny");
         calls.finished("1", "get_weather", &result, Some(Duration::from_secs(75)), later);
         check(&calls, 70, later, &["✓ get_weather(location: \"Paris\")  1m 15s  18 degrees and sunny"]);
+    }
+
+    #[test]
+    fn a_call_keeps_its_arguments_if_a_question_interrupts_it() {
+        let now = Instant::now();
+        let mut calls = Calls::default();
+        let text = |text: &str| arguments(json!({"text": text}));
+        for id in ["1", "2", "3"] {
+            calls.started(id, "f", &text(id), now);
+        }
+        calls.finished("1", "f", &ToolResult::text("one"), None, now);
+        let mut calls = calls.into_interrupted();
+        check(&calls, 60, now, &[]);
+        calls.finished("2", "f", &ToolResult::text("two"), None, now);
+        check(&calls, 60, now, &["✓ f(text: \"2\")  two"]);
+        // Another call with the id of one that never finished.
+        calls.announced("3", "g", now);
+        calls.finished("3", "g", &ToolResult::text("three"), None, now);
+        check(&calls, 60, now, &["✓ f(text: \"2\")  two", "✓ g(…)  three"]);
+        assert!(calls.into_interrupted().interrupted.is_empty());
     }
 
     #[test]

@@ -31,6 +31,8 @@ enum Section {
 pub(crate) struct TerminalView<W> {
     canvas: Canvas<W>,
     section: Section,
+    /// The calls that still run although their section has ended.
+    interrupted: Calls,
     /// Whether the next section needs an empty line above.
     pub(super) needs_gap: bool,
     /// The time of the last drawing, and how long it took.
@@ -51,6 +53,7 @@ impl<W: Write> TerminalView<W> {
         TerminalView {
             canvas,
             section: Section::None,
+            interrupted: Calls::default(),
             needs_gap: false,
             last_drawing: None,
             size,
@@ -129,7 +132,7 @@ impl<W: Write> TerminalView<W> {
     pub(super) fn update_calls(&mut self, change: impl FnOnce(&mut Calls, Instant)) -> io::Result<()> {
         if !matches!(self.section, Section::Calls(_)) {
             self.begin_section()?;
-            self.section = Section::Calls(Calls::default());
+            self.section = Section::Calls(std::mem::take(&mut self.interrupted));
         }
         if let Section::Calls(calls) = &mut self.section {
             change(calls, Instant::now());
@@ -212,6 +215,7 @@ impl<W: Write> TerminalView<W> {
             }
             Section::Calls(calls) => {
                 self.canvas.draw(&calls.done_lines(columns, Instant::now()), &[])?;
+                self.interrupted = calls.into_interrupted();
                 self.needs_gap = true;
             }
         }
