@@ -53,7 +53,7 @@ pub(super) fn to_json<'t>(text: &'t str, file: &Path) -> Result<JsonText<'t>, Fo
 
 #[cfg(feature = "toml")]
 fn from_toml(text: &str) -> Result<JsonText<'static>, FormatError> {
-    match toml::from_str::<serde_json::Map<String, serde_json::Value>>(text) {
+    match super::toml::toml_to_json(text) {
         Ok(table) => {
             let json = serde_json::Value::Object(table).to_string();
             Ok(JsonText { json: Cow::Owned(json), positions: Positions::Unknown })

@@ -14,6 +14,8 @@ mod problem;
 mod sent_secrets;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "toml")]
+mod toml;
 mod transport;
 mod values;
 #[cfg(feature = "yaml")]
