@@ -1,4 +1,5 @@
-//! Makes the linker write a small binary for users: it folds identical functions and packs relocations, if it can.
+//! Makes the linker write a small binary for users: it folds identical functions and packs relocations, if it
+//! can.
 
 use std::env;
 use std::fs;
@@ -8,8 +9,8 @@ use std::process::{Command, Stdio};
 /// Rust's own linker on x86-64 Linux knows it, and so do LLD, mold and gold; GNU ld does not.
 const FOLD_FUNCTIONS: &str = "-Wl,--icf=all";
 
-/// Stores the places of addresses, which the loader adjusts, in a few bits each instead of 24 bytes. The loader
-/// must know this format: glibc does since version 2.36, musl since 1.2.4.
+/// Stores the places of addresses, which the loader adjusts, in a few bits each instead of 24 bytes. The
+/// loader must know this format: glibc does since version 2.36, musl since 1.2.4.
 const PACK_RELOCATIONS: &str = "-Wl,-z,pack-relative-relocs";
 
 fn main() {
@@ -30,7 +31,8 @@ fn main() {
     }
 }
 
-/// Links an empty program as Cargo would, with the argument for the linker. Returns its path if that is possible.
+/// Links an empty program as Cargo would, with the argument for the linker. Returns its path if that is
+/// possible.
 fn link_probe(argument: &str) -> Option<PathBuf> {
     let program = Path::new(&variable("OUT_DIR")).join("probe");
     let source = program.with_extension("rs");

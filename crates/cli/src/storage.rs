@@ -240,8 +240,8 @@ fn is_redis_url(text: &str) -> bool {
 }
 
 impl Period {
-    /// Parses a duration that, unlike the timeout of a call, may be in days: `"30d"`. `key` is the place of the
-    /// value below `toolwire`.
+    /// Parses a duration that, unlike the timeout of a call, may be in days: `"30d"`. `key` is the place of
+    /// the value below `toolwire`.
     pub(crate) fn parse(&self, key: &str) -> Result<Duration, CommandError> {
         let text = match self {
             Period::Seconds(seconds) => return Ok(Duration::from_secs(u64::from(*seconds))),

@@ -61,7 +61,7 @@ pub struct LogMessage {
 /// Receives the log messages of a call.
 #[derive(Clone)]
 pub struct LogReceiver {
-    /// Messages below this level are of no interest.
+    /// Messages below this level are not needed.
     pub level: Level,
     /// It must not block.
     pub receive: Arc<dyn Fn(LogMessage) + Send + Sync>,

@@ -86,7 +86,8 @@ pub struct CallOptions {
     pub sampling: Option<Arc<SampleHandler>>,
     /// Receives what the server logs during the call.
     pub log: Option<LogReceiver>,
-    /// Whether the caller supports tasks: the server may continue the call as a task ([`ToolResult::is_task`]).
+    /// Whether the caller supports tasks: the server may continue the call as a task
+    /// ([`ToolResult::is_task`]).
     pub accepts_task: bool,
 }
 

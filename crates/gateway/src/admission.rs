@@ -80,8 +80,8 @@ impl Admission {
         self.has_several_keys
     }
 
-    /// Admits this many requests that begin together. It is called after the body was read, so that slow uploads do not
-    /// count as requests.
+    /// Admits this many requests that begin together. It is called after the body was read, so that slow
+    /// uploads do not count as requests.
     pub(crate) fn enter(&self, principal: &Principal, requests: usize) -> Result<Admitted, Failure> {
         let max = self.per_key;
         let key = match principal.key_id() {
@@ -107,7 +107,8 @@ impl Admission {
         Ok(Admitted { _request: request, _key: key })
     }
 
-    /// Admits a stream that only waits for changes. It is not a request, because it would take a place for hours.
+    /// Admits a stream that only waits for changes. It is not a request, because it would take a place for
+    /// hours.
     pub(crate) fn listen(&self, principal: &Principal) -> Result<Option<Counted<String>>, Failure> {
         let Some(id) = principal.key_id() else { return Ok(None) };
         let max = self.listeners_per_key;

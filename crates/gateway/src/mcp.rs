@@ -182,7 +182,8 @@ impl Inner {
         let mut room = self.admission.body_room(&principal, client);
         let mut begun = Begun::default();
         let mut bytes = Bytes::new();
-        // The other methods open a stream that only waits, or end a session. The number of connections limits them.
+        // The other methods open a stream that only waits, or end a session. The number of connections limits
+        // them.
         if is_post {
             let limits =
                 GatewayLimits { body_bytes: limits.body_bytes.min(MAX_BODY_BYTES), ..limits.clone() };

@@ -34,8 +34,8 @@ const ESSENTIAL: [(Family, &str); 3] = [
 /// sequence, and only one call of a response is made.
 const EMULATED: [&str; 2] = ["stop", "parallel_tool_calls"];
 
-/// The maximum number of stop sequences. If the API has none, the gateway searches each part of the text for all of
-/// them.
+/// The maximum number of stop sequences. If the API has none, the gateway searches each part of the text for
+/// all of them.
 const MAX_STOP_SEQUENCES: usize = 1_024;
 
 /// A request, ready to run.

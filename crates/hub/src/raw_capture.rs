@@ -265,8 +265,8 @@ impl RawCapture {
         }
     }
 
-    /// Sends the progress of a request to `listener`, and its log messages to `log`, until the request is forgotten. The
-    /// returned notifier is notified of progress and of the response to a call.
+    /// Sends the progress of a request to `listener`, and its log messages to `log`, until the request is
+    /// forgotten. The returned notifier is notified of progress and of the response to a call.
     ///
     /// The request may not be registered yet, because the SDK sends it on another task.
     pub(crate) fn watch(

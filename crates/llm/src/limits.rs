@@ -143,8 +143,8 @@ impl LearnedLimits {
     }
 
     /// Doubles the window that Ollama allocates, after a request of this estimated size was refused. `stated`
-    /// is the window in the error. Returns `false` if it is the window of the model that is too small, and not
-    /// the one that was requested.
+    /// is the window in the error. Returns `false` if it is the window of the model that is too small, and
+    /// not the one that was requested.
     pub(crate) fn enlarge_ollama_window(
         &self,
         settings: &EndpointSettings,

@@ -152,7 +152,8 @@ impl<'e> EventStream<'e> {
         }
     }
 
-    /// Returns the state that sends a refused request to Ollama again, if a larger window may be enough for it.
+    /// Returns the state that sends a refused request to Ollama again, if a larger window may be enough for
+    /// it.
     fn with_larger_window(&self, refused: &mut PreparedRequest, stated: Option<u64>) -> Option<StreamState> {
         let Allocated { window, estimated_tokens, request } = refused.allocated.take()?;
         let Endpoint { settings, learned, .. } = self.endpoint;

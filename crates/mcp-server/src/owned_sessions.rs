@@ -1,9 +1,9 @@
 //! The ids of sessions, as clients see them: each is bound to the client that has opened the session.
 //!
 //! An id is that of the session below, the time when it was opened, optionally what the client sent with
-//! `initialize`, and a MAC of them and of the owner. So an id proves who owns it, and another process with the same
-//! secret can continue the session: no table of sessions is needed. It does not authenticate: the owner is known
-//! before.
+//! `initialize`, and a MAC of them and of the owner. So an id proves who owns it, and another process with
+//! the same secret can continue the session: no table of sessions is needed. It does not authenticate: the
+//! owner is known before.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,8 +38,8 @@ impl OwnedSessions {
     }
 
     /// Replaces the id in the headers of a request by that of the session below, or by an unknown one if the
-    /// client does not own the session or if it is too old: then it does not exist. Returns what the client sent
-    /// with `initialize`, if it is known.
+    /// client does not own the session or if it is too old: then it does not exist. Returns what the client
+    /// sent with `initialize`, if it is known.
     pub(crate) fn open(&self, headers: &mut HeaderMap, owner: &str) -> Option<Value> {
         self.open_at(now(), headers, owner)
     }

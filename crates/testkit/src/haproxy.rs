@@ -36,8 +36,8 @@ impl HaProxy {
         HaProxy::with_servers(&format!("http-reuse always\n    server one {server}"), options)
     }
 
-    /// Starts a proxy in front of several servers, which get the requests in turn. The header `x-served-by` of a
-    /// response is the number of the server, from 0. `options` are lines of the section `defaults`.
+    /// Starts a proxy in front of several servers, which get the requests in turn. The header `x-served-by`
+    /// of a response is the number of the server, from 0. `options` are lines of the section `defaults`.
     ///
     /// # Panics
     ///

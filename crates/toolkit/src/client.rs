@@ -21,7 +21,8 @@ pub trait Client: Send + Sync {
     /// Sends a log message to the client, if the client has requested messages of that level.
     fn log(&self, level: Level, logger: &str, data: Value);
 
-    /// Returns the lowest level of the log messages that the client has requested, or `None` if it wants none.
+    /// Returns the lowest level of the log messages that the client has requested, or `None` if it wants
+    /// none.
     fn log_level(&self) -> Option<Level> {
         None
     }

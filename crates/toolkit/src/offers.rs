@@ -124,9 +124,9 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the key that signs what belongs to other servers and returns with the client: the ids of their tasks, and
-    /// the states of questions of their prompts and resources. Servers behind a load balancer need the same key of at
-    /// least 32 bytes. By default each process generates its own.
+    /// Sets the key that signs what belongs to other servers and returns with the client: the ids of their
+    /// tasks, and the states of questions of their prompts and resources. Servers behind a load balancer need
+    /// the same key of at least 32 bytes. By default each process generates its own.
     ///
     /// # Panics
     ///

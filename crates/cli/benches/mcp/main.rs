@@ -1,10 +1,10 @@
-//! Measures `/mcp`: a call through the gateway compared with the same call of the same server, and the memory of
-//! sessions.
+//! Measures `/mcp`: a call through the gateway compared with the same call of the same server, and the memory
+//! of sessions.
 //!
 //! `cargo bench --workspace --bench mcp`. Requires Linux. The servers are an echo server of the toolkit, and
-//! `server-everything` if `TOOLWIRE_TEST_SERVERS` names the folder of `scripts/servers`. All programs share the cores.
-//! Rounds with and without the gateway alternate, so that other load affects both; each figure is the median of the
-//! rounds.
+//! `server-everything` if `TOOLWIRE_TEST_SERVERS` names the folder of `scripts/servers`. All programs share
+//! the cores. Rounds with and without the gateway alternate, so that other load affects both; each figure is
+//! the median of the rounds.
 
 #[path = "../gateway/http.rs"]
 #[allow(dead_code, reason = "each benchmark uses the part it needs")]

@@ -177,8 +177,8 @@ impl Cluster {
         client.shutdown().await
     }
 
-    /// Kills the gateway that has served the last request, and starts another one at its address, unless a request
-    /// is being served.
+    /// Kills the gateway that has served the last request, and starts another one at its address, unless a
+    /// request is being served.
     async fn replace_last(&self) {
         let mut gateways = self.gateways.lock().await;
         let Ok(_between_requests) = self.serving.try_write() else { return };

@@ -74,8 +74,8 @@ async fn log_messages_reach_the_client_of_the_call() {
     assert_eq!(levels_of_call(&modern, None, 0).await, LEVELS[2..]);
 }
 
-/// A local server with an older revision has one level for all clients, so each client gets only what it has requested.
-/// Its messages have the name of the server as logger.
+/// A local server with an older revision has one level for all clients, so each client gets only what it has
+/// requested. Its messages have the name of the server as logger.
 #[tokio::test]
 async fn an_older_server_logs_for_newer_clients() {
     let servers = json!({"local": {"command": misbehaving_server(), "args": ["--behaviour", "logs"]}});

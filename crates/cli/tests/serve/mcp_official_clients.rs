@@ -92,7 +92,8 @@ async fn official_mcp_clients_work() {
     }
 }
 
-/// The same clients, with one of three gateways killed between every two requests: the others continue the sessions.
+/// The same clients, with one of three gateways killed between every two requests: the others continue the
+/// sessions.
 #[tokio::test(flavor = "multi_thread")]
 async fn official_mcp_clients_survive_the_loss_of_gateways() {
     let server = fixture::server();

@@ -9,8 +9,8 @@ use serde::de::IgnoredAny;
 pub(crate) struct Messages {
     /// The number of messages. One revision of MCP has batches.
     pub(crate) count: usize,
-    /// The number of messages that wait for a response. Notifications and replies do not, and a client must be able to
-    /// cancel its calls and to answer their questions when it may not begin another one.
+    /// The number of messages that wait for a response. Notifications and replies do not, and a client must
+    /// be able to cancel its calls and to answer their questions when it may not begin another one.
     pub(crate) requests: usize,
     /// Whether the response is a stream that only waits for changes.
     pub(crate) listens: bool,

@@ -1,7 +1,7 @@
 //! What may run longer than the connection of its request.
 //!
-//! In a session of MCP, a call continues when its connection is lost. So the call has a place in the limits too, not
-//! only the response, and it ends when the key becomes invalid.
+//! In a session of MCP, a call continues when its connection is lost. So the call has a place in the limits
+//! too, not only the response, and it ends when the key becomes invalid.
 
 use std::sync::{Arc, Weak};
 
@@ -37,8 +37,8 @@ impl Place {
 /// The lifetime of what a request has begun.
 #[derive(Clone, Default)]
 pub(crate) struct Lifetime {
-    /// `None` outside of a session: what the request has begun ends with its connection, or waits for a reply of the
-    /// client, whose next request has a place of its own.
+    /// `None` outside of a session: what the request has begun ends with its connection, or waits for a reply
+    /// of the client, whose next request has a place of its own.
     pub(crate) place: Option<Place>,
     pub(crate) invalidation: Option<Invalidation>,
 }

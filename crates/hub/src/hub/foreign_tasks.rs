@@ -1,4 +1,5 @@
-//! Tasks of servers: calls that a server continues after its response (the tasks extension of MCP 2026-07-28).
+//! Tasks of servers: calls that a server continues after its response (the tasks extension of MCP
+//! 2026-07-28).
 //!
 //! The id of a task names its server, so that nothing has to be stored to find the task again.
 

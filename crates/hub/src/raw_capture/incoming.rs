@@ -195,8 +195,9 @@ impl RawCapture {
         }
     }
 
-    /// Passes a log message to its call. A server states the call only by the response that contains the message; if it
-    /// does not, and several calls are in progress, the message could be about another user, and is not passed on.
+    /// Passes a log message to its call. A server states the call only by the response that contains the
+    /// message; if it does not, and several calls are in progress, the message could be about another user,
+    /// and is not passed on.
     fn report_log(&self, request: Option<i64>, params: &Value) {
         let level = params.get("level").and_then(Value::as_str).and_then(Level::from_name);
         let (Some(level), Some(data)) = (level, params.get("data")) else { return };

@@ -42,8 +42,8 @@ impl Session {
         }
     }
 
-    /// Returns a receiver that gets the messages without the secrets of the server, and with its name if they have
-    /// no logger.
+    /// Returns a receiver that gets the messages without the secrets of the server, and with its name if they
+    /// have no logger.
     pub(super) fn receiver(&self, log: LogReceiver) -> LogReceiver {
         let LogReceiver { level, receive } = log;
         let (server, secrets) = (self.server.clone(), self.secrets.clone());

@@ -88,8 +88,8 @@ impl Session {
         }
     }
 
-    /// Sends a request about a prompt, a resource or a task, and returns the result as the server sent it. It may have
-    /// questions (`input_required`), which the caller answers by another request.
+    /// Sends a request about a prompt, a resource or a task, and returns the result as the server sent it. It
+    /// may have questions (`input_required`), which the caller answers by another request.
     pub(crate) async fn request_offer(
         &self,
         method: OfferMethod,

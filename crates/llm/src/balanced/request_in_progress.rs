@@ -36,8 +36,8 @@ impl<'m> RequestInProgress<'m> {
         RequestInProgress { inner, request, order, position: 0, current: None, refused: None }
     }
 
-    /// Returns the next event. A request that fails before its response begins continues at the next endpoint.
-    /// If all fail, the error is the last one that a provider has sent.
+    /// Returns the next event. A request that fails before its response begins continues at the next
+    /// endpoint. If all fail, the error is the last one that a provider has sent.
     pub(super) async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
         loop {
             let is_last = self.position + 1 >= self.order.len();

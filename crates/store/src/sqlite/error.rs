@@ -77,8 +77,8 @@ impl SqliteFailure {
     }
 }
 
-/// Whether a file could not grow. The first access needs 32 kB beside the file, and SQLite reports a full disk
-/// there as an I/O error.
+/// Whether a file could not grow. The first access needs 32 kB beside the file, and SQLite reports a full
+/// disk there as an I/O error.
 fn is_disk_full(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| (error.code, error.extended_code));
     matches!(code, Some((ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_SHMSIZE)))

@@ -1,5 +1,6 @@
-//! Questions of the prompts and resources of other servers (MCP 2026-07-28). The client repeats the request with its
-//! replies, which the server gets. Nothing waits, so that any process with the same key can pass them on.
+//! Questions of the prompts and resources of other servers (MCP 2026-07-28). The client repeats the request
+//! with its replies, which the server gets. Nothing waits, so that any process with the same key can pass
+//! them on.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +43,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Prepares a result with questions for the client: it keeps its type, and its state is signed for the client.
+    /// Prepares a result with questions for the client: it keeps its type, and its state is signed for the
+    /// client.
     pub(super) fn seal_round(
         &self,
         result: &mut Map<String, Value>,

@@ -1,5 +1,5 @@
-//! Tasks of other servers. The id that a client sees is signed and belongs to this client, so that nothing has to be
-//! stored, and a process with the same key accepts it too.
+//! Tasks of other servers. The id that a client sees is signed and belongs to this client, so that nothing
+//! has to be stored, and a process with the same key accepts it too.
 
 use rmcp::model::SealOptions;
 use rmcp::service::RequestContext;

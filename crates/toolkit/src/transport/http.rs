@@ -228,7 +228,8 @@ impl Inner {
             // A stream of changes, or the end of a session: neither has a body, and sessions are counted.
             let headers = request.headers();
             let session = headers.get("mcp-session-id").and_then(|id| id.to_str().ok());
-            // The SDK would open a stream without any message. A lost stream is continued by the id of an event.
+            // The SDK would open a stream without any message. A lost stream is continued by the id of an
+            // event.
             if request.method() == Method::GET
                 && !headers.contains_key("last-event-id")
                 && session.is_some_and(|id| self.sessions.has_stream(id))
@@ -240,7 +241,8 @@ impl Inner {
             let handling = self.sdk.handle(request.map(|_| Full::<Bytes>::default()));
             return RestoredSession::scope(session, RequestTools::scope(tools, handling)).await;
         }
-        // The SDK rejects a request of a revision with this header if it does not name the method of the body.
+        // The SDK rejects a request of a revision with this header if it does not name the method of the
+        // body.
         let listens = header_is(request.headers(), "mcp-method", "subscriptions/listen")
             && is_modern(request.headers());
         let limit = if listens { &self.listeners } else { &self.requests };

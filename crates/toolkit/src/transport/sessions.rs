@@ -28,7 +28,8 @@ pub(super) struct Sessions {
     /// Sessions that are being opened again. The SDK lists them before their handshake, and another request
     /// would end them at that moment.
     restoring: watch::Sender<HashSet<SessionId>>,
-    /// The clients of sessions, if their number of sessions is limited. Sessions that have ended are removed later.
+    /// The clients of sessions, if their number of sessions is limited. Sessions that have ended are removed
+    /// later.
     clients: Mutex<HashMap<SessionId, String>>,
     /// The sessions whose client has opened the stream of notifications.
     streams: Streams,
@@ -69,8 +70,8 @@ impl Sessions {
         self.local.sessions.read().await.len()
     }
 
-    /// Whether the client of a request may have one more session. Requests at the same time may exceed the limit a
-    /// little.
+    /// Whether the client of a request may have one more session. Requests at the same time may exceed the
+    /// limit a little.
     pub(super) async fn has_room_for(&self, tools: Option<&RequestTools>) -> bool {
         let Some(tools) = tools else { return true };
         let Some(max) = tools.max_sessions else { return true };
@@ -80,7 +81,7 @@ impl Sessions {
         own.count() < max
     }
 
-    /// Remembers the client of a new session.
+    /// Records the client of a new session.
     async fn count_for_client(&self, id: &SessionId) {
         let Some(tools) = RequestTools::current().filter(|tools| tools.max_sessions.is_some()) else {
             return;
