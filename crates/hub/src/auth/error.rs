@@ -1,6 +1,12 @@
 //! Authorization errors.
 
-use std::{error::Error, fmt, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// The reason why there is no token for a server. Messages never contain a token, a code or a secret.
 #[derive(Debug, Clone)]
@@ -44,8 +50,14 @@ pub(super) enum AuthProblem {
     Refresh { detail: String },
     #[error("it still requires these scopes after a new login: {scopes}")]
     InsufficientScope { scopes: String },
-    #[error("cannot delete its token in `{}`", path.display())]
-    Delete { path: PathBuf, source: Arc<io::Error> },
+    #[error("the login response does not belong to this login")]
+    WrongRedirect,
+    #[error("{}", cannot_delete(path.as_deref()))]
+    Delete {
+        /// The folder of the token files, if the tokens are in files.
+        path: Option<PathBuf>,
+        source: Arc<io::Error>,
+    },
     #[error("another process has been refreshing its token for {after:?}")]
     Locked { after: Duration },
     #[error("the request for a token was cancelled")]
@@ -59,9 +71,16 @@ fn login_required(refused: Option<&str>) -> String {
     }
 }
 
+fn cannot_delete(path: Option<&Path>) -> String {
+    match path {
+        Some(path) => format!("cannot delete its token in `{}`", path.display()),
+        None => "cannot delete its token".to_owned(),
+    }
+}
+
 impl AuthError {
     /// Returns the reason without the name of the server.
-    pub(crate) fn reason(&self) -> String {
+    pub fn reason(&self) -> String {
         self.problem.to_string()
     }
 
@@ -98,8 +117,10 @@ impl AuthError {
                 format!("check the permissions of your account, or set `oauth.scopes` of `{server}` in the configuration")
             }
             AuthProblem::Delete { path, .. } => {
+                let path = path.as_ref()?;
                 format!("make `{}` a folder that only you can read and write", path.display())
             }
+            AuthProblem::WrongRedirect => "start the login again".to_owned(),
             AuthProblem::Locked { .. } => "stop the other process, or try again".to_owned(),
             AuthProblem::Cancelled => return None,
         })

@@ -3,6 +3,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use rmcp::transport::auth::{AuthError as SdkError, InMemoryStateStore, StateStore};
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::{
@@ -14,11 +15,32 @@ use super::{
     redirect::{Callback, Redirect, RedirectListener},
     text::single_line,
     token_response::apply_token_response,
-    token_store::{Grant, OAuthClient},
+    token_store::{Grant, OAuthClient, plain_text},
 };
 use crate::Secret;
 
 const CLIENT_NAME: &str = "Toolwire";
+
+/// A login whose page was not opened yet.
+pub(super) struct StartedLogin {
+    /// The login page.
+    pub(super) url: String,
+    pub(super) pending: PendingLogin,
+}
+
+/// What completes a login, in the same process or in another one.
+#[derive(Serialize, Deserialize)]
+pub(super) struct PendingLogin {
+    /// The value of `state` in the redirect.
+    pub(super) state: String,
+    #[serde(with = "plain_text")]
+    verifier: Option<Secret>,
+    redirect_uri: String,
+    resource: Option<String>,
+    issuer: String,
+    client: OAuthClient,
+    scopes: Vec<String>,
+}
 
 /// Lets the user log in. `scopes` are requested instead of the scopes that the server names.
 pub(super) async fn log_in(
@@ -31,6 +53,25 @@ pub(super) async fn log_in(
     let listener = RedirectListener::bind(server.config.redirect_port)
         .await
         .map_err(|error| listen_problem(server, error))?;
+    let StartedLogin { url, pending } =
+        start(server, &mut authorization_server, scopes, &listener.uri()).await?;
+    let redirect = timeout(login_timeout, open_and_wait(server, browser, &listener, &url, &pending.state))
+        .await
+        .map_err(|_| AuthProblem::LoginTimedOut { after: login_timeout })??;
+    drop(listener);
+    let granted = complete(server, &authorization_server, &pending, &redirect.callback).await;
+    // Not earlier, because the login can still fail: the response may come from another authorization server.
+    redirect.show_outcome(granted.is_ok()).await;
+    granted
+}
+
+/// Starts a login. `scopes` are requested instead of the scopes that the server names.
+pub(super) async fn start(
+    server: &ProtectedServer,
+    authorization_server: &mut AuthorizationServer,
+    scopes: Option<Vec<String>>,
+    redirect_uri: &str,
+) -> Result<StartedLogin, AuthProblem> {
     let mut scopes = match scopes {
         Some(scopes) => scopes,
         None => authorization_server.initial_scopes(&server.config).await,
@@ -43,10 +84,9 @@ pub(super) async fn log_in(
     }
     let requested: Vec<&str> = scopes.iter().map(String::as_str).collect();
 
-    let redirect_uri = listener.uri();
     let states = InMemoryStateStore::new();
     authorization_server.manager.set_state_store(states.clone());
-    let client = choose_client(server, &mut authorization_server, &redirect_uri, &requested).await?;
+    let client = choose_client(server, authorization_server, redirect_uri, &requested).await?;
     let discovery_problem = |detail| AuthProblem::Discovery { detail };
     let url = authorization_server
         .manager
@@ -55,30 +95,34 @@ pub(super) async fn log_in(
         .map_err(|error| discovery_problem(single_line(&error.to_string())))?;
     let state = last_parameter(&url, "state")
         .ok_or_else(|| discovery_problem("the login URL has no `state` parameter".to_owned()))?;
+    // Stored by `get_authorization_url`.
+    let verifier = states.load(&state).await.ok().flatten().map(|state| Secret::new(state.pkce_verifier));
+    let resource = last_parameter(&url, "resource");
+    let (redirect_uri, issuer) = (redirect_uri.to_owned(), authorization_server.issuer.clone());
+    let pending = PendingLogin { state, verifier, redirect_uri, resource, issuer, client, scopes };
+    Ok(StartedLogin { url, pending })
+}
 
-    let redirect = timeout(login_timeout, open_and_wait(server, browser, &listener, &url, &state))
-        .await
-        .map_err(|_| AuthProblem::LoginTimedOut { after: login_timeout })??;
-    drop(listener);
-    let granted = match read_code(&authorization_server, &redirect.callback) {
-        Ok(code) => {
-            // Stored by `get_authorization_url`.
-            let verifier = states.load(&state).await.ok().flatten().map(|state| state.pkce_verifier);
-            let resource = last_parameter(&url, "resource");
-            let parameters = [
-                ("grant_type", "authorization_code"),
-                ("code", code.expose()),
-                ("code_verifier", verifier.as_deref().unwrap_or_default()),
-                ("redirect_uri", &redirect_uri),
-                ("resource", resource.as_deref().unwrap_or_default()),
-            ];
-            request_grant(server, &authorization_server, client, &parameters, &scopes).await
-        }
-        Err(problem) => Err(problem),
-    };
-    // Not earlier, because the login can still fail: the response may come from another authorization server.
-    redirect.show_outcome(granted.is_ok()).await;
-    granted
+/// Exchanges the code in the redirect for tokens.
+pub(super) async fn complete(
+    server: &ProtectedServer,
+    authorization_server: &AuthorizationServer,
+    login: &PendingLogin,
+    callback: &Callback,
+) -> Result<Grant, AuthProblem> {
+    if authorization_server.issuer != login.issuer {
+        let detail = "the server now uses a different authorization server".to_owned();
+        return Err(AuthProblem::WrongIssuer { detail });
+    }
+    let code = read_code(authorization_server, callback)?;
+    let parameters = [
+        ("grant_type", "authorization_code"),
+        ("code", code.expose()),
+        ("code_verifier", login.verifier.as_ref().map_or("", Secret::expose)),
+        ("redirect_uri", &login.redirect_uri),
+        ("resource", login.resource.as_deref().unwrap_or_default()),
+    ];
+    request_grant(server, authorization_server, login.client.clone(), &parameters, &login.scopes).await
 }
 
 /// Returns the code in the redirect, if it comes from this authorization server.

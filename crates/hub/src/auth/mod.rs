@@ -6,7 +6,7 @@
 //!
 //! - `oauth`: at most one attempt to get a token at a time
 //! - `token_manager`: one attempt, and `next_step`: its decisions
-//! - `token_store`: token files
+//! - `token_storage`: where tokens are stored, and `token_store`: token files
 //! - `login`: a user's login, and `redirect`: the local page where it ends
 //! - `authorization_server`: discovery, refreshes and client credentials
 //! - `token_endpoint`: requests for tokens, with typed errors that contain no secrets
@@ -26,6 +26,7 @@ mod text;
 mod token_endpoint;
 mod token_manager;
 mod token_response;
+mod token_storage;
 mod token_store;
 
 use std::io;
@@ -36,7 +37,8 @@ use tokio::sync::watch;
 use crate::Secret;
 
 pub use error::AuthError;
-pub use oauth::OAuth;
+pub use oauth::{OAuth, StartedLogin};
+pub use token_storage::{TokenLock, TokenStorage};
 
 /// Provides the tokens that a transport sends as `Authorization: Bearer …`.
 ///

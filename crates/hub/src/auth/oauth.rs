@@ -19,9 +19,11 @@ use super::{
     authorization_server::ProtectedServer,
     challenge::Challenge,
     error::AuthProblem,
+    login::PendingLogin,
     next_step::TokenNeed,
     token_manager::{TokenManager, TokenResult},
-    token_store::TokenStore,
+    token_storage::{TokenStorage, TokenStore},
+    token_store::TokenFiles,
 };
 use crate::{
     Secret,
@@ -41,6 +43,18 @@ pub struct OAuth {
     attempt: Mutex<Option<TokenAttempt>>,
 }
 
+/// A login whose page the user has not opened yet.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StartedLogin {
+    /// The address of the login page: `https`, or `http` on this machine.
+    pub url: String,
+    /// The value of `state` in the redirect.
+    pub state: String,
+    /// What [`OAuth::complete_login`] needs. It contains secrets, and no other user may get it.
+    pub pending: Secret,
+}
+
 /// A running attempt to get a token. It is a separate task, so it continues when its callers stop waiting.
 struct TokenAttempt {
     outcome: Shared<BoxFuture<'static, TokenResult>>,
@@ -56,6 +70,30 @@ impl OAuth {
         folder: impl Into<PathBuf>,
         browser: Option<Arc<dyn Browser>>,
     ) -> Result<OAuth, AuthError> {
+        let folder = folder.into();
+        OAuth::with_store(server, url, config, browser, |url| TokenStore::Files(TokenFiles::new(folder, url)))
+    }
+
+    /// Creates the OAuth of one user of a gateway, for a server of the configuration. The gateway stores the
+    /// tokens, and logins are started with [`OAuth::start_login`]. Returns `None` if the server does not use
+    /// OAuth.
+    pub fn of_user(
+        server: &ServerConfig,
+        storage: Arc<dyn TokenStorage>,
+    ) -> Option<Result<OAuth, AuthError>> {
+        let Transport::Http { url, oauth: Some(config), .. } = &server.transport else { return None };
+        let (name, config) = (server.name.as_str(), (**config).clone());
+        let store = |url: &Url| TokenStore::of_application(storage, url);
+        Some(OAuth::with_store(name, url.as_str(), config, None, store))
+    }
+
+    fn with_store(
+        server: &str,
+        url: &str,
+        config: AuthConfig,
+        browser: Option<Arc<dyn Browser>>,
+        store: impl FnOnce(&Url) -> TokenStore,
+    ) -> Result<OAuth, AuthError> {
         let error = |problem| AuthError { server: server.to_owned(), problem };
         check_config(&config).map_err(error)?;
         let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
@@ -66,7 +104,7 @@ impl OAuth {
         if url.set_username("").and_then(|()| url.set_password(None)).is_err() {
             tracing::debug!(server, "the URL cannot contain a user name");
         }
-        let store = TokenStore::new(folder.into(), &url);
+        let store = store(&url);
         let server = ProtectedServer { name: server.to_owned(), url, config };
         let manager = TokenManager::new(server, store, browser, DEFAULT_LOGIN_TIMEOUT);
         Ok(OAuth { manager: Arc::new(manager), attempt: Mutex::default() })
@@ -113,11 +151,30 @@ impl OAuth {
         }
     }
 
+    /// Starts a login of a user whose browser is elsewhere: it is redirected to `redirect_uri`, where the
+    /// application receives it.
+    pub async fn start_login(&self, redirect_uri: &str) -> Result<StartedLogin, AuthError> {
+        let started = self.manager.start_login(redirect_uri).await.map_err(|problem| self.error(problem))?;
+        let pending = serde_json::to_string(&started.pending)
+            .map_err(|error| self.error(AuthProblem::Discovery { detail: error.to_string() }))?;
+        let (url, state) = (started.url, started.pending.state);
+        Ok(StartedLogin { url, state, pending: Secret::new(pending) })
+    }
+
+    /// Completes a login with the query of the redirect, and stores the tokens. `pending` is that of the
+    /// started login, which may be one of another process. The caller ensures that it is used once, by the
+    /// user who started it.
+    pub async fn complete_login(&self, pending: &Secret, query: &str) -> Result<(), AuthError> {
+        let pending: PendingLogin =
+            serde_json::from_str(pending.expose()).map_err(|_| self.error(AuthProblem::WrongRedirect))?;
+        self.manager.complete_login(&pending, query).await.map_err(|problem| self.error(problem))
+    }
+
     /// Logs out: deletes the server's tokens in memory and on disk. Returns whether there were any on disk.
     pub async fn forget(&self) -> Result<bool, AuthError> {
         self.manager.forget();
         self.manager.store.delete().await.map_err(|error| {
-            let path = self.manager.store.folder().to_owned();
+            let path = self.manager.store.folder().map(Path::to_owned);
             self.error(AuthProblem::Delete { path, source: Arc::new(error) })
         })
     }

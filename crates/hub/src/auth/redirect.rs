@@ -124,16 +124,24 @@ async fn read_target(stream: &mut TcpStream) -> io::Result<Option<String>> {
 /// Returns `None` if this is not the redirect of the login with `state`.
 fn parse_callback(target: &str, state: &str) -> Option<Callback> {
     let url = Url::parse("http://127.0.0.1/").ok()?.join(target).ok()?;
+    if url.path() != PATH {
+        return None;
+    }
+    parse_query(url.query().unwrap_or_default(), state)
+}
+
+/// Parses the query of a redirect. Returns `None` if it is not that of the login with `state`.
+pub(super) fn parse_query(query: &str, state: &str) -> Option<Callback> {
     // OAuth forbids duplicate parameters (RFC 6749 section 3.1), so one of them invalidates the request.
     let parameter = |name: &str| {
-        let mut values = url.query_pairs().filter(|(key, _)| key == name);
+        let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| key == name);
         match (values.next(), values.next()) {
             (Some((_, value)), None) => Some(Some(value.into_owned())),
             (None, _) => Some(None),
             _ => None,
         }
     };
-    if url.path() != PATH || parameter("state")?.as_deref() != Some(state) {
+    if parameter("state")?.as_deref() != Some(state) {
         return None;
     }
     let outcome = match (parameter("code")?, parameter("error")?) {

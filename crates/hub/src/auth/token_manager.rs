@@ -14,9 +14,11 @@ use super::{
     },
     challenge::Challenge,
     error::AuthProblem,
-    login::log_in,
+    login::{self, PendingLogin, StartedLogin, log_in},
     next_step::{NextStep, TokenNeed, Validity, next_step, validity},
-    token_store::{Grant, TokenStore, unix_now},
+    redirect,
+    token_storage::TokenStore,
+    token_store::{Grant, unix_now},
 };
 use crate::{Secret, sync::lock};
 
@@ -197,10 +199,10 @@ impl TokenManager {
         if !stored.client.registered {
             stored.client.secret = None;
         }
-        let path = self.store.folder().display();
         if let Err(error) = self.store.save(stored).await {
             // The token can still be used until this process ends.
-            tracing::warn!(server = self.server.name, %path, %error, "cannot store a token");
+            let path = self.store.folder();
+            tracing::warn!(server = self.server.name, ?path, %error, "cannot store a token");
         }
         let mut state = self.state();
         state.generation += 1;
@@ -348,6 +350,22 @@ impl TokenManager {
                 self.use_unexpired(&need, error)
             }
         }
+    }
+
+    /// Starts a login whose redirect the application receives at `redirect_uri`.
+    pub(super) async fn start_login(&self, redirect_uri: &str) -> Result<StartedLogin, AuthProblem> {
+        let mut authorization_server = authorization_server::discover(&self.server, None).await?;
+        login::start(&self.server, &mut authorization_server, None, redirect_uri).await
+    }
+
+    /// Completes a login with the query of its redirect. It may have been started by another process.
+    pub(super) async fn complete_login(&self, login: &PendingLogin, query: &str) -> Result<(), AuthProblem> {
+        let callback = redirect::parse_query(query, &login.state).ok_or(AuthProblem::WrongRedirect)?;
+        let authorization_server = authorization_server::discover(&self.server, None).await?;
+        let grant = login::complete(&self.server, &authorization_server, login, &callback).await?;
+        self.load().await;
+        self.save(grant).await;
+        Ok(())
     }
 
     /// Returns the scopes to request: those granted so far and the missing ones (SEP-2350), or `None` for the

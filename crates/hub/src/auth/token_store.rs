@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
 
+use super::token_storage::TokenLock;
 use crate::{Secret, private_file};
 
 /// Token files are much smaller.
@@ -70,25 +71,25 @@ impl Grant {
             scopes: Vec::new(),
         }
     }
+
+    pub(super) fn from_json(text: &[u8]) -> io::Result<Grant> {
+        // serde_json's message may quote the text, which contains a token.
+        let grant: Grant = serde_json::from_slice(text).map_err(|_| io::ErrorKind::InvalidData)?;
+        if grant.version == VERSION { Ok(grant) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
 }
 
 /// The stored grants of one server.
 #[derive(Debug, Clone)]
-pub(super) struct TokenStore {
+pub(super) struct TokenFiles {
     folder: Arc<Path>,
     /// The start of the names of this server's files.
     stem: Arc<str>,
     resource: Arc<str>,
 }
 
-/// Held while a token is refreshed; released when dropped, or when the process ends.
-#[derive(Debug)]
-pub(super) struct RefreshLock {
-    _file: Option<File>,
-}
-
-impl TokenStore {
-    pub(super) fn new(folder: PathBuf, resource: &Url) -> TokenStore {
+impl TokenFiles {
+    pub(super) fn new(folder: PathBuf, resource: &Url) -> TokenFiles {
         let host = resource.host_str().unwrap_or_default();
         let host: String = host
             .chars()
@@ -96,7 +97,7 @@ impl TokenStore {
             .map(|letter| if letter.is_ascii_alphanumeric() || "-.".contains(letter) { letter } else { '_' })
             .collect();
         let stem = format!("{host}-{}", short_hash(resource.as_str()));
-        TokenStore { folder: folder.into(), stem: stem.into(), resource: resource.as_str().into() }
+        TokenFiles { folder: folder.into(), stem: stem.into(), resource: resource.as_str().into() }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -148,19 +149,19 @@ impl TokenStore {
     }
 
     /// Waits until no other process refreshes this server's token; returns `None` after `timeout`.
-    pub(super) async fn lock(&self, timeout: Duration) -> io::Result<Option<RefreshLock>> {
+    pub(super) async fn lock(&self, timeout: Duration) -> io::Result<Option<TokenLock>> {
         let deadline = Instant::now() + timeout;
         private_file::make_private_folder(&self.folder)?;
         let path = self.folder.join(format!("{}.lock", self.stem));
         let file = private_file::open_for_lock(&path)?;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Some(RefreshLock { _file: Some(file) })),
+                Ok(()) => return Ok(Some(Box::new(file))),
                 Err(fs::TryLockError::WouldBlock) if Instant::now() >= deadline => return Ok(None),
                 Err(fs::TryLockError::WouldBlock) => sleep(Duration::from_millis(50)).await,
                 // Some network file systems have no locks; reading the file again must be enough there.
                 Err(fs::TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
-                    return Ok(Some(RefreshLock { _file: None }));
+                    return Ok(Some(Box::new(())));
                 }
                 Err(fs::TryLockError::Error(error)) => return Err(error),
             }
@@ -181,9 +182,7 @@ impl TokenStore {
 fn read(path: &Path) -> io::Result<Grant> {
     let mut text = Vec::new();
     File::open(path)?.take(MAX_FILE_BYTES).read_to_end(&mut text)?;
-    // serde_json's message may quote the text, which contains a token.
-    let grant: Grant = serde_json::from_slice(&text).map_err(|_| io::ErrorKind::InvalidData)?;
-    if grant.version == VERSION { Ok(grant) } else { Err(io::ErrorKind::InvalidData.into()) }
+    Grant::from_json(&text)
 }
 
 /// Returns the first 8 bytes of a SHA-256: enough to distinguish the servers of one user.
@@ -198,19 +197,19 @@ pub(super) fn unix_now() -> u64 {
 }
 
 /// Serializes secrets as plain text.
-mod plain_text {
+pub(super) mod plain_text {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use crate::Secret;
 
-    pub(super) fn serialize<S: Serializer>(
+    pub(in crate::auth) fn serialize<S: Serializer>(
         secret: &Option<Secret>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         secret.as_ref().map(Secret::expose).serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(in crate::auth) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Secret>, D::Error> {
         Ok(Option::<String>::deserialize(deserializer)?.map(Secret::new))
@@ -221,8 +220,8 @@ mod plain_text {
 mod tests {
     use super::*;
 
-    fn store(folder: &Path) -> TokenStore {
-        TokenStore::new(folder.join("tokens"), &Url::parse("https://example.com/mcp").expect("a valid URL"))
+    fn store(folder: &Path) -> TokenFiles {
+        TokenFiles::new(folder.join("tokens"), &Url::parse("https://example.com/mcp").expect("a valid URL"))
     }
 
     fn grant(issuer: &str, token: &str, issued_at: u64) -> Grant {

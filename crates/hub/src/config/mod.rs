@@ -17,6 +17,7 @@ mod tests;
 #[cfg(feature = "toml")]
 mod toml;
 mod transport;
+mod user_credentials;
 mod values;
 #[cfg(feature = "yaml")]
 mod yaml;
@@ -38,6 +39,7 @@ use crate::Secret;
 use crate::auth::AuthConfig;
 pub use crate::transport::HttpKind;
 use crate::transport::is_inherited;
+pub use user_credentials::{ForwardedHeader, UserCredentials};
 
 /// The time to connect to a server if the configuration sets no `timeout`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -67,6 +69,9 @@ pub struct ServerConfig {
     /// to four times while the processor is busy. `false` if `timeout` is configured.
     pub extends_connect_timeout: bool,
     pub call_timeout: Duration,
+    /// The credentials that each user of a gateway has for the server; `None` if all users share those of
+    /// this configuration.
+    pub user_credentials: Option<UserCredentials>,
     /// Prepended to the names of the server's tools; a legal start of a tool name.
     pub prefix: Option<String>,
     /// If not empty, only tools whose name on the server matches one of these patterns are offered.
@@ -209,6 +214,7 @@ impl ServerConfig {
             connect_timeout: CONNECT_TIMEOUT,
             extends_connect_timeout: true,
             call_timeout: CALL_TIMEOUT,
+            user_credentials: None,
             prefix: None,
             allow: Vec::new(),
             deny: Vec::new(),

@@ -32,9 +32,23 @@ const TOP_KEYS: [&str; 11] = [
     "$schema",
 ];
 /// Some hosts write `"enabled": false` for `"disabled": true`.
-pub(super) const SERVER_KEYS: [&str; 14] = [
-    "command", "args", "env", "envFile", "cwd", "url", "headers", "oauth", "type", "disabled", "enabled",
-    "timeout", "prefix", "tools",
+pub(super) const SERVER_KEYS: [&str; 16] = [
+    "command",
+    "args",
+    "env",
+    "envFile",
+    "cwd",
+    "url",
+    "headers",
+    "oauth",
+    "auth",
+    "forwardHeaders",
+    "type",
+    "disabled",
+    "enabled",
+    "timeout",
+    "prefix",
+    "tools",
 ];
 const TOOLS_KEYS: [&str; 2] = ["allow", "deny"];
 
@@ -234,6 +248,7 @@ impl ConfigParser<'_> {
         }
         let call_timeout = self.optional(value, "timeout.call", Self::timeout);
         server.call_timeout = call_timeout.unwrap_or(server.call_timeout);
+        server.user_credentials = self.user_credentials(value, &server.transport);
         server.prefix = self.optional(value, "prefix", Self::prefix).flatten();
         server.allow = self.optional(value, "tools.allow", Self::globs).unwrap_or_default();
         server.deny = self.optional(value, "tools.deny", Self::globs).unwrap_or_default();

@@ -118,6 +118,16 @@ pub(super) enum Problem {
     IncompleteGrant { missing: &'static str },
     #[error("must be a port number from 1 to 65535")]
     InvalidPort,
+    #[error("unknown value `{text}`; expected `shared` or `per-user`")]
+    UnknownAuth { text: String },
+    #[error("the credentials of users require a remote server")]
+    UserCredentialsOfProcess,
+    #[error("users cannot sign in, because the server has a token or other credentials")]
+    NoLoginOfUsers,
+    #[error("requires `\"auth\": \"per-user\"`")]
+    NotPerUser,
+    #[error("the header `{name}` cannot be forwarded")]
+    NotForwardable { name: String },
     #[error("{reason}")]
     InvalidSetting { reason: String },
 }
@@ -216,6 +226,16 @@ impl ConfigProblem {
             }
             Problem::InvalidUrl { .. } => {
                 "write the complete URL, such as `https://example.com/mcp`".to_owned()
+            }
+            Problem::UserCredentialsOfProcess => {
+                "set `url` instead of `command`, or remove `auth`".to_owned()
+            }
+            Problem::NoLoginOfUsers => {
+                "remove `oauth` and the header `Authorization`, or set `forwardHeaders`".to_owned()
+            }
+            Problem::NotForwardable { .. } => {
+                "use a header of its own, such as `{\"authorization\": \"x-github-authorization\"}`"
+                    .to_owned()
             }
             Problem::Syntax { .. } => "comments and trailing commas are allowed".to_owned(),
             _ => return None,

@@ -114,8 +114,11 @@ async fn report_changes(server: Arc<Server>, version: watch::Sender<u64>) {
 
 /// Creates the token provider of a remote server.
 fn token_provider(config: &ServerConfig, options: &HubOptions) -> Option<Arc<dyn TokenProvider>> {
-    let data_folder = options.data_folder.as_ref()?;
-    match OAuth::of_server(config, data_folder, options.browser.clone())? {
+    let oauth = match &options.token_storage {
+        Some(storage) => OAuth::of_user(config, storage.clone())?,
+        None => OAuth::of_server(config, options.data_folder.as_ref()?, options.browser.clone())?,
+    };
+    match oauth {
         Ok(oauth) => Some(Arc::new(oauth)),
         Err(error) => {
             tracing::warn!(target: "toolwire::hub", server = %config.name, "{error}");

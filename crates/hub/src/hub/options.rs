@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::allowed_hosts::AllowedHosts;
-use crate::auth::Browser;
+use crate::auth::{Browser, TokenStorage};
 use crate::config::ServerName;
 use crate::host::{Host, NoHost};
 use crate::pins::PinPolicy;
@@ -30,6 +30,8 @@ pub struct HubOptions {
     /// Where tokens, known tool definitions and full results are stored. Without it, servers that require a
     /// login fail, and the truncated part of a result cannot be read.
     pub data_folder: Option<PathBuf>,
+    /// Where tokens are stored instead of the data folder, if the hub is that of one user of a gateway.
+    pub token_storage: Option<Arc<dyn TokenStorage>>,
     /// Shows login pages to the user.
     pub browser: Option<Arc<dyn Browser>>,
     /// Limits how much of a result is returned; `None` returns everything.
@@ -51,6 +53,7 @@ impl Default for HubOptions {
             guard: None,
             concurrent_starts: None,
             data_folder: None,
+            token_storage: None,
             browser: None,
             result_budget: Some(ResultBudget::default()),
             only_server: None,
@@ -75,6 +78,10 @@ impl HubOptions {
 
     pub fn with_data_folder(self, folder: impl Into<PathBuf>) -> HubOptions {
         HubOptions { data_folder: Some(folder.into()), ..self }
+    }
+
+    pub fn with_token_storage(self, storage: Arc<dyn TokenStorage>) -> HubOptions {
+        HubOptions { token_storage: Some(storage), ..self }
     }
 
     pub fn with_browser(self, browser: Arc<dyn Browser>) -> HubOptions {

@@ -1,6 +1,7 @@
 //! OAuth against a strict authorization server.
 
 mod issuer;
+mod users;
 
 use std::{
     error::Error,

@@ -90,6 +90,7 @@ fn all_keys_of_a_process_are_parsed() {
         connect_timeout: Duration::from_secs(120),
         extends_connect_timeout: false,
         call_timeout: Duration::from_secs(120),
+        user_credentials: None,
         prefix: Some("gh".to_owned()),
         allow: vec![Glob::new("get_*"), Glob::new("list_*")],
         deny: vec![Glob::new("*_secret")],
@@ -316,4 +317,20 @@ fn the_guide_quotes_the_actual_messages() {
         checked += usize::from(!expected.is_empty());
     }
     assert!(checked >= 5, "the guide quotes errors and warnings");
+}
+
+#[test]
+fn a_server_has_the_credentials_of_each_user() {
+    assert_eq!(server(r#"{"url": "http://a/", "auth": "shared"}"#).user_credentials, None);
+    let login = server(r#"{"url": "http://a/", "auth": "per-user"}"#);
+    assert_eq!(login.user_credentials, Some(UserCredentials::Login));
+    let header = |name: &str, from: &str| ForwardedHeader { name: name.to_owned(), from: from.to_owned() };
+    let same = server(r#"{"url": "http://a/", "auth": "per-user", "forwardHeaders": ["X-Token", "x-org"]}"#);
+    let expected = vec![header("x-token", "x-token"), header("x-org", "x-org")];
+    assert_eq!(same.user_credentials, Some(UserCredentials::Headers(expected)));
+    let other = server(
+        r#"{"url": "http://a/", "auth": "per-user", "forwardHeaders": {"Authorization": "X-GitHub-Authorization"}}"#,
+    );
+    let expected = vec![header("authorization", "x-github-authorization")];
+    assert_eq!(other.user_credentials, Some(UserCredentials::Headers(expected)));
 }

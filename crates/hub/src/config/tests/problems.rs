@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn errors_name_the_file_the_server_and_the_key() {
     let with_server = |body: &str| format!(r#"{{"mcpServers": {{"gh": {body}}}}}"#);
-    let cases: [(String, &str); 33] = [
+    let cases: [(String, &str); 39] = [
         (with_server("5"), "mcp.json:1:17: server `gh`: must be an object, not a number"),
         (
             with_server("{}"),
@@ -103,6 +103,32 @@ fn errors_name_the_file_the_server_and_the_key() {
         (
             with_server(r#"{"url": "http://a/", "oauth": {"callbackPort": 0}}"#),
             "mcp.json:1:70: server `gh`, key `oauth.callbackPort`: must be a port number from 1 to 65535",
+        ),
+        (
+            with_server(r#"{"url": "http://a/", "auth": "user"}"#),
+            "mcp.json:1:52: server `gh`, key `auth`: unknown value `user`; expected `shared` or `per-user`",
+        ),
+        (
+            with_server(r#"{"command": "a", "auth": "per-user"}"#),
+            "mcp.json:1:48: server `gh`, key `auth`: the credentials of users require a remote server\nhint: set `url` instead of `command`, or remove `auth`",
+        ),
+        (
+            with_server(r#"{"url": "http://a/", "auth": "per-user", "oauth": false}"#),
+            "mcp.json:1:52: server `gh`, key `auth`: users cannot sign in, because the server has a token or other credentials\nhint: remove `oauth` and the header `Authorization`, or set `forwardHeaders`",
+        ),
+        (
+            with_server(r#"{"url": "http://a/", "forwardHeaders": ["x-a"]}"#),
+            "mcp.json:1:62: server `gh`, key `forwardHeaders`: requires `\"auth\": \"per-user\"`",
+        ),
+        (
+            with_server(r#"{"url": "http://a/", "auth": "per-user", "forwardHeaders": ["Authorization"]}"#),
+            "mcp.json:1:82: server `gh`, key `forwardHeaders`: the header `authorization` cannot be forwarded\nhint: use a header of its own, such as `{\"authorization\": \"x-github-authorization\"}`",
+        ),
+        (
+            with_server(
+                r#"{"url": "http://a/", "auth": "per-user", "forwardHeaders": {"Mcp-Session-Id": "x-a"}}"#,
+            ),
+            "mcp.json:1:82: server `gh`, key `forwardHeaders`: the header `mcp-session-id` cannot be forwarded\nhint: use a header of its own, such as `{\"authorization\": \"x-github-authorization\"}`",
         ),
         (
             with_server(r#"{"command": "a", "timeout": "soon"}"#),
