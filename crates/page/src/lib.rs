@@ -18,5 +18,6 @@ pub mod text;
 pub mod time;
 pub mod tools;
 pub mod traffic;
+pub mod user_login;
 
 pub use maud::Markup;
