@@ -15,6 +15,7 @@ use crate::principal::Principal;
 use crate::response::Failure;
 use crate::screened_tools::ScreenedTools;
 use crate::settings::GatewaySettings;
+use crate::user_servers::credentials;
 
 /// The maximum size of the name of a model.
 const MAX_MODEL_NAME_BYTES: usize = 512;
@@ -27,6 +28,12 @@ impl Inner {
         client: IpAddr,
     ) -> Result<Principal, Failure> {
         let principal = self.settings.keys.authenticate(headers).await;
+        let principal = principal.map(|principal| match self.user_servers.get() {
+            Some(servers) if !servers.is_empty() => {
+                principal.with_credentials(credentials(&servers.headers(), headers))
+            }
+            _ => principal,
+        });
         principal.map_err(|error| {
             if error == AuthenticationError::Unavailable {
                 return unauthenticated(&error);
@@ -42,9 +49,14 @@ impl Inner {
 
     /// Returns the tools that a caller may use.
     pub(crate) fn tools_for(&self, principal: &Principal) -> Arc<dyn Toolbox> {
+        let of_user = self.user_tools(principal);
+        let (all, permitted) = match &of_user {
+            Some(tools) => (&tools.all, &tools.permitted),
+            None => (&self.all_tools, &self.permitted),
+        };
         match principal.tool_rights() {
-            Some(rights) => self.permitted.of(&self.all_tools, rights),
-            None => self.all_tools.clone(),
+            Some(rights) => permitted.of(all, rights),
+            None => all.clone(),
         }
     }
 

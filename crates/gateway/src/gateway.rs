@@ -42,7 +42,9 @@ use crate::routes::{self, RouteInfo};
 use crate::settings::GatewaySettings;
 use crate::tools::CheckedTools;
 use crate::traffic::Traffic;
-use agents::Agents;
+use crate::user_servers::UserServers;
+use crate::user_tools::UserToolboxes;
+pub(crate) use agents::Agents;
 pub(crate) use caller::Caller;
 use response_headers::{add_headers, preflight};
 
@@ -59,11 +61,14 @@ pub(crate) struct Inner {
     /// The listed names of models, which metrics may contain.
     model_names: BTreeSet<String>,
     /// The tools of all servers, as they are given to the gateway.
-    given_tools: Arc<dyn Toolbox>,
+    pub(crate) given_tools: Arc<dyn Toolbox>,
     /// The tools of all servers. Requests get those that their key permits, from [`Inner::tools_for`].
     pub(crate) all_tools: Arc<dyn Toolbox>,
     pub(crate) permitted: PermittedToolboxes,
     pub(crate) request_servers: Arc<dyn RequestServers>,
+    /// The servers for which each user has credentials of its own.
+    pub(crate) user_servers: Arc<OnceLock<Arc<dyn UserServers>>>,
+    pub(crate) users: UserToolboxes,
     pub(crate) settings: GatewaySettings,
     pub(crate) lifecycle: Arc<Lifecycle>,
     pub(crate) traffic: Arc<Traffic>,
@@ -103,6 +108,8 @@ impl Gateway {
             given_tools: tools,
             permitted: PermittedToolboxes::default(),
             request_servers,
+            user_servers: Arc::default(),
+            users: UserToolboxes::default(),
             lifecycle: Arc::default(),
             traffic: Arc::new(Traffic::new(settings.metrics.clone())),
             hidden: Arc::new(HiddenRounds::new(limits, has_several_keys)),
@@ -125,6 +132,13 @@ impl Gateway {
     #[must_use]
     pub fn with_page(self, parts: PageParts) -> Gateway {
         self.0.page.get_or_init(|| Arc::new(Page::new(parts, self.0.traffic.clone())));
+        self
+    }
+
+    /// Adds servers for which each user has credentials of its own. Only the first call has an effect.
+    #[must_use]
+    pub fn with_user_servers(self, servers: Arc<dyn UserServers>) -> Gateway {
+        self.0.user_servers.get_or_init(|| servers);
         self
     }
 

@@ -31,6 +31,8 @@ pub mod tls;
 #[cfg(feature = "oidc")]
 pub mod tokens;
 mod top_level;
+mod user_servers;
+mod user_tools;
 
 // Models, tools, runs and responses.
 mod catalog;
@@ -78,3 +80,4 @@ pub use routes::RouteInfo;
 pub use server::StartError;
 pub use settings::{GatewayLimits, GatewaySettings, LimitError};
 pub use state::ResponseStorage;
+pub use user_servers::{ServerUser, UserLogin, UserLoginError, UserServers};

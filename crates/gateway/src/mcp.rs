@@ -157,7 +157,7 @@ impl Inner {
     /// Handles a request of an authenticated client.
     pub(crate) async fn mcp<B>(
         &self,
-        parts: Parts,
+        mut parts: Parts,
         body: B,
         principal: Principal,
         (request_id, client): (&str, IpAddr),
@@ -212,6 +212,10 @@ impl Inner {
             lifetime,
             screens_tasks: self.settings.screen_results,
         });
+        for name in self.user_servers.get().map_or_else(Vec::new, |servers| servers.headers()) {
+            // The credentials are in the principal, and concern nothing else.
+            parts.headers.remove(name.as_str());
+        }
         let handling = endpoint.handle(inner_request(parts, bytes), client, tools, offers);
         let response = match invalidation.clone() {
             None => handling.await,
@@ -280,7 +284,9 @@ impl Inner {
             let metrics = self.settings.metrics.clone();
             McpTools::new(self.tools_for(principal), policy, rights.cloned(), metrics)
         };
-        let permitted = self.mcp.toolboxes.of(rights, new);
+        let of_user = self.user_tools(principal);
+        let toolboxes = of_user.as_ref().map_or(&self.mcp.toolboxes, |tools| &tools.mcp);
+        let permitted = toolboxes.of(rights, new);
         let mut tools: Arc<dyn Toolbox> = permitted.clone();
         if let Some(span) = span {
             tools = Arc::new(TracedToolbox::new(tools, span.clone()));

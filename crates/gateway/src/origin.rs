@@ -8,6 +8,8 @@ use http::header::{HOST, HeaderName, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 
+use crate::page::user_login;
+
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The names under which the gateway may be reached, and the web pages that may use it.
@@ -102,7 +104,7 @@ impl OriginPolicy {
             && let Some(site) = headers.get(FETCH_SITE)
         {
             let is_page_of_ours = site == "same-origin" || (site == "none" && method == Method::GET);
-            if !is_page_of_ours {
+            if !is_page_of_ours && !is_link_to_login(method, uri, headers) {
                 return Err(RefusedOrigin::OtherSite);
             }
         }
@@ -141,6 +143,16 @@ impl OriginPolicy {
         let own = format!("{scheme}://{host}").to_ascii_lowercase();
         if text == own { Ok(None) } else { Err(RefusedOrigin::Origin(text)) }
     }
+}
+
+/// Whether a link of another site opens a page for the login of a user at a server, as a page of its own.
+/// Opening such a page changes nothing that does not need a secret of the browser.
+fn is_link_to_login(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
+    let has = |name: &str, value: &str| headers.get(name).is_some_and(|found| found == value);
+    method == Method::GET
+        && user_login::has_path(uri)
+        && has("sec-fetch-mode", "navigate")
+        && has("sec-fetch-dest", "document")
 }
 
 /// Whether a request comes from this machine, and not through a proxy on it: a proxy keeps the name that its

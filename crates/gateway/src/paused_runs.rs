@@ -144,7 +144,8 @@ impl PausedRuns {
         };
         let bytes = paused.requests.bytes() + paused.progress.bytes() + tools;
         let ids = paused.requests.approvals.iter().map(|call| call.request_id.clone()).collect();
-        self.0.store(principal, ids, paused, bytes)
+        // The agent has the connections of the caller.
+        self.0.store(&principal.owner_of_connections(), ids, paused, bytes)
     }
 
     /// Removes and returns the run that waits for the decisions in a request, and applies them. If the client
@@ -164,7 +165,8 @@ impl PausedRuns {
         principal: &Principal,
         responses: &[ApprovalResponse],
     ) -> Option<Option<Arc<str>>> {
-        let paused = responses.iter().find_map(|response| self.0.find(principal, &response.request_id))?;
+        let owner = principal.owner_of_connections();
+        let paused = responses.iter().find_map(|response| self.0.find(&owner, &response.request_id))?;
         Some(paused.requests.claim_holder.clone())
     }
 
@@ -175,7 +177,7 @@ impl PausedRuns {
         let check = |paused: &PausedRun| {
             check_decisions(paused.requests.approvals.iter().map(|call| call.request_id.as_str()), responses)
         };
-        match self.0.take(principal, ids(), check)? {
+        match self.0.take(&principal.owner_of_connections(), ids(), check)? {
             Some(paused) => Arc::into_inner(paused)
                 .ok_or_else(|| Failure::new(ErrorKind::Internal, "the paused run is no longer stored")),
             None => Err(unknown_approvals(responses)),

@@ -4,8 +4,11 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
+use toolwire_contract::Secret;
 use toolwire_contract::conversations::Timestamp;
 use toolwire_contract::keys::{KeyDigest, KeyId, KeyRecord, KeyRights};
+
+use crate::user_servers::ServerUser;
 
 /// The caller of a request. Only the authentication creates one.
 ///
@@ -14,6 +17,11 @@ use toolwire_contract::keys::{KeyDigest, KeyId, KeyRecord, KeyRights};
 pub(crate) struct Principal {
     /// `None` if the gateway has no keys.
     identity: Option<Arc<Identity>>,
+    /// The headers of the request with credentials for servers; `None` if no server has credentials of its
+    /// users.
+    credentials: Option<Arc<[(String, Secret)]>>,
+    /// Whether stored data belongs to the key, and not to its tenant.
+    is_alone: bool,
 }
 
 /// A valid key, or another proof of who the caller is.
@@ -104,12 +112,31 @@ fn hash(text: &str) -> String {
 
 impl Principal {
     pub(crate) fn new(identity: Arc<Identity>) -> Principal {
-        Principal { identity: Some(identity) }
+        Principal { identity: Some(identity), credentials: None, is_alone: false }
     }
 
     /// Returns the caller of a gateway without keys.
     pub(crate) fn without_key() -> Principal {
-        Principal { identity: None }
+        Principal { identity: None, credentials: None, is_alone: false }
+    }
+
+    /// Adds the credentials for servers in the headers of a request.
+    #[must_use]
+    pub(crate) fn with_credentials(self, headers: Vec<(String, Secret)>) -> Principal {
+        Principal { credentials: Some(headers.into()), ..self }
+    }
+
+    /// Returns the caller as the owner of what contains its connections to servers. If users have credentials
+    /// of their own, the keys of one tenant do not share it.
+    pub(crate) fn owner_of_connections(&self) -> Principal {
+        Principal { is_alone: self.credentials.is_some(), ..self.clone() }
+    }
+
+    /// Returns the user for servers that have credentials of their users. Keys of one tenant are different
+    /// users.
+    pub(crate) fn server_user(&self) -> ServerUser {
+        let headers = self.credentials.as_deref().unwrap_or_default().to_vec();
+        ServerUser::new(self.key_id().unwrap_or(ServerUser::WITHOUT_KEY), headers)
     }
 
     /// Returns the name of the key.
@@ -176,7 +203,8 @@ impl Hash for Principal {
 
 impl Principal {
     fn owner(&self) -> Option<&str> {
-        self.identity.as_ref().map(|identity| identity.owner.as_str())
+        let identity = self.identity.as_deref()?;
+        Some(if self.is_alone { &identity.id } else { &identity.owner })
     }
 }
 
@@ -214,6 +242,18 @@ pub(crate) mod tests {
         // A tenant cannot have the name of a key.
         let id = configured("a", 0, None).owner_id().expect("a key");
         assert_ne!(configured("b", 0, Some(&id)), configured("a", 0, None));
+    }
+
+    #[test]
+    fn keys_of_one_tenant_do_not_share_connections() {
+        let (one, two) = (configured("a", 0, Some("acme")), configured("b", 0, Some("acme")));
+        assert_eq!(one.owner_of_connections(), two.owner_of_connections(), "servers have no users");
+        let [one, two] = [one, two].map(|principal| principal.with_credentials(Vec::new()));
+        assert_eq!(one, two);
+        assert_ne!(one.owner_of_connections(), two.owner_of_connections());
+        assert_ne!(one.server_user(), two.server_user());
+        let token = vec![("x-token".to_owned(), Secret::new("t"))];
+        assert_ne!(one.server_user(), one.clone().with_credentials(token).server_user());
     }
 
     #[test]

@@ -56,11 +56,13 @@ impl Inner {
     ) -> Result<Agent, Failure> {
         let rights = principal.tool_rights().cloned();
         let key = (served.model.name().to_owned(), served.dialect, selection, rights);
-        if let Some(agent) = self.agents.get(&key) {
+        let of_user = self.user_tools(principal);
+        let agents = of_user.as_ref().map_or(&self.agents, |tools| &tools.agents);
+        if let Some(agent) = agents.get(&key) {
             return Ok(agent);
         }
         let agent = self.new_agent(served, &key.2, &self.tools_for(principal))?;
-        self.agents.insert(key, agent.clone());
+        agents.insert(key, agent.clone());
         Ok(agent)
     }
 

@@ -11,6 +11,7 @@ use crate::origin::OriginPolicy;
 use crate::permitted_tools::PermittedToolboxes;
 use crate::request_servers::RequestServers;
 use crate::settings::GatewaySettings;
+use crate::user_tools::UserToolboxes;
 
 impl Gateway {
     /// Returns the same gateway with other models and settings. Running requests keep those with which they
@@ -47,6 +48,8 @@ impl Gateway {
             given_tools: inner.given_tools.clone(),
             permitted: PermittedToolboxes::default(),
             request_servers,
+            user_servers: inner.user_servers.clone(),
+            users: UserToolboxes::default(),
             lifecycle: inner.lifecycle.clone(),
             traffic: inner.traffic.clone(),
             hidden: inner.hidden.clone(),

@@ -14,6 +14,7 @@ mod request;
 mod servers;
 mod sessions;
 mod sign_in;
+pub(crate) mod user_login;
 mod views;
 
 use std::net::{IpAddr, SocketAddr};
@@ -207,6 +208,13 @@ impl Page {
                 true => sign_in::sign_in(self, inner, &request, client, &cookie).await?,
                 false => sign_in::form(&request),
             };
+            return reply.respond(&request.head.headers);
+        }
+        if user_login::has_path(&head.uri) {
+            let request = PageRequest::read_small(inner, head, body, client).await?;
+            *has_unread_body = false;
+            let signed_in = session.map(|session| session.principal);
+            let reply = user_login::respond(inner, &request, signed_in, client).await?;
             return reply.respond(&request.head.headers);
         }
         let theme = request::theme(&head.headers);
