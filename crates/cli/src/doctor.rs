@@ -45,7 +45,8 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let loaded = servers::load_config(config)?;
     let settings = settings::read(loaded.config.toolwire.as_ref(), &loaded.origin)?;
-    loaded.with_hub(async |hub| {
+    // What works for one user may not work for another, so only the settings of the others are checked.
+    loaded.with_shared_servers().with_hub(async |hub| {
         let started = Instant::now();
         servers::wait_until_settled(hub).await;
         let elapsed = started.elapsed();

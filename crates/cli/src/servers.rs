@@ -117,6 +117,13 @@ fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
     Ok(LoadedConfig { origin, config, missing_files: None, only_server: None, hub })
 }
 
+/// Returns the configuration of the servers that all users of a gateway share.
+pub(crate) fn shared_servers(config: &Config) -> Config {
+    let mut shared = config.clone();
+    shared.servers.retain(|server| server.user_credentials.is_none());
+    shared
+}
+
 /// The folder for persistent data: tokens, pinned definitions, conversations.
 pub(crate) fn data_folder() -> Option<PathBuf> {
     toolwire_folder("XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
@@ -148,6 +155,11 @@ impl LoadedConfig {
         }
         self.only_server = Some(server.name.clone());
         Ok(self)
+    }
+
+    /// Returns the same without the servers for which each user of a gateway has credentials.
+    pub(crate) fn with_shared_servers(&self) -> LoadedConfig {
+        LoadedConfig { config: shared_servers(&self.config), ..self.clone() }
     }
 
     /// Returns a configured server, which may be disabled.

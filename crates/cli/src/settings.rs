@@ -63,6 +63,10 @@ pub(crate) struct GatewayConfig {
     /// A secret that gateways behind one address share, so that each of them can continue the MCP sessions of
     /// the others.
     pub(crate) session_key: Option<Secret>,
+    /// The address of the gateway for browsers, where users log in to servers.
+    pub(crate) public_url: Option<String>,
+    /// A secret that encrypts the stored tokens of users.
+    pub(crate) credential_key: Option<Secret>,
     pub(crate) limits: toolwire_gateway::GatewayLimits,
     /// The files for TLS.
     pub(crate) tls: Option<TlsFiles>,

@@ -14,6 +14,7 @@ use toolwire_gateway::Keys;
 use super::{ERROR, QUIET, SUCCESS, WARNING};
 use crate::command_error::CommandError;
 use crate::serve::configuration::read_tls;
+use crate::serve::user_servers;
 use crate::serve::{DEFAULT_ADDRESS, KEY_VARIABLE, address, keys};
 use crate::servers::LoadedConfig;
 use crate::settings::Settings;
@@ -78,6 +79,7 @@ pub(super) async fn report_gateway(text: &mut String, loaded: &LoadedConfig, set
         match address(listen) {
             Ok(address) => {
                 report_keys(&mut findings, settings, address).await;
+                report_user_servers(&mut findings, loaded, settings, address);
                 report_tls(&mut findings, settings);
                 report_running(&mut findings, settings, address).await;
             }
@@ -86,6 +88,20 @@ pub(super) async fn report_gateway(text: &mut String, loaded: &LoadedConfig, set
     }
     text.push_str(&findings.text);
     findings.problems
+}
+
+/// Reports the servers for which each user has credentials.
+fn report_user_servers(
+    findings: &mut Findings,
+    loaded: &LoadedConfig,
+    settings: &Settings,
+    address: SocketAddr,
+) {
+    let local = address.ip().is_loopback().then(|| format!("http://{address}"));
+    match user_servers::check(&loaded.config, settings, local) {
+        Ok(servers) => servers.iter().for_each(|(name, access)| findings.good(&sanitize(name), access)),
+        Err(error) => findings.failed("credentials of users", error),
+    }
 }
 
 async fn report_store(findings: &mut Findings, settings: &Settings) {

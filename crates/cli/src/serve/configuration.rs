@@ -78,8 +78,9 @@ fn hide_secrets(settings: &Settings) {
     let endpoints = settings.models.endpoints.values();
     let endpoints = endpoints.flat_map(|endpoint| std::iter::once(endpoint).chain(&endpoint.upstreams));
     let providers = endpoints.flat_map(|endpoint| endpoint.api_key.iter().chain(endpoint.headers.values()));
-    let session_key = settings.gateway.session_key.iter().map(|key| key.expose().to_owned());
-    log::hide(session_key.chain(clients).chain(providers.map(|secret| secret.expose().to_owned())));
+    let own = settings.gateway.session_key.iter().chain(&settings.gateway.credential_key);
+    let own = own.map(|key| key.expose().to_owned());
+    log::hide(own.chain(clients).chain(providers.map(|secret| secret.expose().to_owned())));
 }
 
 fn gateway_settings(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use toolwire_agent::CombinedToolbox;
 use toolwire_contract::offers::ServerOffers;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_gateway::GatewaySettings;
@@ -48,11 +49,16 @@ impl McpEndpoint for Endpoint {
     }
 }
 
-/// Creates `/mcp` for the tools of a hub.
-pub(super) fn endpoint(hub: Arc<Hub>, settings: &Settings) -> Result<Arc<dyn McpEndpoint>, CommandError> {
+/// Creates `/mcp` for the tools of a hub. Clients are also notified of the changes of other tools.
+pub(super) fn endpoint(
+    hub: Arc<Hub>,
+    others: Arc<dyn Toolbox>,
+    settings: &Settings,
+) -> Result<Arc<dyn McpEndpoint>, CommandError> {
     check_session_key(settings)?;
-    let server =
-        McpServer::new(hub.clone(), Some(hub), &options(settings)).map_err(|error| cannot_serve(&error))?;
+    let all: [(&str, Arc<dyn Toolbox>); 2] = [("toolwire", hub.clone()), ("users", others)];
+    let all = Arc::new(CombinedToolbox::new(all));
+    let server = McpServer::new(all, Some(hub), &options(settings)).map_err(|error| cannot_serve(&error))?;
     Ok(Arc::new(Endpoint(server)))
 }
 

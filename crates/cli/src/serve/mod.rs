@@ -16,6 +16,7 @@ mod reload;
 mod request_servers;
 mod server_metrics;
 mod systemd;
+pub(crate) mod user_servers;
 mod waiting_runs;
 
 use std::collections::BTreeMap;
@@ -59,6 +60,7 @@ use process_metrics::ProcessMetrics;
 use reload::{PoolRules, Reloader};
 use request_servers::ServerPool;
 use server_metrics::ServerMetrics;
+use user_servers::{LoginPlace, UserPool};
 use waiting_runs::WaitingRuns;
 
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
@@ -145,7 +147,7 @@ async fn serve(
     let hangups = interrupt::hangups();
     let Configuration { loaded, settings, address, models, gateway: mut gateway_settings, hosts } =
         configuration;
-    let loaded = &loaded;
+    let (everything, loaded) = (&loaded.config, &loaded.with_shared_servers());
     let listener = listen(address).await?;
     let local = listener.local_addr().unwrap_or(address);
     gateway_settings.audit = audit_log(&settings)?;
@@ -168,6 +170,8 @@ async fn serve(
 
     let logins = PageLogins::new(io::stderr().is_terminal());
     let options = loaded.options().with_browser(logins.clone()).with_host(Arc::new(GatewayHost));
+    let users = login_place(&settings, scheme, local).await?;
+    let users = Arc::new(UserPool::new(everything, &options, users)?);
     let hub = Arc::new(assembly::hub_with(loaded, options.clone()));
     let page_servers = Arc::new(HubServers::new(hub.clone(), options, logins, loaded, config));
     metrics.add_source(Arc::new(ServerMetrics(hub.clone())));
@@ -183,7 +187,8 @@ async fn serve(
     let gateway =
         Gateway::with_request_servers(Arc::new(models), hub.clone(), pool.clone(), gateway_settings)
             .with_page(page_parts(store).with_servers(page_servers.clone()))
-            .with_mcp(mcp::endpoint(hub.clone(), &settings)?, hub.clone());
+            .with_user_servers(users.clone())
+            .with_mcp(mcp::endpoint(hub.clone(), users.changes(), &settings)?, hub.clone());
     let admin_token = gateway.new_admin_token();
     let stop = CancellationToken::new();
     let (gateways, latest) = watch::channel(gateway);
@@ -194,6 +199,7 @@ async fn serve(
         readiness,
         local: local.ip(),
         servers: page_servers,
+        users: users.clone(),
         gateways,
         settings: settings.clone(),
         pools: Mutex::new(vec![(PoolRules::of(&settings.gateway), pool)]),
@@ -230,6 +236,7 @@ async fn serve(
         Either::Right(((), served)) => served.await,
     };
     reloader.close().await;
+    users.close().await;
     servers::close(&hub).await;
     #[cfg(feature = "otlp")]
     if let Some(exporter) = exporter {
@@ -238,6 +245,20 @@ async fn serve(
     }
     served.map_err(|error| start_error(&error, local.ip()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns what users need to log in to servers.
+async fn login_place(
+    settings: &Settings,
+    scheme: &str,
+    local: SocketAddr,
+) -> Result<LoginPlace, CommandError> {
+    let secret = match &settings.gateway.credential_key {
+        Some(secret) => Some((secret, storage::open_state(&settings.store).await?)),
+        None => None,
+    };
+    let local = local.ip().is_loopback().then(|| format!("{scheme}://{local}"));
+    LoginPlace::new(settings.gateway.public_url.as_deref(), local, secret)
 }
 
 /// Listens on the socket that systemd has opened, or on an address.

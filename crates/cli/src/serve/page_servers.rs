@@ -26,7 +26,7 @@ use toolwire_page::servers::{
 };
 
 use crate::connection_progress::start_message;
-use crate::servers::{LoadedConfig, config_candidates};
+use crate::servers::{LoadedConfig, config_candidates, shared_servers};
 use crate::tools::warnings;
 use changed_place::changed_place;
 use edit::ConfigEditor;
@@ -102,7 +102,7 @@ impl HubServers {
 
     /// Uses another configuration of the servers.
     async fn use_config(&self, config: Config) {
-        let config = Arc::new(config);
+        let config = Arc::new(shared_servers(&config));
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config.clone();
         self.is_demo.store(false, Ordering::Relaxed);
         self.hub.reconfigure(&config).await;

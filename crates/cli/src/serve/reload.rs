@@ -13,6 +13,7 @@ use toolwire_hub::AllowedHosts;
 use super::configuration::Configuration;
 use super::page_servers::HubServers;
 use super::request_servers::ServerPool;
+use super::user_servers::UserPool;
 use super::{ServeArgs, start_error, systemd};
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::settings::{GatewayConfig, Settings};
@@ -25,6 +26,7 @@ pub(super) struct Reloader<'a> {
     pub(super) readiness: ReadinessChecks,
     pub(super) local: IpAddr,
     pub(super) servers: Arc<HubServers>,
+    pub(super) users: Arc<UserPool>,
     pub(super) gateways: watch::Sender<Gateway>,
     pub(super) settings: Settings,
     /// The servers that requests name by URL: those of the current configuration, and of earlier ones.
@@ -76,6 +78,7 @@ impl Reloader<'_> {
         let current = self.gateways.borrow().clone();
         let pool = self.pool(hosts, &settings.gateway);
         let gateway = current.reconfigured(Arc::new(models), pool, gateway_settings);
+        self.users.check(&loaded.config)?;
         gateway.check(self.local).map_err(|error| start_error(&error, self.local))?;
         for key in self.keys_for_restart(&settings) {
             print_stderr(&format!(
@@ -84,8 +87,9 @@ impl Reloader<'_> {
         }
         gateway.set_invalid_configuration(None);
         self.metrics.record_reload(true);
+        self.users.reconfigure(&loaded.config);
         self.gateways.send_replace(gateway);
-        self.servers.reconfigure(&loaded).await;
+        self.servers.reconfigure(&loaded.with_shared_servers()).await;
         Ok(())
     }
 
@@ -111,6 +115,8 @@ impl Reloader<'_> {
             ("gateway.listen", old.gateway.listen != new.gateway.listen && self.args.listen.is_none()),
             ("store", old.store != new.store),
             ("gateway.responseRetention", old.gateway.response_retention != new.gateway.response_retention),
+            ("gateway.publicUrl", old.gateway.public_url != new.gateway.public_url),
+            ("gateway.credentialKey", old.gateway.credential_key != new.gateway.credential_key),
             ("gateway.audit", old.gateway.audit != new.gateway.audit),
             ("gateway.limits.connections", old_limits.connections != new_limits.connections),
             ("gateway.limits.stateBytes", old_limits.state_bytes != new_limits.state_bytes),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod account_server;
 mod behind_haproxy;
 mod client_keys;
 mod coding_agents;
@@ -29,6 +30,7 @@ mod stored_responses;
 mod telemetry;
 mod traces;
 mod upstreams;
+mod user_servers;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -360,7 +360,7 @@ async fn attempts_and_failovers_are_counted() {
     assert!(failed > 0 && failed == failovers, "{metrics}");
 }
 
-fn doctor(folder: &PathBuf) -> (Option<i32>, String) {
+pub(crate) fn doctor(folder: &PathBuf) -> (Option<i32>, String) {
     let serve = command(folder, &[]);
     let mut doctor = Command::new(serve.get_program());
     doctor.arg("doctor").current_dir(folder).env_clear();
