@@ -230,7 +230,7 @@ impl Pool {
 
     /// Makes room for one more connection: closes those that are not calling and that were not used for the
     /// longest time. Returns whether there is room.
-    pub(super) fn make_room(&self, new: &UserServer) -> bool {
+    fn make_room(&self, new: &UserServer) -> bool {
         let servers = self.servers();
         loop {
             let is_open = |server: &&Arc<UserServer>| server.state().connection.is_some();
