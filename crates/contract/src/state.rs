@@ -23,7 +23,7 @@ pub trait StateStore: Send + Sync {
     /// Returns a document; `None` if there is none with this key, or if it has expired.
     fn get<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<Option<String>, StoreError>>;
 
-    /// Removes a document; returns whether it existed.
+    /// Removes a document and its log; returns whether the document existed.
     fn remove<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<bool, StoreError>>;
 
     /// Gives a right to one holder. Returns false if another one has it. The holder that has it may claim it
@@ -32,6 +32,43 @@ pub trait StateStore: Send + Sync {
 
     /// Takes the right back, if this holder has it.
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Gives a right to a holder, even if another one has it. The other one can no longer write
+    /// ([`StateStore::write_held`]).
+    fn seize<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Writes the document and the log with the key of a claim, and renews the claim for its lifetime. Returns
+    /// false, and changes nothing, if the holder does not have the right now: because another one has it, or
+    /// because it has expired. So the holder is a fencing token, if each claim has a new one. Writing the same
+    /// again changes nothing.
+    fn write_held<'a>(
+        &'a self,
+        claim: &'a Claim,
+        write: HeldWrite,
+    ) -> BoxFuture<'a, Result<bool, StoreError>>;
+
+    /// Returns up to `limit` entries of a log from a position on; none if it has expired.
+    fn log<'a>(
+        &'a self,
+        key: &'a StateKey,
+        position: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<String>, StoreError>>;
+}
+
+/// What the holder of a claim writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldWrite {
+    /// The new document; `None` leaves it as it is.
+    pub document: Option<String>,
+    /// The time for which the new document is stored.
+    pub lifetime: Duration,
+    /// The position in the log, from 0, of the first of the new entries. Entries from there on are replaced. The
+    /// log must have all entries before.
+    pub position: u64,
+    pub entries: Vec<String>,
+    /// The time for which the whole log is stored, if there are new entries.
+    pub log_lifetime: Duration,
 }
 
 /// The key of a document: its owner, and its id, which is unique for the owner. Both have only ASCII letters,

@@ -11,7 +11,7 @@ use toolwire_contract::model::{Citation, ModelEvent, ModelResponse, ResponseDeta
 use toolwire_contract::{Block, Content};
 use toolwire_dialect::client::{
     ClientError, ClientEvent, ErrorKind, ResponseHead, ResponseWriter, StreamData, StreamEvent, ToolForm,
-    read_client_request,
+    WrittenResponse, read_client_request,
 };
 use toolwire_dialect::response::{ResponseStream, read_response};
 use toolwire_dialect::{Dialect, Family, Options, Toolset};
@@ -240,6 +240,11 @@ fn check_chunks(events: &[StreamEvent], chunks: &[&Value]) {
     assert_eq!((roles, finish_reasons), (1, 1));
 }
 
+/// Returns the name of an event.
+fn event_name(events: &[StreamEvent], index: usize) -> Option<&'static str> {
+    events.get(index).and_then(|event| event.name)
+}
+
 fn check_items(events: &[StreamEvent], data: &[&Value]) {
     let mut open: Option<(usize, Value)> = None;
     let mut items = 0;
@@ -248,7 +253,10 @@ fn check_items(events: &[StreamEvent], data: &[&Value]) {
         assert_eq!((event.name, &data["sequence_number"]), (Some(name), &json!(number)));
         match name {
             "response.created" => assert_eq!(number, 0),
-            "response.in_progress" => assert_eq!(number, 1),
+            "response.queued" => assert_eq!(number, 1),
+            "response.in_progress" => {
+                assert_eq!(number, 1 + usize::from(event_name(events, 1) == Some("response.queued")))
+            }
             "response.output_item.added" => {
                 assert_eq!((data["output_index"].as_u64(), &open), (Some(items as u64), &None));
                 open = Some((items, data["item"]["id"].clone()));
@@ -606,4 +614,71 @@ fn a_text_ends_before_a_stop_sequence_of_an_api_that_has_none() {
         json!({"id": "c", "choices": [{"index": 0, "delta": {"content": "END"}, "finish_reason": "stop"}]});
     let expected = (texts(&["END"]), false, "END".to_owned(), StopReason::End);
     assert_eq!(read(Dialect::OpenAi, &[chunk]), expected);
+}
+
+/// A writer that continues after another one has the same items, and goes on counting.
+#[test]
+fn a_response_is_continued_by_another_writer() {
+    let mut head = head(true, false);
+    head.is_background = true;
+    let events = [
+        ClientEvent::Thinking("Let me ".to_owned()),
+        ClientEvent::Thinking("think.".to_owned()),
+        ClientEvent::Text("Half a ".to_owned()),
+        ClientEvent::Text("sentence".to_owned()),
+    ];
+    for count in 0..=events.len() {
+        let mut first = ResponseWriter::new(Family::OpenAiResponses, head.clone()).unwrap();
+        assert_eq!(first.body()["status"], "queued");
+        let mut sent = first.start();
+        sent.extend(events[..count].iter().flat_map(|event| first.event(event)));
+        let mut written = WrittenResponse::default();
+        let json = |event: &StreamEvent| match &event.data {
+            StreamData::Json(value) => value.clone(),
+            StreamData::EndMarker => panic!("no event of the Responses API"),
+        };
+        sent.iter().for_each(|event| written.read(&json(event)));
+        let mut continued = head.clone();
+        continued.written = Some(written);
+        let mut second = ResponseWriter::new(Family::OpenAiResponses, continued).unwrap();
+        let mut all = sent.clone();
+        all.extend(second.start());
+        all.extend(second.event(&ClientEvent::Text("A sentence.".to_owned())));
+        all.extend(second.event(&ClientEvent::Done { stop: StopReason::End, usage: None }));
+        let data: Vec<Value> = all.iter().map(json).collect();
+        check_items(&all, &data.iter().collect::<Vec<_>>());
+        let names: Vec<&str> = all[..3].iter().filter_map(|event| event.name).collect();
+        assert_eq!(names, ["response.created", "response.queued", "response.in_progress"]);
+        let response = &data.last().unwrap()["response"];
+        assert_eq!((&response["status"], &response["background"]), (&json!("completed"), &json!(true)));
+        let items = response["output"].as_array().unwrap();
+        let states: Vec<(&str, &str)> = items
+            .iter()
+            .map(|item| (item["type"].as_str().unwrap(), item["status"].as_str().unwrap_or_default()))
+            .collect();
+        let expected = [
+            vec![("message", "completed")],
+            vec![("reasoning", ""), ("message", "completed")],
+            vec![("reasoning", ""), ("message", "completed")],
+            vec![("reasoning", ""), ("message", "incomplete"), ("message", "completed")],
+            vec![("reasoning", ""), ("message", "incomplete"), ("message", "completed")],
+        ];
+        assert_eq!(states, expected[count]);
+        if count == 4 {
+            assert_eq!(items[0]["summary"][0]["text"], "Let me think.");
+            assert_eq!(items[1]["content"][0]["text"], "Half a sentence");
+        }
+    }
+}
+
+#[test]
+fn a_response_is_cancelled() {
+    let mut writer = ResponseWriter::new(Family::OpenAiResponses, head(false, false)).unwrap();
+    writer.start();
+    writer.event(&ClientEvent::Text("Half a".to_owned()));
+    let events = writer.event(&ClientEvent::Cancelled);
+    assert_eq!(events.last().unwrap().name, Some("response.incomplete"));
+    let body = writer.body();
+    assert_eq!((&body["status"], &body["output"][0]["status"]), (&json!("cancelled"), &json!("incomplete")));
+    assert_eq!((&body["error"], &body["incomplete_details"]), (&Value::Null, &Value::Null));
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use http::HeaderMap;
 use http::header::HeaderValue;
+use tokio::time::Instant;
 use toolwire_agent::run::Run;
 use toolwire_agent::{Agent, AgentSettings};
 use toolwire_contract::model::ToolChoice;
@@ -27,7 +28,10 @@ use crate::prepare::Prepared;
 use crate::request_body::RequestBody;
 use crate::response::{DROPPED, Failure, HttpResponse, UNAVAILABLE};
 use crate::response_in_progress::ResponseInProgress;
-use crate::state::{ClaimedPause, Continuation, record_forwarded};
+use crate::state::{
+    BackgroundResponse, CallGate, ClaimedPause, Continuation, GateSender, Purpose, Resumed, SavedRequest,
+    record_forwarded,
+};
 use crate::tool_choice::{check_allowed, require_tool};
 use crate::tools::add_rules_of_renamed;
 use crate::traffic::RunRecorder;
@@ -37,13 +41,17 @@ use crate::traffic::RunRecorder;
 const ONLY_INSTRUCTIONS: &str = "(the conversation begins with your message)";
 
 /// How a request uses stored responses.
-struct StoredParts {
+pub(crate) struct StoredParts {
     /// The id of the response, if it will be stored.
-    response_id: Option<String>,
+    pub(crate) response_id: Option<String>,
     /// The response that the request continues.
-    continuation: Option<Continuation>,
+    pub(crate) continuation: Option<Continuation>,
     /// The run whose calls the client has decided about.
-    pause: Option<ClaimedPause>,
+    pub(crate) pause: Option<ClaimedPause>,
+    /// The gate for the calls of a response in the background.
+    pub(crate) gate: Option<GateSender>,
+    /// The progress of a response that another gateway has begun.
+    pub(crate) resumed: Option<Resumed>,
 }
 
 /// How a request is handled.
@@ -59,21 +67,37 @@ impl Inner {
     pub(crate) async fn complete(
         self: &Arc<Inner>,
         family: Family,
-        caller: Caller,
+        mut caller: Caller,
         headers: &HeaderMap,
         body: RequestBody,
     ) -> Result<HttpResponse, Failure> {
         let recording = self.recording(family, &caller.principal, &body)?;
+        let is_background = self.is_background(family, &body, recording.as_ref())?;
+        if is_background {
+            caller.deadline = Instant::now() + self.settings.limits.background_timeout;
+            caller.client_deadline = None;
+        }
         let (body, mut continuation) = match family {
-            Family::OpenAiResponses => self.continue_response(&caller.principal, body).await?,
+            Family::OpenAiResponses => {
+                self.continue_conversation(&caller.principal, body, Purpose::Respond).await?
+            }
             _ => (body, None),
         };
         let recording = match &mut continuation {
             Some(continuation) => recording.map(|recording| recording.continuing(continuation)),
             None => recording,
         };
+        let (body, saved) = match is_background {
+            true => {
+                let body = RequestBody::read(body.without("background"))?;
+                let saved = SavedRequest::new(&caller.request_id, headers, &body);
+                (body, saved)
+            }
+            false => (body, None),
+        };
         // The provider does not know the ids of items that the gateway has written.
-        let may_forward = continuation.as_ref().is_none_or(|continuation| !continuation.has_own_items);
+        let may_forward =
+            !is_background && continuation.as_ref().is_none_or(|continuation| !continuation.has_own_items);
         let (caller, plan) = match is_large(body.len()) {
             false => {
                 let plan = self.plan(family, &caller, headers, &body, may_forward);
@@ -105,23 +129,21 @@ impl Inner {
         }
         prepared.head.request_id.clone_from(&caller.request_id);
         if let Some(continuation) = &continuation {
-            let id = continuation.response_id.clone();
-            prepared.head.echo.insert("previous_response_id".to_owned(), id.into());
+            let (key, value) = continuation.echo();
+            prepared.head.echo.insert(key.to_owned(), value);
         }
-        if recording.is_some() {
-            prepared.head.echo.insert("store".to_owned(), true.into());
+        prepared.head.is_background = is_background;
+        if let Some(recording) = &recording {
+            prepared.head.echo.insert("store".to_owned(), recording.stores_response.into());
         }
         let decisions = &prepared.client.approvals;
         let pause = match decisions.is_empty() && continuation.is_none() {
             true => None,
             false => self.claim_pause(&caller.principal, decisions, continuation.as_ref()).await?,
         };
-        self.wait_for_servers(&caller, &prepared.client, &prepared.options.selection).await;
-        prepared.named =
-            self.name_servers(family, &caller, &prepared.client, &prepared.options.selection).await?;
-        let servers = &prepared.client.hosted_servers;
-        self.check_selection(&caller.principal, &prepared.options, servers, &prepared.named)?;
-        prepared.dropped.append(&mut prepared.named.ignored);
+        // Decisions apply once, so no other gateway can continue after them.
+        let saved = saved.filter(|_| prepared.client.approvals.is_empty());
+        self.connect_servers(family, &caller, &mut prepared).await?;
         let dropped = bounded_list(&prepared.dropped);
         let is_stream = prepared.client.stream;
         let writer = ResponseWriter::new(family, prepared.head.clone()).ok_or_else(|| {
@@ -131,18 +153,40 @@ impl Inner {
             .stores_items
             .then(|| ClientItems { items: self.items.clone(), principal: caller.principal.clone() });
         let request_id = caller.request_id.clone();
-        let stored = StoredParts {
-            response_id: recording.as_ref().map(|_| prepared.head.id.clone()),
-            continuation,
-            pause,
+        let (gate, calls) = match is_background {
+            true => Some(CallGate::new()).unzip(),
+            false => (None, None),
         };
+        let response_id = recording.as_ref().map(|_| prepared.head.id.clone());
+        let stored = StoredParts { response_id, continuation, pause, gate, resumed: None };
+        let (principal, hold, id) = (caller.principal.clone(), caller.hold.clone(), prepared.head.id.clone());
         let exchange = self.start(family, caller, prepared, stored)?;
         let unavailable = bounded_list(&exchange.unavailable_servers());
         let heartbeat = self.settings.limits.heartbeat;
-        let response = ResponseInProgress::new(exchange, writer, heartbeat, request_id, items, recording);
-        let mut response = match is_stream {
-            true => response.stream().await?,
-            false => response.whole(family).await?,
+        let mut response = match (calls, recording) {
+            (Some(gate), Some(recording)) => {
+                let (recording, request) = (recording.of_gateway(), saved);
+                let parts = BackgroundResponse {
+                    exchange,
+                    writer,
+                    id,
+                    recording,
+                    items,
+                    gate,
+                    hold,
+                    request,
+                    is_stream,
+                };
+                self.begin_background(&principal, parts).await?
+            }
+            (_, recording) => {
+                let response =
+                    ResponseInProgress::new(exchange, writer, heartbeat, request_id, items, recording);
+                match is_stream {
+                    true => response.stream().await?,
+                    false => response.whole(family).await?,
+                }
+            }
         };
         let of_response = response.headers().get(DROPPED).and_then(|names| names.to_str().ok());
         let dropped = [Some(&*dropped).filter(|names| !names.is_empty()), of_response];
@@ -157,8 +201,23 @@ impl Inner {
         Ok(response)
     }
 
-    /// Reads a request, and decides how it is handled. `may_forward`: whether the provider may get it
-    /// unchanged.
+    /// Waits for the servers of a request, and connects those that it names.
+    pub(crate) async fn connect_servers(
+        &self,
+        family: Family,
+        caller: &Caller,
+        prepared: &mut Prepared,
+    ) -> Result<(), Failure> {
+        self.wait_for_servers(caller, &prepared.client, &prepared.options.selection).await;
+        prepared.named =
+            self.name_servers(family, caller, &prepared.client, &prepared.options.selection).await?;
+        let servers = &prepared.client.hosted_servers;
+        self.check_selection(&caller.principal, &prepared.options, servers, &prepared.named)?;
+        prepared.dropped.append(&mut prepared.named.ignored);
+        Ok(())
+    }
+
+    /// Reads a request, and decides how it is handled. `may_forward`: whether the provider may get it unchanged.
     fn plan(
         &self,
         family: Family,
@@ -179,7 +238,7 @@ impl Inner {
     }
 
     /// Starts the run of a request.
-    fn start(
+    pub(crate) fn start(
         &self,
         family: Family,
         caller: Caller,
@@ -191,8 +250,9 @@ impl Inner {
         let mut context = self.context(family, caller);
         // Calls of `functions` have no ids.
         context.returns_call_ids = !client.has_functions;
-        let StoredParts { response_id, continuation, pause } = stored;
+        let StoredParts { response_id, continuation, pause, gate, resumed } = stored;
         context.response_id = response_id;
+        context.records = gate.is_some().then(Vec::new);
         let (claim, pause) = pause.map(ClaimedPause::into_parts).unzip();
         context.claim = claim;
         let pause = pause.flatten();
@@ -217,6 +277,10 @@ impl Inner {
         };
         let agent = match self.audited(agent.tools(), &context.principal, &request_id) {
             Some(audited) => agent.with_tools(audited),
+            None => agent,
+        };
+        let agent = match gate {
+            Some(gate) => agent.with_tools(gate.guard(agent.tools().clone())),
             None => agent,
         };
         if let Some((pause, messages)) = pause {
@@ -264,6 +328,10 @@ impl Inner {
             Some(earlier) => complete_results(earlier.into_iter().chain(restored).collect()),
             None => restored,
         };
+        if let Some(history) = resumed.as_ref().and_then(|resumed| resumed.history.clone()) {
+            context.has_hidden_history = true;
+            messages = history;
+        }
         if messages.is_empty() && client.request.instructions.is_some() {
             messages.push(Arc::new(Message::user(ONLY_INSTRUCTIONS)));
         }
@@ -283,10 +351,23 @@ impl Inner {
         if served.dialect.is_some_and(|dialect| dialect.family() == Family::Anthropic) {
             omit_thinking(&mut settings, &messages);
         }
-        let mut run =
-            Run::resume(settings, messages.iter().cloned(), agent.tools().tools(), agent.model().limits());
-        run.continue_response();
-        let exchange = Exchange::new(agent, run, messages, context);
+        let (tools, limits) = (agent.tools().tools(), agent.model().limits());
+        let exchange = match resumed {
+            None => {
+                let mut run = Run::resume(settings, messages.iter().cloned(), tools, limits);
+                run.continue_response();
+                Exchange::new(agent, run, messages, context)
+            }
+            Some(Resumed { messages: later, started, usage, .. }) => {
+                if !later.is_empty() && settings.tool_choice != ToolChoice::None {
+                    // The choice applies to the first request only.
+                    settings.tool_choice = ToolChoice::Auto;
+                }
+                let all = messages.iter().chain(&later).cloned();
+                let run = Run::resume_with_started(settings, all, tools, limits, &started);
+                Exchange::new(agent, run, messages, context).continuing(later, usage)
+            }
+        };
         Ok(exchange.with_servers(filters, &listed_servers, unavailable))
     }
 
@@ -308,6 +389,7 @@ impl Inner {
             response_id: None,
             has_hidden_history: false,
             claim: None,
+            records: None,
         }
     }
 

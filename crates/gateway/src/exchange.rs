@@ -16,6 +16,7 @@ use toolwire_contract::{Message, Role, ToolCall};
 use toolwire_dialect::Family;
 use toolwire_dialect::client::{ClientError, ClientEvent, ErrorKind};
 use toolwire_dialect::response::custom_call_input;
+use toolwire_page::traffic::RequestOutcome;
 
 use crate::hidden_rounds::{HiddenRounds, ShownId, has_hidden_parts, shown_parts};
 use crate::ids::random_id;
@@ -24,7 +25,7 @@ use crate::paused_runs::PausedRuns;
 use crate::principal::Principal;
 use crate::response::{model_error, run_error};
 use crate::spans::{OpenSpan, traced};
-use crate::state::{HeldClaim, KeptMessages};
+use crate::state::{HeldClaim, KeptMessages, RunRecord};
 use crate::traffic::RunRecorder;
 use approvals::Continued;
 
@@ -51,6 +52,8 @@ pub(crate) struct ExchangeContext {
     pub(crate) has_hidden_history: bool,
     /// The right to continue a stored run.
     pub(crate) claim: Option<HeldClaim>,
+    /// The steps of the run that are not in the log yet; `None` if the response has no log.
+    pub(crate) records: Option<Vec<RunRecord>>,
 }
 
 /// One response in progress. Dropping it cancels the request to the model and all calls.
@@ -135,6 +138,44 @@ impl Exchange {
         }
     }
 
+    /// Continues a response that another gateway has begun.
+    #[must_use]
+    pub(crate) fn continuing(self, messages: Vec<Arc<Message>>, usage: Usage) -> Exchange {
+        let mut exchange = self;
+        exchange.usage = usage;
+        exchange.messages = messages;
+        exchange
+    }
+
+    /// Returns the messages before the response, if they contain more than the client's items.
+    pub(crate) fn hidden_history(&self) -> Option<Vec<Arc<Message>>> {
+        self.context.has_hidden_history.then(|| self.history.clone())
+    }
+
+    /// Reads everything that the run has emitted, without letting it advance.
+    pub(crate) fn read_emitted(&mut self) {
+        let emitted = self.run.as_mut().map(RunStream::take_emitted).unwrap_or_default();
+        emitted.into_iter().for_each(|event| self.read(event));
+    }
+
+    /// Returns the next event that was already read.
+    pub(crate) fn take_ready(&mut self) -> Option<ClientEvent> {
+        self.ready.pop_front()
+    }
+
+    /// Returns the steps of the run since the last call.
+    pub(crate) fn take_records(&mut self) -> Vec<RunRecord> {
+        self.context.records.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Ends the record of a request whose response continues in the background.
+    pub(crate) fn end_record(&self, error: Option<&str>) {
+        if let Some(recorder) = &self.context.recorder {
+            let outcome = if error.is_some() { RequestOutcome::UpstreamError } else { RequestOutcome::Ok };
+            recorder.end(outcome, error);
+        }
+    }
+
     /// Whether a tool of a server was called.
     pub(crate) fn has_called(&self) -> bool {
         self.has_called
@@ -169,6 +210,7 @@ impl Exchange {
         if let Some(continued) = &mut self.continued {
             continued.advance(self.context.claim.take());
         }
+        self.record(&event);
         match event {
             AgentEvent::Text(text) => self.emit(ClientEvent::Text(text)),
             AgentEvent::Refusal(text) => self.emit(ClientEvent::Refusal(text)),
@@ -211,6 +253,19 @@ impl Exchange {
                 self.fail(model_error(&error));
             }
             AgentEvent::Done(finished) => self.finish(*finished),
+            _ => {}
+        }
+    }
+
+    /// Records a step that another gateway needs to continue the run.
+    fn record(&mut self, event: &AgentEvent) {
+        let Some(records) = &mut self.context.records else { return };
+        match event {
+            AgentEvent::MessageAdded(message) => records.push(RunRecord::Message(message.clone())),
+            AgentEvent::CallStarted { id, .. } => records.push(RunRecord::Started(id.clone())),
+            AgentEvent::Usage { total, .. } => {
+                records.push(RunRecord::Usage(self.usage.plus(&total.since(&self.earlier_usage))));
+            }
             _ => {}
         }
     }

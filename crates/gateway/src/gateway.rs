@@ -2,6 +2,7 @@
 
 mod agents;
 mod caller;
+mod hold;
 mod reconfigured;
 mod respond;
 mod response_headers;
@@ -40,12 +41,14 @@ use crate::request_servers::{NoRequestServers, RequestServers};
 use crate::response::{Failure, HttpResponse, ResponseBody};
 use crate::routes::{self, RouteInfo};
 use crate::settings::GatewaySettings;
+use crate::state::Backgrounds;
 use crate::tools::CheckedTools;
 use crate::traffic::Traffic;
 use crate::user_servers::UserServers;
 use crate::user_tools::UserToolboxes;
 pub(crate) use agents::Agents;
 pub(crate) use caller::Caller;
+pub(crate) use hold::Hold;
 use response_headers::{add_headers, preflight};
 
 /// The value of `retry-after` in the responses of a gateway that stops. After this time, a load balancer
@@ -75,6 +78,7 @@ pub(crate) struct Inner {
     pub(crate) hidden: Arc<HiddenRounds>,
     pub(crate) paused: Arc<PausedRuns>,
     pub(crate) items: Arc<Items>,
+    pub(crate) backgrounds: Arc<Backgrounds>,
     pub(crate) checked_tools: Arc<CheckedTools>,
     pub(crate) origins: OriginPolicy,
     pub(crate) large_bodies: Arc<LargeBodies>,
@@ -115,6 +119,7 @@ impl Gateway {
             hidden: Arc::new(HiddenRounds::new(limits, has_several_keys)),
             paused: Arc::new(PausedRuns::new(limits, has_several_keys)),
             items: Arc::new(Items::new(limits, has_several_keys)),
+            backgrounds: Arc::default(),
             checked_tools: Arc::default(),
             origins: OriginPolicy::new(&settings.hosts, &settings.origins, settings.tls.is_some()),
             large_bodies: Arc::default(),

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::principal::Principal;
@@ -69,10 +70,16 @@ impl Items {
         Ok(())
     }
 
-    /// Returns the item that a value refers to.
-    pub(crate) fn referenced(&self, principal: &Principal, value: &Value) -> Option<Value> {
-        let id = referenced(value)?;
-        self.0.find(principal, id)?.iter().find(|item| item["id"] == id).cloned()
+    /// Replaces a reference by its item, which is not kept as long as a conversation.
+    pub(crate) fn resolved(&self, principal: &Principal, item: Box<RawValue>) -> Box<RawValue> {
+        let found = || {
+            let value: Value = serde_json::from_str(item.get()).ok()?;
+            let id = referenced(&value)?;
+            let found = self.0.find(principal, id)?;
+            let found = found.iter().find(|item| item["id"] == id)?;
+            RawValue::from_string(found.to_string()).ok()
+        };
+        found().unwrap_or(item)
     }
 
     /// Whether a body refers to one of the items of its client.

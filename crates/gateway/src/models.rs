@@ -19,6 +19,7 @@ use crate::request_body::RequestBody;
 use crate::request_options::RequestOptions;
 use crate::response::{Failure, HttpResponse, json as json_response};
 use crate::routes::Route;
+use crate::state::Purpose;
 
 /// The creation time of all models. SDKs require one, and the real one is unknown.
 const CREATED: (u64, &str) = (1_700_000_000, "2023-11-14T22:13:20Z");
@@ -53,7 +54,7 @@ impl Inner {
         body: RequestBody,
     ) -> Result<HttpResponse, Failure> {
         let (body, _) = match family {
-            Family::OpenAiResponses => self.continue_response(&principal, body).await?,
+            Family::OpenAiResponses => self.continue_conversation(&principal, body, Purpose::Read).await?,
             _ => (body, None),
         };
         if !is_large(body.len()) {

@@ -104,7 +104,9 @@ impl Inner {
     ) -> Result<Prepared, Failure> {
         let mut body = sent.to_object()?;
         let mut options = RequestOptions::take(headers, &mut body)?;
-        reject_state(family, &body)?;
+        if self.settings.responses.is_none() {
+            reject_state(family, &body)?;
+        }
         let stores_items = family == Family::OpenAiResponses && body.get("store") != Some(&json!(false));
         if family == Family::OpenAiResponses {
             self.items.resolve(principal, &mut body)?;

@@ -139,6 +139,16 @@ impl Principal {
         ServerUser::new(self.key_id().unwrap_or(ServerUser::WITHOUT_KEY), headers)
     }
 
+    /// Whether the caller has a token, which expires soon, instead of a key.
+    pub(crate) fn is_token(&self) -> bool {
+        #[cfg(feature = "oidc")]
+        let is_token =
+            self.identity.as_ref().is_some_and(|identity| matches!(identity.source, Source::Token(_)));
+        #[cfg(not(feature = "oidc"))]
+        let is_token = false;
+        is_token
+    }
+
     /// Returns the name of the key.
     pub(crate) fn name(&self) -> Option<&str> {
         self.identity.as_ref().map(|identity| &*identity.name)

@@ -80,6 +80,13 @@ impl RequestBody {
         self.raw(key).is_some_and(|value| !matches!(value, b"null" | b"false"))
     }
 
+    /// Returns the body without a top-level field.
+    pub(crate) fn without(&self, key: &str) -> Bytes {
+        let fields = self.fields().filter(|(name, _)| *name != key);
+        let fields: Vec<String> = fields.map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        Bytes::from(format!("{{{}}}", fields.join(",")))
+    }
+
     /// Returns the output limit.
     pub(crate) fn output_limit(&self) -> Option<u64> {
         let keys = ["max_completion_tokens", "max_tokens", "max_output_tokens"];

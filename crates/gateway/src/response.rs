@@ -27,6 +27,9 @@ pub(crate) const DROPPED: HeaderName = HeaderName::from_static("x-toolwire-dropp
 /// The header that lists the selected servers that are unavailable.
 pub(crate) const UNAVAILABLE: HeaderName = HeaderName::from_static("x-toolwire-unavailable");
 
+/// A comment in an event stream, which clients ignore.
+pub(crate) const HEARTBEAT: &[u8] = b": keep-alive\n\n";
+
 /// The body of a response.
 pub(crate) enum ResponseBody {
     Whole(Bytes),

@@ -15,7 +15,7 @@ use toolwire_dialect::client::{ClientError, ClientEvent, ResponseWriter, StreamE
 use crate::exchange::Exchange;
 use crate::items::ClientItems;
 use crate::response::{
-    DROPPED, Failure, HttpResponse, Interrupted, ResponseBody, events, json as json_response,
+    DROPPED, Failure, HEARTBEAT, HttpResponse, Interrupted, ResponseBody, events, json as json_response,
 };
 use crate::state::Recording;
 

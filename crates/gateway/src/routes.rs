@@ -19,8 +19,20 @@ pub(crate) enum Route {
     /// The stored response with this id.
     Response(String),
     DeleteResponse(String),
+    CancelResponse(String),
     /// The items before the response with this id.
     InputItems(String),
+    CreateConversation,
+    /// The conversation with this id.
+    Conversation(String),
+    UpdateConversation(String),
+    DeleteConversation(String),
+    /// The items of the conversation with this id.
+    Items(String),
+    CreateItems(String),
+    /// An item of a conversation: `CONVERSATION/items/ITEM`.
+    Item(String),
+    DeleteItem(String),
     Models,
     /// The model with this name.
     Model(String),
@@ -52,7 +64,7 @@ pub struct RouteInfo {
 
 type NewRoute = fn(&str) -> Route;
 
-const ROUTES: [(RouteInfo, NewRoute); 27] = [
+const ROUTES: [(RouteInfo, NewRoute); 36] = [
     post("/v1/chat/completions", |_| Route::Complete(Family::OpenAiChat)),
     post("/v1/responses", |_| Route::Complete(Family::OpenAiResponses)),
     post("/v1/messages", |_| Route::Complete(Family::Anthropic)),
@@ -61,6 +73,15 @@ const ROUTES: [(RouteInfo, NewRoute); 27] = [
     get("/v1/responses/{response}/input_items", false, |id| Route::InputItems(id.to_owned())),
     get("/v1/responses/{response}", false, |id| Route::Response(id.to_owned())),
     delete("/v1/responses/{response}", |id| Route::DeleteResponse(id.to_owned())),
+    post("/v1/responses/{response}/cancel", |id| Route::CancelResponse(id.to_owned())),
+    post("/v1/conversations", |_| Route::CreateConversation),
+    get("/v1/conversations/{conversation}", false, |id| Route::Conversation(id.to_owned())),
+    post("/v1/conversations/{conversation}", |id| Route::UpdateConversation(id.to_owned())),
+    delete("/v1/conversations/{conversation}", |id| Route::DeleteConversation(id.to_owned())),
+    get("/v1/conversations/{conversation}/items", false, |id| Route::Items(id.to_owned())),
+    post("/v1/conversations/{conversation}/items", |id| Route::CreateItems(id.to_owned())),
+    get("/v1/conversations/{conversation}/items/{item}", false, |ids| Route::Item(ids.to_owned())),
+    delete("/v1/conversations/{conversation}/items/{item}", |ids| Route::DeleteItem(ids.to_owned())),
     get("/v1/models", false, |_| Route::Models),
     get("/v1/models/{model}", false, |rest| {
         Route::Model(percent_decode_str(rest).decode_utf8_lossy().into_owned())
@@ -98,13 +119,17 @@ const fn delete(path: &'static str, route: NewRoute) -> (RouteInfo, NewRoute) {
     (RouteInfo { method: "DELETE", path, is_public: false }, route)
 }
 
-/// Returns the part of a path that the name in braces of a pattern stands for; an empty text if the pattern
-/// has none. `None` if the path does not match.
+/// Returns the part of a path from the first name in braces of a pattern to the last one; an empty text if the
+/// pattern has none. `None` if the path does not match.
 fn matched<'p>(pattern: &str, path: &'p str) -> Option<&'p str> {
-    let Some((start, rest)) = pattern.split_once('{') else { return (path == pattern).then_some("") };
-    let (name, end) = rest.split_once('}').unwrap_or((rest, ""));
-    let part = path.strip_prefix(start)?.strip_suffix(end)?;
-    (!part.is_empty() && (name == "model" || !part.contains('/'))).then_some(part)
+    let Some((start, _)) = pattern.split_once('{') else { return (path == pattern).then_some("") };
+    let (_, end) = pattern.rsplit_once('}').unwrap_or_default();
+    let part = path.strip_prefix(start)?.strip_suffix(end).filter(|part| !part.is_empty())?;
+    let is_segment =
+        |(pattern, found): (&str, &str)| pattern == found || (pattern.starts_with('{') && !found.is_empty());
+    let is_match = pattern.split('/').count() == path.split('/').count()
+        && pattern.split('/').zip(path.split('/')).all(is_segment);
+    (is_match || pattern.ends_with("{model}")).then_some(part)
 }
 
 /// Returns all paths.
@@ -183,7 +208,7 @@ pub(crate) fn family_of(path: &str, headers: &HeaderMap) -> Family {
         Family::Anthropic
     } else if is_below("/v1/chat") {
         Family::OpenAiChat
-    } else if is_below("/v1/responses") {
+    } else if is_below("/v1/responses") || is_below("/v1/conversations") {
         Family::OpenAiResponses
     } else if is_passed_through(path) {
         Family::OpenAiChat
@@ -248,10 +273,17 @@ mod tests {
         assert_eq!(find(&Method::GET, "/v1/responses/resp_1/input_items").expect("a path"), (items, false));
         assert_eq!(pattern("/v1/responses/resp_1/input_items"), "/v1/responses/{response}/input_items");
         assert_eq!(pattern("/v1/responses/resp_1"), "/v1/responses/{response}");
+        let item = Route::Item("conv_1/items/msg_1".to_owned());
+        assert_eq!(
+            find(&Method::GET, "/v1/conversations/conv_1/items/msg_1").expect("a path"),
+            (item, false)
+        );
         for path in [
             "/v1/responses/",
             "/v1/responses//input_items",
             "/v1/responses/a/b",
+            "/v1/conversations/a/items/b/c",
+            "/v1/conversations//items/b",
             "/v1/responses/a/b/input_items",
         ] {
             assert_eq!(

@@ -35,6 +35,9 @@ const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 /// The time to respond to clients that connected while the gateway stopped.
 const LATE_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The part of the time to finish that responses in the background have.
+const BACKGROUND_SHARE: f64 = 0.8;
+
 /// The reason why a gateway cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -99,7 +102,9 @@ impl Gateway {
             }
         };
         let running = async {
-            tokio::join!(tasks.wait(), page, gateway.0.mcp.close(limits.drain));
+            // Other gateways continue what does not end in time.
+            let backgrounds = gateway.0.backgrounds.close(limits.drain.mul_f64(BACKGROUND_SHARE));
+            tokio::join!(tasks.wait(), page, gateway.0.mcp.close(limits.drain), backgrounds);
             gateway.0.meters.close().await;
         };
         let drained = tokio::time::timeout(limits.drain, running);

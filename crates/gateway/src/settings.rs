@@ -123,6 +123,13 @@ pub struct GatewayLimits {
     /// The maximum duration of a run.
     #[serde(deserialize_with = "duration")]
     pub run_timeout: Duration,
+    /// The maximum duration of a response in the background.
+    #[serde(deserialize_with = "duration")]
+    pub background_timeout: Duration,
+    /// The time after which another gateway may continue a response in the background, if its gateway does not
+    /// respond. It is renewed three times in this time.
+    #[serde(deserialize_with = "duration")]
+    pub background_lease: Duration,
     /// The maximum number of calls of servers' tools in one response of the model.
     pub calls_per_step: u32,
     /// The maximum number of calls of servers' tools for one request.
@@ -216,6 +223,8 @@ impl Default for GatewayLimits {
             request_server_timeout: Duration::from_secs(10),
             server_start_timeout: Duration::from_secs(5),
             run_timeout: Duration::from_secs(600),
+            background_timeout: Duration::from_secs(3_600),
+            background_lease: Duration::from_secs(30),
             calls_per_step: 32,
             calls: 128,
             heartbeat: Duration::from_secs(10),
@@ -273,7 +282,7 @@ mod tests {
             "connections": 4, "connectionsPerAddress": 5, "requests": 6, "requestsPerKey": 7, "tools": 0,
             "requestServers": 10, "requestServerTimeout": 11, "serverStartTimeout": 13,
             "callsPerStep": 12, "calls": 13,
-            "runTimeout": "1h", "heartbeat": 8, "drain": 9, "drainDelay": 0,
+            "runTimeout": "1h", "backgroundTimeout": "2h", "backgroundLease": 14, "heartbeat": 8, "drain": 9, "drainDelay": 0,
         });
         let expected = GatewayLimits {
             body_bytes: 1,
@@ -294,6 +303,8 @@ mod tests {
             request_server_timeout: Duration::from_secs(11),
             server_start_timeout: Duration::from_secs(13),
             run_timeout: Duration::from_secs(3_600),
+            background_timeout: Duration::from_secs(7_200),
+            background_lease: Duration::from_secs(14),
             calls_per_step: 12,
             calls: 13,
             heartbeat: Duration::from_secs(8),

@@ -188,6 +188,11 @@ impl RequestRecorder {
         self.end(&mut request, outcome);
     }
 
+    /// Records the status of a response that continues in the background.
+    pub(crate) fn respond_later(&self, status: StatusCode) {
+        lock(&self.record.request).status = Some(status.as_u16());
+    }
+
     /// Records that a stream is complete.
     fn complete(&self) {
         let mut request = lock(&self.record.request);

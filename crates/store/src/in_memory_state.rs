@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::future::BoxFuture;
 use toolwire_contract::conversations::StoreError;
-use toolwire_contract::state::{Claim, StateKey, StateStore};
+use toolwire_contract::state::{Claim, HeldWrite, StateKey, StateStore};
 
 /// The maximum size of all documents. Above it, the oldest ones are removed.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
@@ -32,6 +32,20 @@ struct Document {
     content: String,
     /// `None` if the time is too far away to be represented.
     expires: Option<Instant>,
+    log: Log,
+}
+
+/// The entries that belong to a document.
+#[derive(Debug, Default)]
+struct Log {
+    entries: Vec<String>,
+    expires: Option<Instant>,
+}
+
+impl Document {
+    fn len(&self) -> usize {
+        self.content.len() + self.log.entries.iter().map(String::len).sum::<usize>()
+    }
 }
 
 fn is_past(end: Option<Instant>) -> bool {
@@ -52,17 +66,20 @@ impl Documents {
     fn remove(&mut self, key: &StateKey) -> Option<Document> {
         let document = self.by_key.remove(key)?;
         self.by_number.remove(&document.number);
-        self.bytes -= document.content.len();
+        self.bytes -= document.len();
         Some(document)
     }
 
     fn put(&mut self, key: &StateKey, content: String, expires: Option<Instant>) {
-        self.remove(key);
-        let number = self.next;
-        self.next += 1;
-        self.bytes += content.len();
-        self.by_number.insert(number, key.clone());
-        self.by_key.insert(key.clone(), Document { number, content, expires });
+        let log = self.remove(key).map(|document| document.log).unwrap_or_default();
+        self.insert(key, Document { number: self.next, content, expires, log });
+    }
+
+    fn insert(&mut self, key: &StateKey, document: Document) {
+        self.next = document.number + 1;
+        self.bytes += document.len();
+        self.by_number.insert(document.number, key.clone());
+        self.by_key.insert(key.clone(), document);
         while let Some((_, oldest)) = self.by_number.first_key_value() {
             let is_expired = self.by_key.get(oldest).is_some_and(|document| is_past(document.expires));
             if !is_expired && self.bytes <= MAX_BYTES {
@@ -72,6 +89,36 @@ impl Documents {
             self.remove(&oldest);
         }
         self.claims.retain(|_, (_, end)| !is_past(*end));
+    }
+
+    /// Whether a claim is free for a holder.
+    fn is_free_for(&self, claim: &Claim) -> bool {
+        let other = self.claims.get(&claim.key);
+        other.is_none_or(|(holder, end)| *holder == claim.holder || is_past(*end))
+    }
+
+    fn give(&mut self, claim: &Claim) {
+        let end = Instant::now().checked_add(claim.lifetime);
+        self.claims.insert(claim.key.clone(), (claim.holder.clone(), end));
+    }
+
+    fn write(&mut self, key: &StateKey, write: HeldWrite) {
+        let HeldWrite { document, lifetime, position, entries, log_lifetime } = write;
+        let earlier = self.remove(key);
+        let (content, expires, mut log) = match earlier {
+            Some(Document { content, expires, log, .. }) => (content, expires, log),
+            None => (String::new(), Some(Instant::now()), Log::default()),
+        };
+        let (content, expires) = match document {
+            Some(content) => (content, Instant::now().checked_add(lifetime)),
+            None => (content, expires),
+        };
+        if !entries.is_empty() {
+            log.entries.truncate(usize::try_from(position).unwrap_or(usize::MAX));
+            log.entries.extend(entries);
+            log.expires = Instant::now().checked_add(log_lifetime);
+        }
+        self.insert(key, Document { number: self.next, content, expires, log });
     }
 }
 
@@ -98,11 +145,9 @@ impl StateStore for InMemoryState {
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<bool, StoreError>> {
         let mut documents = self.documents();
-        let other = documents.claims.get(&claim.key);
-        let is_free = other.is_none_or(|(holder, end)| *holder == claim.holder || is_past(*end));
+        let is_free = documents.is_free_for(claim);
         if is_free {
-            let end = Instant::now().checked_add(claim.lifetime);
-            documents.claims.insert(claim.key.clone(), (claim.holder.clone(), end));
+            documents.give(claim);
         }
         ready(is_free)
     }
@@ -113,6 +158,40 @@ impl StateStore for InMemoryState {
             documents.claims.remove(&claim.key);
         }
         ready(())
+    }
+
+    fn seize<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.documents().give(claim);
+        ready(())
+    }
+
+    fn write_held<'a>(
+        &'a self,
+        claim: &'a Claim,
+        write: HeldWrite,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        let mut documents = self.documents();
+        let held = documents.claims.get(&claim.key);
+        let is_held = held.is_some_and(|(holder, end)| *holder == claim.holder && !is_past(*end));
+        if is_held {
+            documents.give(claim);
+            documents.write(&claim.key, write);
+        }
+        ready(is_held)
+    }
+
+    fn log<'a>(
+        &'a self,
+        key: &'a StateKey,
+        position: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+        let documents = self.documents();
+        let log = documents.by_key.get(key).map(|document| &document.log);
+        let log = log.filter(|log| !is_past(log.expires));
+        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let entries = log.into_iter().flat_map(|log| &log.entries).skip(count(position)).take(count(limit));
+        ready(entries.cloned().collect())
     }
 }
 

@@ -153,3 +153,26 @@ async fn responses_are_not_stored_if_the_configuration_says_so() {
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("`toolwire.gateway.responseRetention`: `soon` is not a duration"), "{stderr}");
 }
+
+#[tokio::test]
+async fn gateways_with_one_redis_share_conversations() {
+    let redis = RedisServer::start();
+    let provider = FakeProvider::start(Api::OpenAiChat, script()).await;
+    let mut config = with_provider(&provider, "openai");
+    config["toolwire"]["store"] = json!(redis.url());
+    let folders = ["a", "b"].map(|gateway| folder(&format!("conversation-{gateway}"), Some(&config)));
+    let gateways = [start(&folders[0]), start(&folders[1])];
+    let request = http_client().post(format!("{}/v1/conversations", gateways[0].url)).json(&json!({}));
+    let conversation: Value = request.send().await.unwrap().json().await.unwrap();
+    for number in 0..5 {
+        let body = json!({"model": "up", "input": format!("Question {number}.")});
+        let fields = json!({"conversation": conversation["id"], "stream": number % 2 == 0});
+        create(&gateways[number % 2], body, fields).await;
+        let sent = provider.requests().pop().unwrap().body.to_string();
+        assert!((0..=number).all(|number| sent.contains(&format!("Question {number}."))), "{sent}");
+        assert!(!sent.contains("conv_"), "{sent}");
+    }
+    let url = format!("{}/v1/conversations/{}/items", gateways[0].url, conversation["id"].as_str().unwrap());
+    let list: Value = http_client().get(url).send().await.unwrap().json().await.unwrap();
+    assert_eq!(list["data"].as_array().unwrap().len(), 10);
+}

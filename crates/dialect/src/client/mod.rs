@@ -14,6 +14,7 @@ mod response;
 mod tool_forms;
 mod unread;
 mod verbatim;
+mod written;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -40,6 +41,7 @@ pub use response::{ClientEvent, ResponseHead, ResponseWriter, ServerCall, Stream
 pub(crate) use response::{ClientWriter, OPENAI_TIERS, custom_input, known_tier, media_note};
 pub use tool_forms::ToolForm;
 pub(crate) use verbatim::{ProviderToolSource, Sources, ToolSource};
+pub use written::WrittenResponse;
 
 /// A request of a client, read from the format of its API.
 #[derive(Clone, Debug, Default, PartialEq)]

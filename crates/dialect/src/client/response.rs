@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use toolwire_contract::model::{Citation, ProviderPart, ResponseDetails, StopReason, Usage};
 use toolwire_contract::{Content, Tool, ToolResult};
 
-use super::{ClientError, ToolForm};
+use super::{ClientError, ToolForm, WrittenResponse};
 
 /// Data of a response that is known before its first event.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,6 +37,10 @@ pub struct ResponseHead {
     pub request_id: String,
     /// Responses: fields of the request that the response repeats, without secrets.
     pub echo: Map<String, Value>,
+    /// Responses: whether the response is written in the background. Before its start, its status is `queued`.
+    pub is_background: bool,
+    /// Responses: the part of the response that another writer has written.
+    pub written: Option<WrittenResponse>,
 }
 
 impl ResponseHead {
@@ -51,7 +55,7 @@ pub(crate) fn custom_input(arguments: &Map<String, Value>) -> String {
     arguments.get("input").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// An event of a run, for the client. The last one is `Done` or `Failed`.
+/// An event of a run, for the client. The last one is `Done`, `Failed` or `Cancelled`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ClientEvent {
@@ -113,6 +117,8 @@ pub enum ClientEvent {
     },
     /// An error after the response has started.
     Failed(ClientError),
+    /// The client has cancelled a response in the background. Only the Responses API has this.
+    Cancelled,
 }
 
 /// A call of a server's tool that was made for the client.

@@ -3,6 +3,7 @@
 use http::HeaderMap;
 use tokio::time::{Duration, Instant};
 
+use super::hold::Hold;
 use crate::meter::Meter;
 use crate::principal::Principal;
 use crate::spans::OpenSpan;
@@ -22,6 +23,8 @@ pub(crate) struct Caller {
     pub(crate) recorder: Option<RequestRecorder>,
     /// The span of the request in a distributed trace.
     pub(crate) span: Option<OpenSpan>,
+    /// What the request uses until its response is complete.
+    pub(crate) hold: Hold,
 }
 
 impl Caller {

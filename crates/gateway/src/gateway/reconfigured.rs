@@ -55,6 +55,7 @@ impl Gateway {
             hidden: inner.hidden.clone(),
             paused: inner.paused.clone(),
             items: inner.items.clone(),
+            backgrounds: inner.backgrounds.clone(),
             checked_tools: inner.checked_tools.clone(),
             origins: OriginPolicy::new(&settings.hosts, &settings.origins, settings.tls.is_some()),
             large_bodies: inner.large_bodies.clone(),

@@ -11,6 +11,7 @@ use toolwire_dialect::client::ErrorKind;
 
 use super::Inner;
 use super::caller::{Caller, client_timeout};
+use super::hold::Hold;
 use crate::access::unauthenticated;
 use crate::body;
 use crate::form::{self, Boundary};
@@ -69,6 +70,9 @@ impl Inner {
         if let Some(response) = self.stored_responses(&principal, &route, &parts).await? {
             return Ok(response);
         }
+        if let Some(response) = self.stored_conversations(&principal, &route, &parts).await? {
+            return Ok(response);
+        }
         let boundary = match route {
             Route::PassFormThrough(_) => {
                 body::check_type(&parts.headers, form::MEDIA_TYPE)?;
@@ -104,7 +108,9 @@ impl Inner {
             }
         };
         let mut invalidation = self.settings.keys.invalidation(&principal);
+        let hold = Hold::default();
         let caller = Caller {
+            hold: hold.clone(),
             principal,
             request_id: request_id.to_owned(),
             meter: meter.clone(),
@@ -136,9 +142,16 @@ impl Inner {
         if let Some(recorder) = &recorder {
             let status =
                 response.as_ref().map_or_else(|failure| failure.status(family), HttpResponse::status);
-            recorder.respond(&response, status);
+            match hold.is_background() {
+                true => recorder.respond_later(status),
+                false => recorder.respond(&response, status),
+            }
         }
         let response = match guard {
+            Some(guard) if hold.is_background() => {
+                hold.keep(guard);
+                response
+            }
             Some(guard) => response.map(|response| response.map(|body| body.recorded(guard))),
             None => response,
         };
@@ -150,8 +163,12 @@ impl Inner {
             Some(end) => response.map(|response| response.map(|body| body.until(end))),
             None => response,
         };
-        // A stream counts against the limits until its end.
-        response.map(|response| response.map(|body| body.holding((admitted, room))))
+        // A stream counts against the limits until its end, and so does a response in the background.
+        let admitted = Arc::new((admitted, room));
+        if hold.is_background() {
+            hold.keep(admitted.clone());
+        }
+        response.map(|response| response.map(|body| body.holding(admitted)))
     }
 
     async fn respond_to_json(
@@ -170,10 +187,19 @@ impl Inner {
             Route::Complete(family) => self.complete(family, caller, &headers, body).await,
             Route::CountTokens(family) => self.count_tokens(family, caller.principal, headers, body).await,
             Route::PassThrough(path) => self.pass_through(path, &caller, body).await,
-            Route::Models
+            Route::CreateConversation | Route::UpdateConversation(_) | Route::CreateItems(_) => {
+                self.change_conversation(&caller.principal, &route, &body).await
+            }
+            Route::Conversation(_)
+            | Route::DeleteConversation(_)
+            | Route::Items(_)
+            | Route::Item(_)
+            | Route::DeleteItem(_)
+            | Route::Models
             | Route::Model(_)
             | Route::Response(_)
             | Route::DeleteResponse(_)
+            | Route::CancelResponse(_)
             | Route::InputItems(_)
             | Route::PassFormThrough(_)
             | Route::Mcp

@@ -1,4 +1,4 @@
-//! A request that continues a stored response (`previous_response_id`).
+//! A request that continues a stored response (`previous_response_id`) or a conversation (`conversation`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,9 +9,10 @@ use toolwire_contract::{Block, Message};
 use toolwire_dialect::Family;
 use toolwire_dialect::client::{ErrorKind, read_client_request};
 
+use super::conversations::LockedConversation;
 use super::input::{NewInput, expanded};
-use super::record::{ResponseFields, StoredItem, StoredResponse};
-use super::{StoredPause, key_of};
+use super::record::{ModelState, ResponseFields, StoredItem, StoredResponse, with_output};
+use super::{StoredPause, response_key};
 use crate::gateway::Inner;
 use crate::hidden_rounds::ShownId;
 use crate::large_bodies::is_large;
@@ -19,20 +20,26 @@ use crate::principal::Principal;
 use crate::request_body::RequestBody;
 use crate::response::Failure;
 
-/// The response that a request continues.
+/// The conversation that a request continues.
 pub(crate) struct Continuation {
-    pub(crate) response_id: String,
+    pub(super) source: Source,
     /// The items of the conversation before the request.
     pub(super) earlier: Vec<StoredItem>,
     /// Whether the gateway has written some of the items, so that the provider does not know their ids.
     pub(crate) has_own_items: bool,
     /// The messages of the conversation, if they contain more than the items.
-    conversation: Option<Conversation>,
+    messages: Option<CompleteMessages>,
     /// The run, if it waits for approvals.
     pub(super) paused: Option<StoredPause>,
 }
 
-struct Conversation {
+/// How a request refers to the conversation.
+pub(super) enum Source {
+    Response(String),
+    Conversation(String, Option<Box<LockedConversation>>),
+}
+
+struct CompleteMessages {
     messages: Vec<Arc<Message>>,
     client_calls: Vec<ShownId>,
     /// The number of blocks of each message that is read from the items.
@@ -40,43 +47,102 @@ struct Conversation {
 }
 
 const PREVIOUS: &str = "previous_response_id";
+const CONVERSATION: &str = "conversation";
+
+/// Why a conversation is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The response will be added, so no other request may change the conversation until then.
+    Respond,
+    /// The conversation does not change.
+    Read,
+}
 
 impl Inner {
-    /// Finds the response that a request continues, and returns the request with the items of the whole
-    /// conversation. The provider never gets the id.
-    pub(crate) async fn continue_response(
+    /// Finds what a request continues, and returns the request with the items of the whole conversation. The
+    /// provider never gets the id.
+    pub(crate) async fn continue_conversation(
         &self,
         principal: &Principal,
         body: RequestBody,
+        purpose: Purpose,
     ) -> Result<(RequestBody, Option<Continuation>), Failure> {
-        if !body.sets(PREVIOUS) {
-            return Ok((body, None));
-        }
-        if body.sets("conversation") {
-            let message = "`previous_response_id` and `conversation` cannot be used together";
-            return Err(Failure::invalid(PREVIOUS, message));
-        }
-        let id: Result<String, _> = serde_json::from_slice(body.raw(PREVIOUS).unwrap_or_default());
-        let id = id.map_err(|_| Failure::invalid(PREVIOUS, "`previous_response_id` must be a string"))?;
-        let stored = match (&self.settings.responses, key_of(principal, &id)) {
-            (Some(storage), Some(key)) => storage.find(&self.large_bodies, &key).await?,
-            _ => None,
+        let found = match (body.sets(PREVIOUS), body.sets(CONVERSATION)) {
+            (false, false) => return Ok((body, None)),
+            (true, true) => {
+                let message = "`previous_response_id` and `conversation` cannot be used together";
+                return Err(Failure::invalid(PREVIOUS, message));
+            }
+            (true, false) => self.previous_response(principal, &body).await?,
+            // Without a store, the request is refused later.
+            (false, true) if self.settings.responses.is_none() => return Ok((body, None)),
+            (false, true) => self.named_conversation(principal, &body, purpose).await?,
         };
-        let stored = stored.ok_or_else(|| not_found(&id))?;
         let new = NewInput::of(&body)?;
-        let known: usize = stored.input.iter().map(|item| item.item.get().len()).sum();
-        let size = known + stored.response.get().len() + body.len();
+        let (source, items, model) = found;
+        let known: usize = items.iter().map(|item| item.item.get().len()).sum();
+        let size = known + body.len();
         if size > self.settings.limits.body_bytes {
             let maximum = self.settings.limits.body_bytes;
             let message = format!("the conversation has {size} bytes, and the maximum is {maximum}");
             return Err(Failure::new(ErrorKind::TooLarge, message));
         }
         let read = move || {
-            let continuation = Continuation::of(id, stored)?;
+            let continuation = Continuation::new(source, items, model)?;
             let body = RequestBody::read(expanded(&body, &continuation.earlier, &new))?;
             Ok::<_, Failure>((body, Some(continuation)))
         };
         if is_large(size) { self.large_bodies.run(read).await? } else { read() }
+    }
+
+    async fn previous_response(
+        &self,
+        principal: &Principal,
+        body: &RequestBody,
+    ) -> Result<(Source, Vec<StoredItem>, ModelState), Failure> {
+        let id: Result<String, _> = serde_json::from_slice(body.raw(PREVIOUS).unwrap_or_default());
+        let id = id.map_err(|_| Failure::invalid(PREVIOUS, "`previous_response_id` must be a string"))?;
+        let stored: Option<StoredResponse> = match (&self.settings.responses, response_key(principal, &id)) {
+            (Some(storage), Some(key)) => storage.find(&self.large_bodies, &key).await?,
+            _ => None,
+        };
+        let StoredResponse { response, input, model } = stored.ok_or_else(|| not_found(&id))?;
+        let fields = ResponseFields::read(&response).map_err(|error| damaged(&error.to_string()))?;
+        if !matches!(fields.status.as_deref(), Some("completed" | "incomplete")) {
+            let status = fields.status.unwrap_or_default();
+            let message = format!("the response `{id}` cannot be continued: its status is `{status}`");
+            return Err(Failure::invalid(PREVIOUS, message));
+        }
+        Ok((Source::Response(id), with_output(input, fields), model))
+    }
+
+    async fn named_conversation(
+        &self,
+        principal: &Principal,
+        body: &RequestBody,
+        purpose: Purpose,
+    ) -> Result<(Source, Vec<StoredItem>, ModelState), Failure> {
+        let value: Value = serde_json::from_slice(body.raw(CONVERSATION).unwrap_or_default())
+            .map_err(|error| Failure::invalid(CONVERSATION, error.to_string()))?;
+        let id = value.as_str().or_else(|| value.get("id")?.as_str()).ok_or_else(|| {
+            Failure::invalid(
+                CONVERSATION,
+                "`conversation` must be the id of a conversation, or an object with it",
+            )
+        })?;
+        if purpose == Purpose::Read {
+            let (_, stored) = self.find_conversation(principal, id).await?;
+            return Ok((Source::Conversation(id.to_owned(), None), stored.items, stored.model));
+        }
+        let limits = &self.settings.limits;
+        let duration = match body.sets("background") {
+            true => limits.background_timeout.max(limits.run_timeout),
+            false => limits.run_timeout,
+        };
+        let mut locked = self.lock_conversation(principal, id, duration).await?;
+        let items = std::mem::take(&mut locked.stored.items);
+        let model = std::mem::take(&mut locked.stored.model);
+        Ok((Source::Conversation(id.to_owned(), Some(Box::new(locked))), items, model))
     }
 }
 
@@ -91,35 +157,50 @@ fn not_found(id: &str) -> Failure {
     failure
 }
 
+/// The error for a document that this gateway cannot read.
+fn damaged(problem: &str) -> Failure {
+    tracing::error!(problem, "a stored conversation cannot be read");
+    Failure::new(ErrorKind::Internal, "the stored conversation cannot be read")
+}
+
 impl Continuation {
-    fn of(response_id: String, mut stored: StoredResponse) -> Result<Continuation, Failure> {
-        let damaged = |error: serde_json::Error| {
-            tracing::error!(%error, "a stored response cannot be read");
-            Failure::new(ErrorKind::Internal, "the stored response cannot be read")
+    pub(super) fn new(
+        source: Source,
+        earlier: Vec<StoredItem>,
+        model: ModelState,
+    ) -> Result<Continuation, Failure> {
+        let ModelState { messages, has_own_items, client_calls, paused } = model;
+        let messages = match messages {
+            None => None,
+            Some(messages) => {
+                let read = read_items(&earlier).map_err(|problem| damaged(&problem))?;
+                let blocks = read.iter().map(|message| message.content.len()).collect();
+                Some(CompleteMessages { messages, client_calls, blocks })
+            }
         };
-        let status = ResponseFields::read(&stored.response).map_err(damaged)?.status;
-        if !matches!(status.as_deref(), Some("completed" | "incomplete")) {
-            let status = status.unwrap_or_default();
-            let message =
-                format!("the response `{response_id}` cannot be continued: its status is `{status}`");
-            return Err(Failure::invalid(PREVIOUS, message));
+        Ok(Continuation { source, earlier, has_own_items, messages, paused })
+    }
+
+    /// Returns the id of the response that the request continues, if it names one.
+    pub(super) fn response_id(&self) -> Option<&str> {
+        match &self.source {
+            Source::Response(id) => Some(id),
+            Source::Conversation(..) => None,
         }
-        let (messages, paused) = (stored.messages.take(), stored.paused.take());
-        let has_own_items = stored.has_own_items;
-        let client_calls = std::mem::take(&mut stored.client_calls);
-        let earlier = stored.into_items().map_err(damaged)?;
-        let conversation = messages.map(|messages| {
-            let blocks = blocks_of(&earlier)?;
-            Ok::<_, Failure>(Conversation { messages, client_calls, blocks })
-        });
-        let conversation = conversation.transpose()?;
-        Ok(Continuation { response_id, earlier, has_own_items, conversation, paused })
+    }
+
+    /// Returns the field of the response that repeats what the request continues.
+    pub(crate) fn echo(&self) -> (&'static str, Value) {
+        match &self.source {
+            Source::Response(id) => (PREVIOUS, id.as_str().into()),
+            Source::Conversation(id, _) => (CONVERSATION, json!({"id": id})),
+        }
     }
 
     /// Replaces the messages that were read from the items of the conversation by the complete ones. Returns
     /// these, and the messages of the request itself; `None` for the first if the items contain everything.
     pub(crate) fn split(self, read: Vec<Arc<Message>>) -> (Option<Vec<Arc<Message>>>, Vec<Arc<Message>>) {
-        let Some(Conversation { messages, client_calls, blocks }) = self.conversation else {
+        let Some(CompleteMessages { messages, client_calls, blocks }) = self.messages else {
             return (None, read);
         };
         let ids = client_calls.iter().filter_map(|(shown, id)| Some((shown.as_str(), id.as_deref()?)));
@@ -156,19 +237,14 @@ fn with_ids(message: Arc<Message>, ids: &HashMap<&str, &str>) -> Arc<Message> {
     Arc::new(message)
 }
 
-/// Returns the number of blocks of each message that the items contain. Later items can add blocks to them.
-fn blocks_of(items: &[StoredItem]) -> Result<Vec<usize>, Failure> {
+/// Reads the messages that items contain. Later items can add blocks to them.
+pub(super) fn read_items(items: &[StoredItem]) -> Result<Vec<Arc<Message>>, String> {
     let items: Vec<&RawValue> = items.iter().map(|item| &*item.item).collect();
-    let internal = |problem: String| {
-        tracing::error!(problem, "the items of a stored response cannot be read");
-        Failure::new(ErrorKind::Internal, "the stored response cannot be read")
-    };
-    let input: Result<Value, _> = serde_json::to_string(&items).and_then(|text| serde_json::from_str(&text));
-    let input = input.map_err(|error| internal(error.to_string()))?;
-    let body = json!({"model": "any", "input": input});
+    let input = serde_json::to_string(&items).and_then(|text| serde_json::from_str::<Value>(&text));
+    let body = json!({"model": "any", "input": input.map_err(|error| error.to_string())?});
     match read_client_request(Family::OpenAiResponses, body) {
-        Some(Ok(client)) => Ok(client.request.messages.iter().map(|message| message.content.len()).collect()),
-        Some(Err(error)) => Err(internal(error.to_string())),
-        None => Err(internal("the API is unknown".to_owned())),
+        Some(Ok(client)) => Ok(client.request.messages),
+        Some(Err(error)) => Err(error.to_string()),
+        None => Err("the API is unknown".to_owned()),
     }
 }

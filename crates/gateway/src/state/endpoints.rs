@@ -1,17 +1,18 @@
 //! The paths below `/v1/responses/{response}`.
 
-use bytes::Bytes;
+use std::sync::Arc;
+
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use serde_json::{Value, json};
 use toolwire_dialect::client::{ClientError, ErrorKind};
 
+use super::background::whole;
 use super::record::{StoredItem, StoredResponse};
-use super::{ResponseStorage, key_of, unavailable};
+use super::{ResponseStorage, response_key, unavailable};
 use crate::gateway::Inner;
 use crate::principal::Principal;
-use crate::response::{Failure, HttpResponse, ResponseBody, json as json_response};
+use crate::response::{Failure, HttpResponse, json as json_response};
 use crate::routes::Route;
 
 /// The number of items in a page of a list.
@@ -21,36 +22,47 @@ const MAX_LIMIT: usize = 100;
 impl Inner {
     /// Responds to requests for stored responses.
     pub(crate) async fn stored_responses(
-        &self,
+        self: &Arc<Inner>,
         principal: &Principal,
         route: &Route,
         parts: &Parts,
     ) -> Result<Option<HttpResponse>, Failure> {
-        let (Route::Response(id) | Route::DeleteResponse(id) | Route::InputItems(id)) = route else {
+        let (Route::Response(id)
+        | Route::DeleteResponse(id)
+        | Route::CancelResponse(id)
+        | Route::InputItems(id)) = route
+        else {
             return Ok(None);
         };
-        let _admitted = self.admission.enter(principal, 1)?;
+        let admitted = self.admission.enter(principal, 1)?;
         let query = Query::of(parts);
         let response = match route {
             Route::DeleteResponse(_) => self.delete_response(principal, id).await?,
+            Route::CancelResponse(_) => self.cancel_response(principal, id).await?,
             Route::InputItems(_) => {
                 let page = Page::read(&query)?;
                 list(&self.find_response(principal, id).await?.input, &page)?
             }
             _ => {
-                if query.first("stream").is_some_and(|value| value == "true") {
-                    let message = "`stream` is not supported: only responses in the background have events";
-                    let mut error = ClientError::new(ErrorKind::UnsupportedParameter, message);
-                    error.parameter = Some("stream".to_owned());
-                    return Err(error.into());
+                let key = response_key(principal, id).ok_or_else(|| not_found(id))?;
+                let stored = self.recovered(principal, &key).await?.ok_or_else(|| not_found(id))?;
+                match query.first("stream").is_some_and(|value| value == "true") {
+                    false => whole(&stored.response),
+                    true if stored.is_background() => {
+                        self.event_stream(principal, key, starting_after(&query)?).await?
+                    }
+                    true => {
+                        let message =
+                            "`stream` is not supported: only responses in the background have events";
+                        let mut error = ClientError::new(ErrorKind::UnsupportedParameter, message);
+                        error.parameter = Some("stream".to_owned());
+                        return Err(error.into());
+                    }
                 }
-                let text: String = self.find_response(principal, id).await?.response.to_string();
-                let mut response = HttpResponse::new(ResponseBody::Whole(Bytes::from(text)));
-                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                response
             }
         };
-        Ok(Some(response))
+        // A stream counts against the limits until its end.
+        Ok(Some(response.map(|body| body.holding(admitted))))
     }
 
     fn response_storage(&self, id: &str) -> Result<&ResponseStorage, Failure> {
@@ -59,13 +71,14 @@ impl Inner {
 
     async fn find_response(&self, principal: &Principal, id: &str) -> Result<StoredResponse, Failure> {
         let storage = self.response_storage(id)?;
-        let key = key_of(principal, id).ok_or_else(|| not_found(id))?;
+        let key = response_key(principal, id).ok_or_else(|| not_found(id))?;
         storage.find(&self.large_bodies, &key).await?.ok_or_else(|| not_found(id))
     }
 
     async fn delete_response(&self, principal: &Principal, id: &str) -> Result<HttpResponse, Failure> {
         let storage = self.response_storage(id)?;
-        let key = key_of(principal, id).ok_or_else(|| not_found(id))?;
+        let key = response_key(principal, id).ok_or_else(|| not_found(id))?;
+        self.stop_background(storage, &key).await?;
         match storage.store.remove(&key).await.map_err(|error| unavailable(&error))? {
             true => {
                 Ok(json_response(StatusCode::OK, &json!({"id": id, "object": "response", "deleted": true})))
@@ -76,18 +89,24 @@ impl Inner {
 }
 
 /// The error for an id that the caller's responses do not have.
-fn not_found(id: &str) -> Failure {
+pub(super) fn not_found(id: &str) -> Failure {
     let shown: String = id.chars().take(100).collect();
     let mut failure = Failure::new(ErrorKind::NotFound, format!("response with id `{shown}` not found"));
     failure.error.parameter = Some("response_id".to_owned());
     failure
 }
 
+/// Returns the number of the last event that the client has.
+fn starting_after(query: &Query) -> Result<Option<u64>, Failure> {
+    let invalid = || Failure::invalid("starting_after", "`starting_after` must be the number of an event");
+    query.first("starting_after").map(|text| text.parse().map_err(|_| invalid())).transpose()
+}
+
 /// The parameters of a query.
-struct Query(Vec<(String, String)>);
+pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
-    fn of(parts: &Parts) -> Query {
+    pub(super) fn of(parts: &Parts) -> Query {
         let query = parts.uri.query().unwrap_or_default().as_bytes();
         Query(form_urlencoded::parse(query).into_owned().collect())
     }
@@ -99,7 +118,7 @@ impl Query {
 
 /// A page of a list.
 #[derive(Debug, PartialEq)]
-struct Page {
+pub(super) struct Page {
     limit: usize,
     is_ascending: bool,
     /// The id of the item before the page.
@@ -107,7 +126,12 @@ struct Page {
 }
 
 impl Page {
-    fn read(query: &Query) -> Result<Page, Failure> {
+    /// A page with all items in their order.
+    pub(super) fn whole() -> Page {
+        Page { limit: usize::MAX, is_ascending: true, after: None }
+    }
+
+    pub(super) fn read(query: &Query) -> Result<Page, Failure> {
         let limit = match query.first("limit") {
             None => DEFAULT_LIMIT,
             Some(text) => {
@@ -126,7 +150,7 @@ impl Page {
 }
 
 /// Lists the items of a page.
-fn list(items: &[StoredItem], page: &Page) -> Result<HttpResponse, Failure> {
+pub(super) fn list(items: &[StoredItem], page: &Page) -> Result<HttpResponse, Failure> {
     let mut items: Vec<&StoredItem> = items.iter().collect();
     if !page.is_ascending {
         items.reverse();
@@ -139,7 +163,7 @@ fn list(items: &[StoredItem], page: &Page) -> Result<HttpResponse, Failure> {
             position.ok_or_else(unknown)? + 1
         }
     };
-    let end = items.len().min(start + page.limit);
+    let end = items.len().min(start.saturating_add(page.limit));
     let data: Vec<Value> = items[start..end].iter().map(|item| shown(item)).collect();
     let id = |item: Option<&Value>| item.map_or(Value::Null, |item| item["id"].clone());
     let body = json!({
@@ -151,7 +175,7 @@ fn list(items: &[StoredItem], page: &Page) -> Result<HttpResponse, Failure> {
 
 /// Returns an item in the complete form that SDKs expect: clients may leave out the type of a message, and
 /// write its content as a text.
-fn shown(stored: &StoredItem) -> Value {
+pub(super) fn shown(stored: &StoredItem) -> Value {
     let mut item: Value = serde_json::from_str(stored.item.get()).unwrap_or_default();
     let Some(fields) = item.as_object_mut() else { return json!({"id": stored.id, "type": "message"}) };
     fields.insert("id".to_owned(), stored.id.clone().into());

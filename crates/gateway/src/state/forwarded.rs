@@ -1,7 +1,7 @@
 //! Stores responses that a provider with the same API has written.
 //!
-//! The bytes are passed on unchanged. Only if a response continues a stored one, it gets the id of that one,
-//! which the provider does not know.
+//! The bytes are passed on unchanged. Only if a response continues a stored one or a conversation, it gets the
+//! id of that, which the provider does not know.
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
@@ -33,8 +33,8 @@ pub(crate) async fn record_forwarded(response: HttpResponse, recording: Recordin
     let (head, body) = response.into_parts();
     let body = match body {
         ResponseBody::Whole(bytes) => {
-            let bytes = match &recording.previous_id {
-                Some(id) => with_previous_id(&bytes, &[], id).unwrap_or(bytes),
+            let bytes = match &recording.echo {
+                Some(echo) => with_echo(&bytes, &[], echo).unwrap_or(bytes),
                 None => bytes,
             };
             if let Ok(text) = String::from_utf8(bytes.to_vec()) {
@@ -125,8 +125,8 @@ impl RecordedEvents {
         }
         memmem::find(event, RESPONSE_KEY)?;
         let (name, data) = read_event(event);
-        let previous_id = self.recording.as_ref()?.previous_id.clone();
-        let changed = previous_id.and_then(|id| with_previous_id(&data, &["response"], &id));
+        let echo = self.recording.as_ref()?.echo.as_ref();
+        let changed = echo.and_then(|echo| with_echo(&data, &["response"], echo));
         let data = changed.clone().unwrap_or_else(|| data.into());
         let WithResponse { type_name, response } = serde_json::from_slice(&data).ok()?;
         let is_end =
@@ -141,13 +141,13 @@ impl RecordedEvents {
     }
 }
 
-/// Returns a JSON text in which the response at a path has the id of the response that it continues.
-fn with_previous_id(text: &[u8], path: &[&str], id: &str) -> Option<Bytes> {
+/// Returns a JSON text in which the response at a path repeats what it continues.
+fn with_echo(text: &[u8], path: &[&str], (key, echo): &(&'static str, Value)) -> Option<Bytes> {
     let mut value: Value = serde_json::from_slice(text).ok()?;
     let mut response = &mut value;
     for key in path {
         response = response.get_mut(key)?;
     }
-    response.as_object_mut()?.insert("previous_response_id".to_owned(), id.into());
+    response.as_object_mut()?.insert((*key).to_owned(), echo.clone());
     Some(Bytes::from(value.to_string()))
 }

@@ -15,11 +15,21 @@ impl NewInput {
     /// Reads the field `input`: a text, or items.
     pub(super) fn of(body: &RequestBody) -> Result<NewInput, Failure> {
         let text = body.slice("input").unwrap_or_default();
+        match text.first() {
+            Some(b'"') => {
+                Ok(NewInput([br#"{"role":"user","content":"#.as_slice(), &text, b"}"].concat().into()))
+            }
+            _ => NewInput::list(body, "input"),
+        }
+    }
+
+    /// Reads a field with items.
+    pub(super) fn list(body: &RequestBody, key: &str) -> Result<NewInput, Failure> {
+        let text = body.slice(key).unwrap_or_default();
         let items = match text.first() {
             None | Some(b'n') => Bytes::new(),
-            Some(b'"') => [br#"{"role":"user","content":"#.as_slice(), &text, b"}"].concat().into(),
             Some(b'[') if text.ends_with(b"]") => text.slice_ref(text[1..text.len() - 1].trim_ascii()),
-            Some(_) => return Err(Failure::invalid("input", "`input` must be a string or an array")),
+            Some(_) => return Err(Failure::invalid(key, format!("`{key}` must be an array"))),
         };
         Ok(NewInput(items))
     }
@@ -40,9 +50,9 @@ impl NewInput {
     }
 }
 
-/// Returns a body that contains the whole conversation instead of the id of its last response.
+/// Returns a body that contains the whole conversation instead of its id, or that of its last response.
 pub(super) fn expanded(body: &RequestBody, earlier: &[StoredItem], new: &NewInput) -> Bytes {
-    let is_kept = |name: &str| !["input", "previous_response_id"].contains(&name);
+    let is_kept = |name: &str| !["input", "previous_response_id", "conversation"].contains(&name);
     let fields = body.fields().filter(|(name, _)| is_kept(name));
     let mut text = String::from("{");
     for (name, value) in fields {

@@ -1,11 +1,13 @@
-//! The state of the Responses API: stored responses, and requests that continue them
+//! The state of the Responses API: stored responses and conversations, and requests that continue them
 //! ([ADR 0017](https://github.com/toolwire/toolwire/blob/main/docs/adr/0017-responses-state.md)).
 //!
 //! A stored response is complete by itself: it contains the items of the whole conversation, and the messages
 //! that the client did not see. So a conversation can branch at any response, and removing one does not
 //! affect the others. Only the owner of a response finds it.
 
+mod background;
 mod continuation;
+mod conversations;
 mod endpoints;
 mod forwarded;
 mod input;
@@ -23,10 +25,17 @@ use toolwire_dialect::client::ErrorKind;
 
 use crate::principal::Principal;
 use crate::response::Failure;
-pub(crate) use continuation::Continuation;
+pub(crate) use background::{
+    BackgroundResponse, Backgrounds, CallGate, GateSender, Resumed, RunRecord, SavedRequest,
+};
+pub(crate) use continuation::{Continuation, Purpose};
+use endpoints::not_found;
 pub(crate) use forwarded::record_forwarded;
 pub(crate) use pause::{ClaimedPause, HeldClaim, StoredPause};
 pub(crate) use recording::{KeptMessages, Recording};
+
+/// The start of the ids of conversations.
+const CONVERSATION_PREFIX: &str = "conv_";
 
 /// The owner of the responses of a gateway without keys. The ids of all other owners have a prefix.
 const NO_KEY: &str = "anyone";
@@ -54,14 +63,23 @@ impl fmt::Debug for ResponseStorage {
     }
 }
 
-/// Returns the key of a response; `None` if the text is not an id.
+/// Returns the key of a document; `None` if the text is not an id.
 fn key_of(principal: &Principal, id: &str) -> Option<StateKey> {
     let owner = principal.owner_id().unwrap_or_else(|| NO_KEY.to_owned());
     StateKey::new(owner, id).ok()
 }
 
+/// Returns the key of a response; `None` if the text is the id of something else.
+fn response_key(principal: &Principal, id: &str) -> Option<StateKey> {
+    key_of(principal, id).filter(|key| !key.id().starts_with(CONVERSATION_PREFIX))
+}
+
 /// Logs the error of a store, and returns one without its address.
 fn unavailable(error: &StoreError) -> Failure {
     tracing::error!(%error, "the store of responses failed");
+    no_store()
+}
+
+fn no_store() -> Failure {
     Failure::new(ErrorKind::Overloaded, "the store of responses is unavailable; send the request again later")
 }

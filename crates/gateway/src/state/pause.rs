@@ -15,11 +15,12 @@ use tokio::runtime::Handle;
 use toolwire_agent::Agent;
 use toolwire_agent::run::Run;
 use toolwire_contract::conversations::Timestamp;
-use toolwire_contract::state::Claim;
+use toolwire_contract::state::{Claim, HeldWrite};
 use toolwire_contract::{Message, Tool};
 use toolwire_dialect::client::{ApprovalResponse, ClientRequest, ErrorKind};
 
-use super::{Continuation, ResponseStorage, key_of, unavailable};
+use super::record::StoredResponse;
+use super::{Continuation, ResponseStorage, response_key, unavailable};
 use crate::gateway::Inner;
 use crate::hidden_rounds::ShownId;
 use crate::ids::{random_text, response_of};
@@ -66,6 +67,42 @@ pub(crate) struct HeldClaim {
 }
 
 impl HeldClaim {
+    pub(super) fn new(storage: ResponseStorage, claim: Claim) -> HeldClaim {
+        HeldClaim { storage, claim: Some(claim) }
+    }
+
+    /// Releases the right, and waits until others can have it.
+    pub(super) async fn release(mut self) {
+        if let Some(claim) = self.claim.take()
+            && let Err(error) = self.storage.store.release(&claim).await
+        {
+            tracing::warn!(%error, "a claim is not released");
+        }
+    }
+
+    /// Returns the holder, unless the right was released.
+    pub(super) fn holder(&self) -> Option<&str> {
+        self.claim.as_ref().map(|claim| &*claim.holder)
+    }
+
+    /// Writes the document with the key of the claim, or returns the problem.
+    pub(super) async fn write(&self, content: String) -> Result<(), String> {
+        let expired = || "its lock has expired".to_owned();
+        let claim = self.claim.as_ref().ok_or_else(expired)?;
+        let write = HeldWrite {
+            document: Some(content),
+            lifetime: self.storage.retention,
+            position: 0,
+            entries: Vec::new(),
+            log_lifetime: self.storage.retention,
+        };
+        match self.storage.store.write_held(claim, write).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(expired()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     /// Keeps the right, because something has happened. Returns the holder.
     pub(crate) fn keep(mut self) -> Option<Arc<str>> {
         self.claim.take().map(|claim| claim.holder.into())
@@ -107,12 +144,13 @@ impl Inner {
         let Some(id) = decisions.first().and_then(|decision| response_of(&decision.request_id)) else {
             return Ok(None);
         };
-        if continuation.is_some_and(|continuation| continuation.response_id != id) {
+        if continuation.and_then(Continuation::response_id).is_some_and(|previous| previous != id) {
             return Err(unknown_approvals(decisions));
         }
-        let Some(key) = key_of(principal, &id) else { return Ok(None) };
-        let Some(stored) = storage.find(&self.large_bodies, &key).await? else { return Ok(None) };
-        let (Some(pause), Some(messages)) = (stored.paused, stored.messages) else { return Ok(None) };
+        let Some(key) = response_key(principal, &id) else { return Ok(None) };
+        let stored: Option<StoredResponse> = storage.find(&self.large_bodies, &key).await?;
+        let Some(StoredResponse { model, .. }) = stored else { return Ok(None) };
+        let (Some(pause), Some(messages)) = (model.paused, model.messages) else { return Ok(None) };
         if now().0.saturating_sub(pause.since.0) > milliseconds(APPROVAL_LIFETIME) {
             return Err(unknown_approvals(decisions));
         }

@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use toolwire_contract::Message;
 use toolwire_contract::state::StateKey;
 
+use super::background::StoredBackground;
 use super::{ResponseStorage, StoredPause, unavailable};
 use crate::hidden_rounds::ShownId;
 use crate::large_bodies::{LargeBodies, is_large};
@@ -22,8 +24,36 @@ pub(super) struct StoredResponse {
     pub(super) response: Box<RawValue>,
     /// The items of the conversation before the response.
     pub(super) input: Vec<StoredItem>,
-    /// The messages of the conversation, including the response, if the model has seen more than the items
-    /// contain.
+    /// What the model has seen, including the response.
+    pub(super) model: ModelState,
+    /// Present until a response in the background is complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) background: Option<StoredBackground>,
+}
+
+impl StoredResponse {
+    /// Returns a response without its conversation.
+    pub(super) fn of(response: Box<RawValue>) -> StoredResponse {
+        StoredResponse { response, input: Vec::new(), model: ModelState::default(), background: None }
+    }
+
+    /// Whether the response is not complete.
+    pub(super) fn is_running(&self) -> bool {
+        let status = ResponseFields::read(&self.response).ok().and_then(|fields| fields.status);
+        matches!(status.as_deref(), Some("queued" | "in_progress"))
+    }
+
+    /// Whether the response was requested with `background: true`.
+    pub(super) fn is_background(&self) -> bool {
+        ResponseFields::read(&self.response).is_ok_and(|fields| fields.background == Some(true))
+    }
+}
+
+/// What the items of a conversation do not contain.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ModelState {
+    /// The messages of the conversation, if the model has seen more than the items contain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) messages: Option<Vec<Arc<Message>>>,
     /// Whether the gateway has written some of the output items, so that the provider does not know their
@@ -52,6 +82,8 @@ pub(super) struct ResponseFields {
     pub(super) id: Option<String>,
     #[serde(default)]
     pub(super) status: Option<String>,
+    #[serde(default)]
+    pub(super) background: Option<bool>,
     #[serde(default)]
     pub(super) output: Vec<Box<RawValue>>,
 }
@@ -105,34 +137,51 @@ impl ItemIds {
     }
 }
 
-impl StoredResponse {
-    /// Returns all items of the conversation, including those of the response.
-    pub(super) fn into_items(self) -> Result<Vec<StoredItem>, serde_json::Error> {
-        let fields = ResponseFields::read(&self.response)?;
-        let mut items = self.input;
-        let random = fields.id.as_deref().unwrap_or_default().trim_start_matches("resp_").to_owned();
-        let mut ids = ItemIds::new(&items, random);
-        items.extend(fields.output.into_iter().map(|item| ids.assign(item)));
-        Ok(items)
+/// Adds the output of a response to the items before it.
+pub(super) fn with_output(mut items: Vec<StoredItem>, response: ResponseFields) -> Vec<StoredItem> {
+    let mut ids = ItemIds::new(&items, random_part(response.id.as_deref().unwrap_or_default()));
+    items.extend(response.output.into_iter().map(|item| ids.assign(item)));
+    items
+}
+
+/// Returns the random part of the id of a response or a conversation.
+pub(super) fn random_part(id: &str) -> String {
+    id.split_once('_').map_or(id, |(_, random)| random).to_owned()
+}
+
+/// The maximum size of a document: a response with its conversation.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// Checks that a document can be stored.
+pub(super) fn check_size(content: &str) -> Result<(), String> {
+    match content.len() > MAX_BYTES {
+        true => Err(format!("it has {} bytes, and the maximum is {MAX_BYTES}", content.len())),
+        false => Ok(()),
     }
 }
 
 impl ResponseStorage {
-    /// Finds a response of the owner of its key.
-    pub(super) async fn find(
+    /// Stores a document, or returns the problem.
+    pub(super) async fn put(&self, key: &StateKey, content: String) -> Result<(), String> {
+        check_size(&content)?;
+        self.store.put(key, content, self.retention).await.map_err(|error| error.to_string())
+    }
+
+    /// Finds a document of the owner of its key.
+    pub(super) async fn find<T: DeserializeOwned + Send + 'static>(
         &self,
         large_bodies: &LargeBodies,
         key: &StateKey,
-    ) -> Result<Option<StoredResponse>, Failure> {
+    ) -> Result<Option<T>, Failure> {
         let found = self.store.get(key).await.map_err(|error| unavailable(&error))?;
         let Some(text) = found else { return Ok(None) };
         let is_large = is_large(text.len());
-        let read = move || serde_json::from_str::<StoredResponse>(&text);
+        let read = move || serde_json::from_str::<T>(&text);
         let read = if is_large { large_bodies.run(read).await? } else { read() };
         Ok(match read {
             Ok(stored) => Some(stored),
             Err(error) => {
-                tracing::error!(%error, %key, "a stored response cannot be read");
+                tracing::error!(%error, %key, "a stored document cannot be read");
                 None
             }
         })

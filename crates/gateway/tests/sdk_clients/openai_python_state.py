@@ -77,4 +77,55 @@ def check_other_key():
     raises(openai.NotFoundError, lambda: other.responses.retrieve(response.id))
 
 
+def check_conversations():
+    conversations = client.conversations
+    conversation = conversations.create(metadata={"a": "b"}, items=[{"role": "user", "content": "zero"}])
+    equal(conversations.retrieve(conversation.id), conversation)
+    equal(conversations.update(conversation.id, metadata={"c": "d"}).metadata, {"c": "d"})
+    first = create("say one", conversation=conversation.id)
+    equal(first.conversation.id, conversation.id)
+    with client.responses.stream(model=MODEL, input="rounds", conversation={"id": conversation.id}) as stream:
+        equal([item.content[0].text for item in stream.get_final_response().output], ROUNDS)
+    added = conversations.items.create(conversation.id, items=[{"role": "user", "content": "added"}])
+    [item] = added.data
+    texts = [item.content[0].text for item in conversations.items.list(conversation.id, order="asc", limit=3)]
+    equal(texts, ["zero", "say one", "one", "rounds", *ROUNDS, "added"])
+    equal(conversations.items.retrieve(item.id, conversation_id=conversation.id).content[0].text, "added")
+    equal(conversations.items.delete(item.id, conversation_id=conversation.id).id, conversation.id)
+    equal(conversations.delete(conversation.id).deleted, True)
+    raises(openai.NotFoundError, lambda: conversations.retrieve(conversation.id))
+    raises(openai.NotFoundError, lambda: create("say two", conversation=conversation.id))
+
+
+def check_background():
+    response = create("rounds", background=True)
+    equal((response.status, response.background), ("queued", True))
+    while response.status in ("queued", "in_progress"):
+        response = client.responses.retrieve(response.id)
+    equal((response.status, [item.content[0].text for item in response.output]), ("completed", ROUNDS))
+    events = list(client.responses.retrieve(response.id, stream=True))
+    equal([event.sequence_number for event in events], list(range(len(events))))
+    equal([event.type for event in events[:3]], ["response.created", "response.queued", "response.in_progress"])
+    equal(list(client.responses.retrieve(response.id, stream=True, starting_after=5)), events[6:])
+    with client.responses.stream(response_id=response.id, starting_after=5) as stream:
+        equal(stream.get_final_response().output_text, response.output_text)
+    equal(create("say two", previous_response_id=response.id, background=True).status, "queued")
+
+
+def check_background_stream():
+    with client.responses.stream(model=MODEL, input="rounds", background=True) as stream:
+        response = stream.get_final_response()
+    equal(client.responses.retrieve(response.id).output_text, response.output_text)
+
+
+def check_cancel():
+    response = create("wait", background=True)
+    cancelled = client.responses.cancel(response.id)
+    equal((cancelled.status, client.responses.cancel(response.id).status), ("cancelled", "cancelled"))
+    equal(list(client.responses.retrieve(response.id, stream=True))[-1].response.status, "cancelled")
+    raises(openai.BadRequestError, lambda: client.responses.cancel(create("say hi").id))
+    raises(openai.BadRequestError, lambda: create("say hi", background=True, store=False))
+    raises(openai.NotFoundError, lambda: client.responses.cancel("resp_unknown"))
+
+
 run(globals())

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `PREFIX:{OWNER:ID}:state` | string | a document; expires with it |
 //! | `PREFIX:{OWNER:ID}:claim` | string | the holder of a claim; expires with it |
+//! | `PREFIX:{OWNER:ID}:log` | list | the entries of a log; expires with it |
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -11,12 +12,13 @@ use std::time::Duration;
 use ::redis::{Cmd, Script, cmd};
 use futures_core::future::BoxFuture;
 use toolwire_contract::conversations::StoreError;
-use toolwire_contract::state::{Claim, StateKey, StateStore};
+use toolwire_contract::state::{Claim, HeldWrite, StateKey, StateStore};
 
 use super::Redis;
 use super::connection::{Access, Request};
 
 static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("claim.lua")));
+static WRITE_HELD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("write_held.lua")));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("release.lua")));
 
 fn milliseconds(lifetime: Duration) -> u64 {
@@ -53,8 +55,13 @@ impl StateStore for Redis {
     }
 
     fn remove<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let command = self.state_command("DEL", key);
-        Box::pin(self.connection.send(Access::Writes, Request::Command(command)))
+        Box::pin(async move {
+            let mut log = cmd("DEL");
+            log.arg(self.state_key(key, "log"));
+            let _: u64 = self.connection.send(Access::Writes, Request::Command(log)).await?;
+            let command = self.state_command("DEL", key);
+            self.connection.send(Access::Writes, Request::Command(command)).await
+        })
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<bool, StoreError>> {
@@ -71,6 +78,46 @@ impl StateStore for Redis {
             script.arg(&claim.holder);
             let _: u64 = self.connection.send(Access::Writes, Request::Script(script)).await?;
             Ok(())
+        })
+    }
+
+    fn seize<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<(), StoreError>> {
+        let mut command = cmd("SET");
+        command.arg(self.state_key(&claim.key, "claim")).arg(&claim.holder);
+        command.arg("PX").arg(milliseconds(claim.lifetime));
+        Box::pin(self.connection.send(Access::Writes, Request::Command(command)))
+    }
+
+    fn write_held<'a>(
+        &'a self,
+        claim: &'a Claim,
+        write: HeldWrite,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let key = |part: &str| self.state_key(&claim.key, part);
+            let mut script = WRITE_HELD.key(key("claim"));
+            script.key(key("state")).key(key("log"));
+            script.arg(&claim.holder).arg(milliseconds(claim.lifetime));
+            // An empty text leaves the document as it is: a document is JSON.
+            script.arg(write.document.unwrap_or_default()).arg(milliseconds(write.lifetime));
+            script.arg(write.position).arg(milliseconds(write.log_lifetime)).arg(write.entries);
+            self.connection.send(Access::Writes, Request::Script(script)).await
+        })
+    }
+
+    fn log<'a>(
+        &'a self,
+        key: &'a StateKey,
+        position: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+        Box::pin(async move {
+            if limit == 0 {
+                return Ok(Vec::new());
+            }
+            let mut command = cmd("LRANGE");
+            command.arg(self.state_key(key, "log")).arg(position).arg(position.saturating_add(limit - 1));
+            self.connection.send(Access::Reads, Request::Command(command)).await
         })
     }
 }

@@ -11,7 +11,7 @@ use futures_core::future::BoxFuture;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use tokio::sync::OnceCell;
 use toolwire_contract::conversations::StoreError;
-use toolwire_contract::state::{Claim, StateKey, StateStore};
+use toolwire_contract::state::{Claim, HeldWrite, StateKey, StateStore};
 
 use super::error::{Access, SqliteFailure};
 use super::open;
@@ -64,6 +64,15 @@ fn open_file(path: &Path) -> Result<Connection, SqliteFailure> {
          CREATE TABLE IF NOT EXISTS claim (
              owner TEXT NOT NULL, id TEXT NOT NULL, holder TEXT NOT NULL, expires INTEGER NOT NULL,
              PRIMARY KEY (owner, id)
+         ) WITHOUT ROWID;
+         CREATE TABLE IF NOT EXISTS log (
+             owner TEXT NOT NULL, id TEXT NOT NULL, expires INTEGER NOT NULL,
+             PRIMARY KEY (owner, id)
+         ) WITHOUT ROWID;
+         CREATE INDEX IF NOT EXISTS log_by_expiry ON log (expires);
+         CREATE TABLE IF NOT EXISTS log_entry (
+             owner TEXT NOT NULL, id TEXT NOT NULL, position INTEGER NOT NULL, content TEXT NOT NULL,
+             PRIMARY KEY (owner, id, position)
          ) WITHOUT ROWID;",
     )?;
     Ok(connection)
@@ -85,6 +94,61 @@ fn remove_expired(connection: &Connection) -> Result<(), SqliteFailure> {
         connection.prepare_cached("DELETE FROM state WHERE rowid = ?1")?.execute([row])?;
     }
     connection.prepare_cached("DELETE FROM claim WHERE expires <= ?1")?.execute([now])?;
+    let mut expired = connection
+        .prepare_cached("SELECT owner, id FROM log WHERE expires <= ?1 ORDER BY expires LIMIT ?2")?;
+    let logs = expired.query_map(params![now, REMOVED_AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (owner, id) in logs.collect::<Result<Vec<(String, String)>, _>>()? {
+        remove_log(connection, &owner, &id)?;
+    }
+    Ok(())
+}
+
+fn remove_log(connection: &Connection, owner: &str, id: &str) -> Result<(), SqliteFailure> {
+    // The entries first: what is left if the process ends in between is found by its row in `log`.
+    for table in ["log_entry", "log"] {
+        let delete = format!("DELETE FROM {table} WHERE owner = ?1 AND id = ?2");
+        connection.prepare_cached(&delete)?.execute([owner, id])?;
+    }
+    Ok(())
+}
+
+fn put(
+    connection: &Connection,
+    key: &StateKey,
+    content: &str,
+    lifetime: Duration,
+) -> Result<(), SqliteFailure> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO state (owner, id, expires, content) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (owner, id) DO UPDATE SET expires = excluded.expires, content = excluded.content",
+    )?;
+    insert.execute(params![key.owner(), key.id(), end_of(lifetime), content])?;
+    Ok(())
+}
+
+/// Replaces the end of a log.
+fn write_log(
+    connection: &Connection,
+    key: &StateKey,
+    position: u64,
+    entries: &[String],
+    lifetime: Duration,
+) -> Result<(), SqliteFailure> {
+    let (owner, id) = (key.owner(), key.id());
+    connection
+        .prepare_cached(
+            "INSERT INTO log VALUES (?1, ?2, ?3)
+             ON CONFLICT (owner, id) DO UPDATE SET expires = excluded.expires",
+        )?
+        .execute(params![owner, id, end_of(lifetime)])?;
+    let position = milliseconds(position);
+    connection
+        .prepare_cached("DELETE FROM log_entry WHERE owner = ?1 AND id = ?2 AND position >= ?3")?
+        .execute(params![owner, id, position])?;
+    let mut insert = connection.prepare_cached("INSERT INTO log_entry VALUES (?1, ?2, ?3, ?4)")?;
+    for (position, entry) in (position..).zip(entries) {
+        insert.execute(params![owner, id, position, entry])?;
+    }
     Ok(())
 }
 
@@ -105,14 +169,7 @@ impl StateStore for SqliteState {
         lifetime: Duration,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         let key = key.clone();
-        Box::pin(self.run(Access::Writes, move |connection| {
-            let mut insert = connection.prepare_cached(
-                "INSERT INTO state (owner, id, expires, content) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT (owner, id) DO UPDATE SET expires = excluded.expires, content = excluded.content",
-            )?;
-            insert.execute(params![key.owner(), key.id(), end_of(lifetime), content])?;
-            Ok(())
-        }))
+        Box::pin(self.run(Access::Writes, move |connection| put(connection, &key, &content, lifetime)))
     }
 
     fn get<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<Option<String>, StoreError>> {
@@ -131,6 +188,7 @@ impl StateStore for SqliteState {
         Box::pin(self.run(Access::Writes, move |connection| {
             let mut delete = connection
                 .prepare_cached("DELETE FROM state WHERE owner = ?1 AND id = ?2 RETURNING expires")?;
+            remove_log(connection, key.owner(), key.id())?;
             let removed: Option<i64> =
                 delete.query_row([key.owner(), key.id()], |row| row.get(0)).optional()?;
             Ok(removed.is_some_and(|expires| expires > milliseconds(now().0)))
@@ -167,6 +225,75 @@ impl StateStore for SqliteState {
                 .prepare_cached("DELETE FROM claim WHERE owner = ?1 AND id = ?2 AND holder = ?3")?
                 .execute(params![key.owner(), key.id(), holder])?;
             Ok(())
+        }))
+    }
+
+    fn seize<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<(), StoreError>> {
+        let Claim { key, holder, lifetime } = claim.clone();
+        Box::pin(self.run(Access::Writes, move |connection| {
+            connection
+                .prepare_cached("INSERT OR REPLACE INTO claim VALUES (?1, ?2, ?3, ?4)")?
+                .execute(params![key.owner(), key.id(), holder, end_of(lifetime)])?;
+            Ok(())
+        }))
+    }
+
+    fn write_held<'a>(
+        &'a self,
+        claim: &'a Claim,
+        write: HeldWrite,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        let Claim { key, holder, lifetime } = claim.clone();
+        Box::pin(self.run(Access::Writes, move |connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let renewed = transaction
+                .prepare_cached(
+                    "UPDATE claim SET expires = ?4 WHERE owner = ?1 AND id = ?2 AND holder = ?3 AND expires > ?5",
+                )?
+                .execute(params![
+                    key.owner(),
+                    key.id(),
+                    holder,
+                    end_of(lifetime),
+                    milliseconds(now().0)
+                ])?;
+            if renewed == 0 {
+                return Ok(false);
+            }
+            if let Some(document) = &write.document {
+                put(&transaction, &key, document, write.lifetime)?;
+            }
+            if !write.entries.is_empty() {
+                write_log(&transaction, &key, write.position, &write.entries, write.log_lifetime)?;
+            }
+            transaction.commit()?;
+            Ok(true)
+        }))
+    }
+
+    fn log<'a>(
+        &'a self,
+        key: &'a StateKey,
+        position: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+        let key = key.clone();
+        Box::pin(self.run(Access::Reads, move |connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT content FROM log_entry JOIN log USING (owner, id)
+                 WHERE owner = ?1 AND id = ?2 AND expires > ?3 AND position >= ?4 ORDER BY position LIMIT ?5",
+            )?;
+            let found = select.query_map(
+                params![
+                    key.owner(),
+                    key.id(),
+                    milliseconds(now().0),
+                    milliseconds(position),
+                    milliseconds(limit)
+                ],
+                |row| row.get(0),
+            )?;
+            Ok(found.collect::<Result<Vec<String>, _>>()?)
         }))
     }
 }

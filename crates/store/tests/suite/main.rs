@@ -93,4 +93,6 @@ on_every_backend! {
     state::a_document_belongs_to_its_owner,
     state::a_document_expires,
     state::only_one_holder_has_a_claim,
+    state::only_the_holder_of_a_claim_writes,
+    state::a_claim_and_a_log_expire,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolwire_contract::state::{Claim, StateKey, StateStore};
+use toolwire_contract::state::{Claim, HeldWrite, StateKey, StateStore};
 use toolwire_store::{InMemoryState, Redis, RedisOptions, SqliteState};
 use toolwire_testkit::RedisServer;
 
@@ -104,4 +104,76 @@ pub(crate) async fn only_one_holder_has_a_claim(backend: &Backend) {
         tokio::task::yield_now().await;
     }
     assert_eq!(other.get(&key("a", "1")).await, Ok(None), "a claim is not a document");
+}
+
+fn write(document: Option<&str>, position: u64, entries: &[&str]) -> HeldWrite {
+    HeldWrite {
+        document: document.map(str::to_owned),
+        lifetime: LONG,
+        position,
+        entries: entries.iter().map(|entry| (*entry).to_owned()).collect(),
+        log_lifetime: LONG,
+    }
+}
+
+pub(crate) async fn only_the_holder_of_a_claim_writes(backend: &Backend) {
+    let [one, other] = backend.open_state_twice().await;
+    let (first, second) = (claim("run", "first", LONG), claim("run", "second", LONG));
+    let log = async |position, limit| other.log(&first.key, position, limit).await.unwrap();
+    let nothing = write(Some("a"), 0, &["0"]);
+    assert_eq!(one.write_held(&first, nothing.clone()).await, Ok(false), "nobody has the claim");
+    assert_eq!(one.claim(&first).await, Ok(true));
+    assert_eq!(other.write_held(&second, nothing).await, Ok(false));
+    assert_eq!((other.get(&first.key).await, log(0, 9).await), (Ok(None), Vec::new()));
+    assert_eq!(one.write_held(&first, write(Some("a"), 0, &["0", "é1"])).await, Ok(true));
+    assert_eq!(one.write_held(&first, write(None, 2, &["2", "3"])).await, Ok(true));
+    assert_eq!(other.get(&first.key).await, Ok(Some("a".to_owned())));
+    assert_eq!(log(0, 100).await, ["0", "é1", "2", "3"]);
+    assert_eq!(
+        (log(1, 2).await, log(4, 5).await, log(0, 0).await),
+        (vec!["é1".into(), "2".into()], vec![], vec![])
+    );
+    // A write that is repeated, or that replaces the end of the log.
+    assert_eq!(one.write_held(&first, write(None, 2, &["2", "3"])).await, Ok(true));
+    assert_eq!(log(0, 100).await, ["0", "é1", "2", "3"]);
+    assert_eq!(one.write_held(&first, write(Some("b"), 3, &["new"])).await, Ok(true));
+    assert_eq!(one.write_held(&first, write(None, 0, &[])).await, Ok(true), "renews the claim only");
+    assert_eq!(log(0, 100).await, ["0", "é1", "2", "new"]);
+    // Another holder takes the right.
+    other.seize(&second).await.unwrap();
+    assert_eq!(one.write_held(&first, write(Some("c"), 4, &["late"])).await, Ok(false));
+    assert_eq!(one.claim(&first).await, Ok(false));
+    assert_eq!(other.write_held(&second, write(None, 4, &["4"])).await, Ok(true));
+    assert_eq!(
+        (one.get(&first.key).await, log(3, 9).await),
+        (Ok(Some("b".to_owned())), vec!["new".into(), "4".into()])
+    );
+    // After the other one has finished too, the first one still has lost the right.
+    other.release(&second).await.unwrap();
+    assert_eq!(one.write_held(&first, write(Some("c"), 4, &["late"])).await, Ok(false));
+    // A document of another kind does not change the log, and removing the document removes the log.
+    one.put(&first.key, "d".to_owned(), LONG).await.unwrap();
+    assert_eq!(log(4, 1).await, ["4"]);
+    assert_eq!(other.log(&key("b", "run"), 0, 9).await, Ok(Vec::new()));
+    assert_eq!(one.remove(&first.key).await, Ok(true));
+    assert_eq!(log(0, 9).await, Vec::<String>::new());
+}
+
+pub(crate) async fn a_claim_and_a_log_expire(backend: &Backend) {
+    let [one, other] = backend.open_state_twice().await;
+    let short = claim("short", "first", Duration::from_millis(1));
+    assert_eq!(one.claim(&short).await, Ok(true));
+    let long = claim("short", "second", LONG);
+    while !other.claim(&long).await.unwrap() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(one.write_held(&short, write(None, 0, &["x"])).await, Ok(false));
+    let entry = HeldWrite { log_lifetime: Duration::from_millis(1), ..write(Some("{}"), 0, &["x"]) };
+    assert_eq!(other.write_held(&long, entry).await, Ok(true));
+    while !other.log(&long.key, 0, 9).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(one.get(&long.key).await, Ok(Some("{}".to_owned())));
+    assert_eq!(other.write_held(&long, write(None, 0, &["y"])).await, Ok(true));
+    assert_eq!(one.log(&long.key, 0, 9).await, Ok(vec!["y".to_owned()]));
 }

@@ -300,6 +300,7 @@ impl ClientWriter for MessageWriter {
             | ClientEvent::ServerTools { .. }
             | ClientEvent::ServerUnavailable { .. }
             | ClientEvent::Usage(_)
+            | ClientEvent::Cancelled
             | ClientEvent::ApprovalRequest { .. } => Vec::new(),
             ClientEvent::RoundFinished => {
                 self.is_new_round = true;

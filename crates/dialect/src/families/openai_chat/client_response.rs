@@ -258,6 +258,7 @@ impl ClientWriter for ChatWriter {
             | ClientEvent::ServerUnavailable { .. }
             | ClientEvent::ProviderPart(_)
             | ClientEvent::Usage(_)
+            | ClientEvent::Cancelled
             | ClientEvent::ApprovalRequest { .. } => Vec::new(),
             ClientEvent::RoundFinished => {
                 self.citations.begin_part();

@@ -36,25 +36,33 @@ pub(super) struct ItemWriter {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Status {
+    Queued,
     InProgress,
     Completed,
     /// The reason.
     Incomplete(&'static str),
     Failed(ClientError),
+    Cancelled,
 }
 
 impl ItemWriter {
-    pub(super) fn new(head: ResponseHead) -> ItemWriter {
+    pub(super) fn new(mut head: ResponseHead) -> ItemWriter {
+        let written = head.written.take().unwrap_or_default();
+        let open = written.items.last().filter(|_| written.is_open).and_then(OpenItem::of);
+        let status = match head.is_background && written.sequence == 0 {
+            true => Status::Queued,
+            false => Status::InProgress,
+        };
         ItemWriter {
             head,
-            items: Vec::new(),
-            open: None,
+            items: written.items,
+            open,
             citations: Annotations::default(),
             has_omitted_citations: false,
             details: ResponseDetails::default(),
             has_refused: false,
-            sequence: 0,
-            status: Status::InProgress,
+            sequence: written.sequence,
+            status,
             usage: None,
         }
     }
@@ -122,6 +130,10 @@ impl ItemWriter {
 
     /// Completes the open item.
     fn close(&mut self) -> Vec<StreamEvent> {
+        self.close_as("completed")
+    }
+
+    fn close_as(&mut self, status: &str) -> Vec<StreamEvent> {
         let Some(kind) = self.open.take() else { return Vec::new() };
         let index = self.items.len() - 1;
         let (_, key, _, done) = kind.names();
@@ -130,7 +142,7 @@ impl ItemWriter {
         events.push(self.part_event(done, kind, key, part[key].clone()));
         events.push(self.part_event(kind.part_events().1, kind, "part", part));
         if kind != OpenItem::Reasoning {
-            self.items[index]["status"] = json!("completed");
+            self.items[index]["status"] = json!(status);
         }
         events.push(self.item_done(index));
         events
@@ -228,11 +240,15 @@ impl ItemWriter {
     }
 
     fn finish(&mut self, status: Status, usage: Option<Usage>) -> Vec<StreamEvent> {
-        let mut events = self.close();
+        let mut events = match status {
+            Status::Cancelled => self.close_as("incomplete"),
+            _ => self.close(),
+        };
         let name = match &status {
-            Status::Incomplete(_) => "response.incomplete",
+            // There is no event for a response that was cancelled; clients know this one as an end.
+            Status::Incomplete(_) | Status::Cancelled => "response.incomplete",
             Status::Failed(_) => "response.failed",
-            Status::InProgress | Status::Completed => "response.completed",
+            Status::Queued | Status::InProgress | Status::Completed => "response.completed",
         };
         self.status = status;
         self.usage = usage;
@@ -243,7 +259,9 @@ impl ItemWriter {
 
     fn response(&self) -> Value {
         let (status, error, reason) = match &self.status {
+            Status::Queued => ("queued", None, None),
             Status::InProgress => ("in_progress", None, None),
+            Status::Cancelled => ("cancelled", None, None),
             Status::Completed => ("completed", None, None),
             Status::Incomplete(reason) => ("incomplete", None, Some(*reason)),
             Status::Failed(error) => ("failed", Some(error), None),
@@ -254,7 +272,7 @@ impl ItemWriter {
             "object": "response",
             "created_at": self.head.created,
             "status": status,
-            "background": false,
+            "background": self.head.is_background,
             "error": error,
             "incomplete_details": reason.map(|reason| json!({"reason": reason})),
             "instructions": null,
@@ -286,8 +304,19 @@ impl ItemWriter {
 
 impl ClientWriter for ItemWriter {
     fn start(&mut self) -> Vec<StreamEvent> {
+        if self.sequence > 0 {
+            // Another writer has begun. Its last item stays as it is: the model writes it again.
+            return self.close_as("incomplete");
+        }
         let response = json!({"response": self.response()});
-        vec![self.event("response.created", response.clone()), self.event("response.in_progress", response)]
+        let mut events = vec![self.event("response.created", response.clone())];
+        if self.status == Status::Queued {
+            events.push(self.event("response.queued", response));
+            self.status = Status::InProgress;
+        }
+        let response = json!({"response": self.response()});
+        events.push(self.event("response.in_progress", response));
+        events
     }
 
     fn event(&mut self, event: &ClientEvent) -> Vec<StreamEvent> {
@@ -352,6 +381,7 @@ impl ClientWriter for ItemWriter {
                 self.finish(status, *usage)
             }
             ClientEvent::Failed(error) => self.finish(Status::Failed(error.clone()), self.usage),
+            ClientEvent::Cancelled => self.finish(Status::Cancelled, self.usage),
         }
     }
 

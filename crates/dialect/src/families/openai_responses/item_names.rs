@@ -38,6 +38,16 @@ pub(super) const CUSTOM: CallForm = CallForm {
 };
 
 impl OpenItem {
+    /// Returns the kind of an item that may be open.
+    pub(super) fn of(item: &Value) -> Option<OpenItem> {
+        match (item["type"].as_str()?, item["content"][0]["type"].as_str()) {
+            ("reasoning", _) if item["summary"][0].is_object() => Some(OpenItem::Reasoning),
+            ("message", Some("output_text")) => Some(OpenItem::Text),
+            ("message", Some("refusal")) => Some(OpenItem::Refusal),
+            _ => None,
+        }
+    }
+
     /// Returns the type of the part, the key of its text, and the names of the events for a fragment and for
     /// the end.
     pub(super) const fn names(self) -> (&'static str, &'static str, &'static str, &'static str) {

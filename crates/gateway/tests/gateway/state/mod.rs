@@ -1,7 +1,9 @@
 //! Stored responses of the Responses API, and requests that continue them with `previous_response_id`.
 
 mod approvals;
+mod background;
 mod continuing;
+mod conversations;
 mod forwarded;
 mod isolation;
 mod reading;

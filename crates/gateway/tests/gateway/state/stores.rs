@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use serde_json::json;
 use toolwire_contract::conversations::StoreError;
-use toolwire_contract::state::{Claim, StateKey};
+use toolwire_contract::state::{Claim, HeldWrite, StateKey};
 use toolwire_testkit::http_client;
 
 use super::*;
@@ -70,6 +70,30 @@ impl StateStore for Watched {
 
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<(), StoreError>> {
         self.store.release(claim)
+    }
+
+    fn seize<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.store.seize(claim)
+    }
+
+    fn write_held<'a>(
+        &'a self,
+        claim: &'a Claim,
+        write: HeldWrite,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move {
+            self.check()?;
+            self.store.write_held(claim, write).await
+        })
+    }
+
+    fn log<'a>(
+        &'a self,
+        key: &'a StateKey,
+        position: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+        self.store.log(key, position, limit)
     }
 }
 

@@ -1,0 +1,241 @@
+//! Continues responses whose gateway has died.
+//!
+//! A call that may have taken effect is made again only if its tool declares that this is safe. The result of
+//! any other one tells the model that the outcome is unknown.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::HeaderName;
+use http::{HeaderMap, HeaderValue};
+use tokio::time::Instant;
+use toolwire_contract::Message;
+use toolwire_contract::model::Usage;
+use toolwire_contract::state::StateKey;
+use toolwire_dialect::Family;
+use toolwire_dialect::client::{ClientError, ClientEvent, ErrorKind, ResponseWriter};
+
+use super::CallGate;
+use super::ending::stored_head;
+use super::journal::{Journal, SavedProgress};
+use super::run::BackgroundRun;
+use super::start::{SavedRequest, StoredBackground};
+use crate::complete::StoredParts;
+use crate::gateway::{Caller, Hold, Inner};
+use crate::items::ClientItems;
+use crate::meter::Estimate;
+use crate::principal::{Principal, now};
+use crate::request_body::RequestBody;
+use crate::response::Failure;
+use crate::state::input::{NewInput, expanded};
+use crate::state::record::StoredResponse;
+use crate::state::recording::Recording;
+use crate::state::{no_store, not_found, unavailable};
+
+/// The progress of a response that another gateway has begun.
+pub(crate) struct Resumed {
+    /// The messages before the response, if they contain more than the request.
+    pub(crate) history: Option<Vec<Arc<Message>>>,
+    /// The messages of the response.
+    pub(crate) messages: Vec<Arc<Message>>,
+    /// The calls of the last message that may have taken effect.
+    pub(crate) started: HashSet<String>,
+    pub(crate) usage: Usage,
+}
+
+impl Inner {
+    /// Returns a stored response. If its gateway has died, this one continues it.
+    pub(in crate::state) async fn recovered(
+        self: &Arc<Inner>,
+        principal: &Principal,
+        key: &StateKey,
+    ) -> Result<Option<StoredResponse>, Failure> {
+        let storage = self.settings.responses.as_ref().ok_or_else(|| not_found(key.id()))?;
+        let find = || storage.find::<StoredResponse>(&self.large_bodies, key);
+        let Some(stored) = find().await? else { return Ok(None) };
+        if !stored.is_running() || self.backgrounds.progress(key).is_some() {
+            return Ok(Some(stored));
+        }
+        let claim = self.new_lease(key)?;
+        if !storage.store.claim(&claim).await.map_err(|error| unavailable(&error))? {
+            return Ok(Some(stored));
+        }
+        let journal = Journal::new(storage.clone(), claim, 0);
+        // Its gateway may have completed it in the meantime.
+        let stored = match find().await {
+            Ok(Some(stored)) if stored.is_running() => stored,
+            found => {
+                journal.release().await;
+                return found;
+            }
+        };
+        let hold = Hold::default();
+        match self.admission.enter(principal) {
+            Ok(admitted) => hold.keep(admitted),
+            // The next request tries again.
+            Err(_) => {
+                journal.release().await;
+                return Ok(Some(stored));
+            }
+        }
+        let shown = StoredResponse::of(stored.response.clone());
+        let (inner, principal) = (self.clone(), principal.clone());
+        let (key, progress) = (key.clone(), journal.progress());
+        self.backgrounds.spawn(key, progress, async move {
+            inner.take_over(principal, journal, stored, hold).await;
+        });
+        Ok(Some(shown))
+    }
+
+    async fn take_over(
+        self: Arc<Inner>,
+        principal: Principal,
+        mut journal: Journal,
+        mut stored: StoredResponse,
+        hold: Hold,
+    ) {
+        tracing::info!(key = %journal.key(), "this gateway continues a response whose gateway has died");
+        let background = stored.background.take();
+        let rebuilt =
+            self.rebuilt(&principal, &mut journal, &stored, background.as_ref(), hold.clone()).await;
+        stored.background = background;
+        match rebuilt {
+            Ok(Rebuilt { exchange, writer, recording, items, gate }) => {
+                let revocation = self.revocation(&principal);
+                let recording = Some(recording);
+                let run = BackgroundRun {
+                    journal,
+                    exchange,
+                    writer,
+                    recording,
+                    items,
+                    gate,
+                    revocation,
+                    stored,
+                    hold,
+                };
+                run.drive(self.backgrounds.stop.clone()).await;
+            }
+            Err(Refusal::Later) => journal.release().await,
+            Err(Refusal::Final(error)) => {
+                let end = ClientEvent::Failed(error);
+                if let Err(failure) = self.end_response(journal, stored, &end).await {
+                    tracing::warn!(problem = failure.error.message, "a response cannot be ended");
+                }
+            }
+        }
+    }
+
+    /// Creates the run again, as it was at the last entry of the log.
+    async fn rebuilt(
+        self: &Arc<Inner>,
+        principal: &Principal,
+        journal: &mut Journal,
+        stored: &StoredResponse,
+        background: Option<&StoredBackground>,
+        hold: Hold,
+    ) -> Result<Rebuilt, Refusal> {
+        let family = Family::OpenAiResponses;
+        let storage = self.settings.responses.as_ref().ok_or_else(no_store)?;
+        let Some(StoredBackground { deadline, conversation, request: Some(request) }) = background else {
+            let message = "the gateway that wrote this response has ended, and others cannot continue it: the request has \
+                           credentials of servers, or decisions about calls; it is unknown which calls took effect";
+            return Err(Refusal::Final(ClientError::new(ErrorKind::Internal, message)));
+        };
+        let left = Duration::from_millis(deadline.0.saturating_sub(now().0));
+        if left.is_zero() {
+            return Err(Refusal::Final(ClientError::new(ErrorKind::TimedOut, "the response took too long")));
+        }
+        let progress = SavedProgress::read(storage, journal.key()).await.map_err(|_| Refusal::Later)?;
+        let SavedProgress { length, written, messages, started, usage } = progress;
+        journal.start_at(length);
+        let body = RequestBody::read(Bytes::from(request.body.get().to_owned()))?;
+        let body = RequestBody::read(expanded(&body, &stored.input, &NewInput::default()))?;
+        let estimate = || Estimate::of(body.text().as_bytes(), body.output_limit());
+        let keys = &self.settings.keys;
+        let meter = self.meters.begin(keys, principal, &request.request_id, left, estimate).await;
+        let caller = Caller {
+            principal: principal.clone(),
+            request_id: request.request_id.clone(),
+            deadline: Instant::now() + left,
+            client_deadline: None,
+            // The key has reached a limit, which a later request may find free again.
+            meter: meter.map_err(|_| Refusal::Later)?,
+            recorder: None,
+            span: None,
+            hold,
+        };
+        let headers = headers_of(request);
+        let mut prepared = {
+            let (inner, principal, headers) = (self.clone(), principal.clone(), headers.clone());
+            let read = move || inner.prepare(family, &principal, &headers, &body);
+            self.large_bodies.run(read).await??
+        };
+        let mut head = stored_head(stored);
+        head.shows_thinking = prepared.head.shows_thinking;
+        head.shows_server_calls = prepared.head.shows_server_calls;
+        head.tool_forms = std::mem::take(&mut prepared.head.tool_forms);
+        let shown = written.items().iter().filter(|item| item["type"] == "mcp_list_tools");
+        let shown = shown.filter_map(|item| item["server_label"].as_str().map(str::to_owned));
+        prepared.listed_servers.extend(shown);
+        head.written = Some(written);
+        prepared.head = head;
+        self.connect_servers(family, &caller, &mut prepared).await?;
+        let writer = ResponseWriter::new(family, prepared.head.clone()).ok_or_else(|| {
+            Failure::new(ErrorKind::Internal, "the gateway writes no responses of this API")
+        })?;
+        let items = Some(ClientItems { items: self.items.clone(), principal: principal.clone() });
+        let conversation = match conversation {
+            Some((id, holder)) => Some(self.relock_conversation(principal, id, holder).await?),
+            None => None,
+        };
+        let recording = Recording::resumed(
+            storage.clone(),
+            principal.clone(),
+            self.items.clone(),
+            stored.input.clone(),
+            conversation,
+        );
+        let (sender, gate) = CallGate::new();
+        let resumed = Resumed { history: request.history.clone(), messages, started, usage };
+        let parts = StoredParts {
+            response_id: Some(prepared.head.id.clone()),
+            continuation: None,
+            pause: None,
+            gate: Some(sender),
+            resumed: Some(resumed),
+        };
+        let exchange = self.start(family, caller, prepared, parts)?;
+        Ok(Rebuilt { exchange, writer, recording, items, gate })
+    }
+}
+
+struct Rebuilt {
+    exchange: crate::exchange::Exchange,
+    writer: ResponseWriter,
+    recording: Recording,
+    items: Option<ClientItems>,
+    gate: CallGate,
+}
+
+/// The reason why a response is not continued.
+enum Refusal {
+    /// A later request may succeed.
+    Later,
+    Final(ClientError),
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Refusal {
+        Refusal::Final(failure.error)
+    }
+}
+
+fn headers_of(request: &SavedRequest) -> HeaderMap {
+    let header = |(name, value): &(String, String)| {
+        Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
+    };
+    request.headers.iter().filter_map(header).collect()
+}
