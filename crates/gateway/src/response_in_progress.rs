@@ -26,9 +26,6 @@ const PADDING_DELAY: Duration = Duration::from_secs(30);
 /// Events that are ready at the same time are sent together, up to this size.
 const MAX_CHUNK_BYTES: usize = 16 * 1024;
 
-/// A comment in an event stream, which clients ignore.
-const HEARTBEAT: &[u8] = b": keep-alive\n\n";
-
 /// The comment before the last event of a stream whose citations were left out. A complete response has the
 /// header `x-toolwire-dropped` instead; the headers of a stream were already sent. Clients ignore comments.
 const OMITTED_CITATIONS: &[u8] = b": x-toolwire-dropped: citations\n\n";
