@@ -112,6 +112,10 @@ impl Inner {
                 self.large_bodies.run(read).await?
             }
         };
+        let plan = match &continuation {
+            Some(continuation) => plan.map_err(|failure| continuation.own_positions_in(failure)),
+            None => plan,
+        };
         let mut prepared = match plan? {
             Plan::Forward(forward) => {
                 let response = forward.await?;
@@ -122,10 +126,17 @@ impl Inner {
             }
             Plan::Run(prepared) => *prepared,
         };
+        if let Some(continuation) = &continuation {
+            for approval in &mut prepared.client.approvals {
+                approval.parameter = continuation.own_position(&approval.parameter);
+            }
+        }
         if let Some(open) = &prepared.client.open_approval {
-            // The positions in the request do not count the items of the response that it continues.
-            let parameter = continuation.as_ref().map_or(&*open.parameter, |_| "input");
-            return Err(missing_decision(&open.request_id, parameter));
+            let parameter = match &continuation {
+                Some(continuation) => continuation.own_position(&open.parameter),
+                None => open.parameter.clone(),
+            };
+            return Err(missing_decision(&open.request_id, &parameter));
         }
         prepared.head.request_id.clone_from(&caller.request_id);
         if let Some(continuation) = &continuation {

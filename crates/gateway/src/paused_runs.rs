@@ -223,7 +223,8 @@ pub(crate) fn unknown_approvals(responses: &[ApprovalResponse]) -> Failure {
     let ids: Vec<String> = responses.iter().map(|response| format!("`{}`", response.request_id)).collect();
     let message =
         format!("no open request for approval has the id {}; each is valid only once", bounded_list(&ids));
-    let parameter = responses.first().map_or("input", |response| &response.parameter);
+    let unknown = responses.iter().find(|response| !response.has_request).or(responses.first());
+    let parameter = unknown.map_or("input", |response| &response.parameter);
     Failure::invalid(parameter, message)
 }
 

@@ -106,7 +106,7 @@ impl Inner {
             (Some(storage), Some(key)) => storage.find(&self.large_bodies, &key).await?,
             _ => None,
         };
-        let StoredResponse { response, input, model } = stored.ok_or_else(|| not_found(&id))?;
+        let StoredResponse { response, input, model, .. } = stored.ok_or_else(|| not_found(&id))?;
         let fields = ResponseFields::read(&response).map_err(|error| damaged(&error.to_string()))?;
         if !matches!(fields.status.as_deref(), Some("completed" | "incomplete")) {
             let status = fields.status.unwrap_or_default();
@@ -143,6 +143,19 @@ impl Inner {
         let items = std::mem::take(&mut locked.stored.items);
         let model = std::mem::take(&mut locked.stored.model);
         Ok((Source::Conversation(id.to_owned(), Some(Box::new(locked))), items, model))
+    }
+}
+
+/// Subtracts the number of earlier items from a position such as `input[3].content`. A position in an earlier item
+/// is `input`.
+fn own_position(position: &str, earlier: usize) -> String {
+    let index = position.strip_prefix("input[").and_then(|rest| rest.split_once(']'));
+    let Some((Ok(index), rest)) = index.map(|(index, rest)| (index.parse::<usize>(), rest)) else {
+        return position.to_owned();
+    };
+    match index.checked_sub(earlier) {
+        Some(index) => format!("input[{index}]{rest}"),
+        None => "input".to_owned(),
     }
 }
 
@@ -197,6 +210,20 @@ impl Continuation {
         }
     }
 
+    /// Returns a position in the input of the request itself. The request is read together with the earlier
+    /// items, which the client has not sent.
+    pub(crate) fn own_position(&self, position: &str) -> String {
+        own_position(position, self.earlier.len())
+    }
+
+    /// Changes the position in an error to that in the request itself.
+    pub(crate) fn own_positions_in(&self, mut failure: Failure) -> Failure {
+        if let Some(parameter) = &mut failure.error.parameter {
+            *parameter = self.own_position(parameter);
+        }
+        failure
+    }
+
     /// Replaces the messages that were read from the items of the conversation by the complete ones. Returns
     /// these, and the messages of the request itself; `None` for the first if the items contain everything.
     pub(crate) fn split(self, read: Vec<Arc<Message>>) -> (Option<Vec<Arc<Message>>>, Vec<Arc<Message>>) {
@@ -246,5 +273,24 @@ pub(super) fn read_items(items: &[StoredItem]) -> Result<Vec<Arc<Message>>, Stri
         Some(Ok(client)) => Ok(client.request.messages),
         Some(Err(error)) => Err(error.to_string()),
         None => Err("the API is unknown".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_do_not_count_earlier_items() {
+        for (position, expected) in [
+            ("input[3]", "input[0]"),
+            ("input[5].content[1]", "input[2].content[1]"),
+            ("input[2].id", "input"),
+            ("input", "input"),
+            ("input[x]", "input[x]"),
+            ("tools[4]", "tools[4]"),
+        ] {
+            assert_eq!(own_position(position, 3), expected, "{position}");
+        }
     }
 }

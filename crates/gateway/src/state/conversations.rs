@@ -194,7 +194,7 @@ impl Inner {
             | Route::DeleteConversation(_)
             | Route::Items(_)
             | Route::Item(_)
-            | Route::DeleteItem(_) => self.admission.enter(principal)?,
+            | Route::DeleteItem(_) => self.admission.enter(principal, 1)?,
             _ => return Ok(None),
         };
         Ok(Some(match route {

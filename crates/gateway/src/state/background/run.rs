@@ -41,7 +41,7 @@ pub(super) struct BackgroundRun {
 }
 
 enum Next {
-    Event(Option<ClientEvent>),
+    Event(Option<Box<ClientEvent>>),
     Call(WaitingCall),
     Renewal,
 }
@@ -88,9 +88,9 @@ impl BackgroundRun {
         loop {
             let next = tokio::select! {
                 biased;
-                () = &mut self.revocation => Next::Event(Some(ClientEvent::Cancelled)),
+                () = &mut self.revocation => Next::Event(Some(Box::new(ClientEvent::Cancelled))),
                 Some(call) = self.gate.0.recv() => Next::Call(call),
-                event = self.exchange.next() => Next::Event(event),
+                event = self.exchange.next() => Next::Event(event.map(Box::new)),
                 _ = renewals.tick() => Next::Renewal,
             };
             match next {
@@ -110,7 +110,7 @@ impl BackgroundRun {
                 }
                 Next::Event(event) => {
                     let ended = || ClientError::new(ErrorKind::Internal, "the run ended without an outcome");
-                    let event = event.unwrap_or_else(|| ClientEvent::Failed(ended()));
+                    let event = event.map_or_else(|| ClientEvent::Failed(ended()), |event| *event);
                     if self.read(event).await? || self.read_ready(MAX_WRITE_BYTES).await? {
                         return Ok(());
                     }

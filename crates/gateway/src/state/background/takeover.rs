@@ -72,7 +72,7 @@ impl Inner {
             }
         };
         let hold = Hold::default();
-        match self.admission.enter(principal) {
+        match self.admission.enter(principal, 1) {
             Ok(admitted) => hold.keep(admitted),
             // The next request tries again.
             Err(_) => {

@@ -54,7 +54,7 @@ async fn an_approval_continues_on_any_gateway_and_only_once() {
             assert_eq!(text(&response), "Results: value of a.");
             for gateway in [&first, &second] {
                 let (status, error) = post(gateway, &approving(&asked, false)).await;
-                assert_eq!((status, &error["error"]["param"]), (400, &json!("input")), "{error}");
+                assert_eq!((status, &error["error"]["param"]), (400, &json!("input[0]")), "{error}");
             }
             assert_eq!(calls(&first) + calls(&second), 1);
             // The conversation goes on.
