@@ -77,6 +77,7 @@ test('a chat that waits and runs, one that failed, and one that was stopped', as
   await idle(page);
   await send(page, 'Once more');
   await expect(page.locator('#ending .error')).toContainText('the quota is used up');
+  await expect(page.locator('#ending .error')).toBeInViewport({ ratio: 1 });
   await checkLooks(page, 'chat-failed');
 });
 
