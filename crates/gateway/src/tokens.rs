@@ -92,8 +92,7 @@ impl TokenIssuer {
 }
 
 impl TokenAlgorithm {
-    pub const ALL: [TokenAlgorithm; 3] =
-        [TokenAlgorithm::Rs256, TokenAlgorithm::Es256, TokenAlgorithm::EdDsa];
+    pub const ALL: &[TokenAlgorithm] = &[TokenAlgorithm::Rs256, TokenAlgorithm::Es256, TokenAlgorithm::EdDsa];
 
     /// Returns the name in the header of a token.
     pub fn name(self) -> &'static str {

@@ -45,10 +45,11 @@ fn read(config: &OidcConfig) -> Result<(TokenIssuer, JwksUrl), String> {
         issuer.types.clone_from(types);
     }
     if let Some(names) = &config.algorithms {
-        let find = |name: &String| TokenAlgorithm::ALL.into_iter().find(|known| known.name() == name);
-        let known = TokenAlgorithm::ALL.map(TokenAlgorithm::name).join(", ");
+        let find = |name: &String| TokenAlgorithm::ALL.iter().copied().find(|known| known.name() == name);
+        let known: Vec<&str> = TokenAlgorithm::ALL.iter().map(|known| known.name()).collect();
         let algorithms: Option<Vec<TokenAlgorithm>> = names.iter().map(find).collect();
-        issuer.algorithms = algorithms.ok_or_else(|| format!("`algorithms` may contain {known}"))?;
+        issuer.algorithms =
+            algorithms.ok_or_else(|| format!("`algorithms` may contain {}", known.join(", ")))?;
     }
     issuer.tenant_claim.clone_from(&config.tenant_claim);
     issuer.name_claim.clone_from(&config.name_claim);
