@@ -25,6 +25,8 @@ pub(crate) struct Continuation {
     pub(super) source: Source,
     /// The items of the conversation before the request.
     pub(super) earlier: Vec<StoredItem>,
+    /// The number of these items, also after a recording has taken them.
+    earlier_count: usize,
     /// Whether the gateway has written some of the items, so that the provider does not know their ids.
     pub(crate) has_own_items: bool,
     /// The messages of the conversation, if they contain more than the items.
@@ -191,7 +193,7 @@ impl Continuation {
                 Some(CompleteMessages { messages, client_calls, blocks })
             }
         };
-        Ok(Continuation { source, earlier, has_own_items, messages, paused })
+        Ok(Continuation { source, earlier_count: earlier.len(), earlier, has_own_items, messages, paused })
     }
 
     /// Returns the id of the response that the request continues, if it names one.
@@ -213,7 +215,7 @@ impl Continuation {
     /// Returns a position in the input of the request itself. The request is read together with the earlier
     /// items, which the client has not sent.
     pub(crate) fn own_position(&self, position: &str) -> String {
-        own_position(position, self.earlier.len())
+        own_position(position, self.earlier_count)
     }
 
     /// Changes the position in an error to that in the request itself.
