@@ -91,7 +91,7 @@ impl Inner {
             true => {
                 let body = RequestBody::read(body.without("background"))?;
                 let saved = SavedRequest::new(&caller.request_id, headers, &body);
-                (body, saved)
+                (body, saved.filter(|_| !caller.principal.has_credentials()))
             }
             false => (body, None),
         };

@@ -126,6 +126,11 @@ impl Principal {
         Principal { credentials: Some(headers.into()), ..self }
     }
 
+    /// Whether the request has credentials for servers in its headers.
+    pub(crate) fn has_credentials(&self) -> bool {
+        self.credentials.as_ref().is_some_and(|headers| !headers.is_empty())
+    }
+
     /// Returns the caller as the owner of what contains its connections to servers. If users have credentials
     /// of their own, the keys of one tenant do not share it.
     pub(crate) fn owner_of_connections(&self) -> Principal {

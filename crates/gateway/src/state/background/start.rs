@@ -35,6 +35,9 @@ use crate::state::{no_store, response_key, unavailable};
 pub(in crate::state) struct StoredBackground {
     /// The end of the gateway's `backgroundTimeout`.
     pub(super) deadline: Timestamp,
+    /// The id of the key of the request, with whose rights and limits the response is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) key_id: Option<String>,
     /// The id of the conversation that gets the items, and the holder of its lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) conversation: Option<(String, String)>,
@@ -163,10 +166,11 @@ impl Inner {
         let conversation = recording.conversation_lock();
         let timeout = u64::try_from(self.settings.limits.background_timeout.as_millis()).unwrap_or(u64::MAX);
         let deadline = Timestamp(now().0.saturating_add(timeout));
+        let key_id = principal.key_id().map(str::to_owned);
         let write = move || {
             let input = recording.resolve_input(&id)?;
             let response = RawValue::from_string(text).map_err(|error| error.to_string())?;
-            let background = Some(StoredBackground { deadline, conversation, request });
+            let background = Some(StoredBackground { deadline, key_id, conversation, request });
             let stored = StoredResponse { response, input, model: ModelState::default(), background };
             let document = serde_json::to_string(&stored).map_err(|error| error.to_string())?;
             Ok::<_, String>((recording, stored, document))

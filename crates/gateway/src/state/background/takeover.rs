@@ -58,6 +58,13 @@ impl Inner {
         if !stored.is_running() || self.backgrounds.progress(key).is_some() {
             return Ok(Some(stored));
         }
+        // Other keys of the tenant may have other rights. After the deadline, each of them ends the response.
+        let is_of_other_key = |background: &StoredBackground| {
+            background.key_id.as_deref() != principal.key_id() && background.deadline.0 > now().0
+        };
+        if stored.background.as_ref().is_some_and(is_of_other_key) {
+            return Ok(Some(stored));
+        }
         let claim = self.new_lease(key)?;
         if !storage.store.claim(&claim).await.map_err(|error| unavailable(&error))? {
             return Ok(Some(stored));
@@ -139,7 +146,7 @@ impl Inner {
     ) -> Result<Rebuilt, Refusal> {
         let family = Family::OpenAiResponses;
         let storage = self.settings.responses.as_ref().ok_or_else(no_store)?;
-        let Some(StoredBackground { deadline, conversation, request: Some(request) }) = background else {
+        let Some(StoredBackground { deadline, conversation, request: Some(request), .. }) = background else {
             let message = "the gateway that wrote this response has ended, and others cannot continue it: the request has \
                            credentials of servers, or decisions about calls; it is unknown which calls took effect";
             return Err(Refusal::Final(ClientError::new(ErrorKind::Internal, message)));
