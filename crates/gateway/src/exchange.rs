@@ -84,6 +84,8 @@ pub(crate) struct Exchange {
     kept: Option<KeptMessages>,
     /// The usage of this response.
     usage: Usage,
+    /// The part of it that another gateway has counted.
+    counted_usage: Usage,
     /// The usage of the current run since its last message of the user.
     run_usage: Usage,
     /// The usage of the run before it was continued.
@@ -131,6 +133,7 @@ impl Exchange {
             continued: None,
             kept: None,
             usage: Usage::default(),
+            counted_usage: Usage::default(),
             run_usage: Usage::default(),
             has_called: false,
             has_begun: false,
@@ -142,7 +145,7 @@ impl Exchange {
     #[must_use]
     pub(crate) fn continuing(self, messages: Vec<Arc<Message>>, usage: Usage) -> Exchange {
         let mut exchange = self;
-        exchange.usage = usage;
+        (exchange.usage, exchange.counted_usage) = (usage, usage);
         exchange.messages = messages;
         exchange
     }
@@ -222,7 +225,8 @@ impl Exchange {
             AgentEvent::Usage { total, .. } => {
                 self.run_usage = total;
                 if let Some(meter) = &self.context.meter {
-                    meter.record(&self.usage.plus(&total.since(&self.earlier_usage)));
+                    let usage = self.usage.plus(&total.since(&self.earlier_usage));
+                    meter.record(&usage.since(&self.counted_usage));
                 }
             }
             AgentEvent::Thinking(text) => self.emit(ClientEvent::Thinking(text)),

@@ -24,6 +24,7 @@ use super::run::BackgroundRun;
 use super::start::{SavedRequest, StoredBackground};
 use crate::complete::StoredParts;
 use crate::gateway::{Caller, Hold, Inner};
+use crate::ids::random_text;
 use crate::items::ClientItems;
 use crate::meter::Estimate;
 use crate::principal::{Principal, now};
@@ -162,7 +163,10 @@ impl Inner {
         let body = RequestBody::read(expanded(&body, &stored.input, &NewInput::default()))?;
         let estimate = || Estimate::of(body.text().as_bytes(), body.output_limit());
         let keys = &self.settings.keys;
-        let meter = self.meters.begin(keys, principal, &request.request_id, left, estimate).await;
+        // The other gateway may have counted its part, and each id is counted once.
+        let meter_id =
+            random_text(20).map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))?;
+        let meter = self.meters.begin(keys, principal, &meter_id, left, estimate).await;
         let caller = Caller {
             principal: principal.clone(),
             request_id: request.request_id.clone(),
