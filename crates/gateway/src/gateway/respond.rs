@@ -68,7 +68,11 @@ impl Inner {
             return Ok(response);
         }
         if let Some(response) = self.stored_responses(&principal, &route, &parts).await? {
-            return Ok(response);
+            // A stream of events ends when the key is revoked.
+            return Ok(match self.settings.keys.invalidation(&principal) {
+                Some(end) => response.map(|body| body.until(end)),
+                None => response,
+            });
         }
         if let Some(response) = self.stored_conversations(&principal, &route, &parts).await? {
             return Ok(response);
