@@ -58,16 +58,17 @@ impl Inner {
         }
         let claim = self.new_lease(&key)?;
         storage.store.seize(&claim).await.map_err(|error| unavailable(&error))?;
-        self.backgrounds.end(&key);
         let journal = Journal::new(storage.clone(), claim, 0);
         // The response may have become complete, or the client may have deleted it.
         let stored = match find().await {
             Ok(Some(stored)) if stored.is_running() => stored,
+            // Its task is not ended: it may still add the items to the conversation.
             found => {
                 journal.release().await;
                 return Ok(whole(&found?.ok_or_else(|| not_found(id))?.response));
             }
         };
+        self.backgrounds.end(&key);
         let response = self.end_response(journal, stored, &ClientEvent::Cancelled).await?;
         Ok(whole(&response))
     }
