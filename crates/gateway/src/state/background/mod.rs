@@ -99,6 +99,11 @@ impl Backgrounds {
         }
     }
 
+    /// Whether the gateway stops, so that it begins no work of other gateways.
+    fn is_closing(&self) -> bool {
+        self.tasks.is_closed()
+    }
+
     /// Waits until all responses are complete. After the time, the others are left to other gateways.
     pub(crate) async fn close(&self, grace_period: Duration) {
         self.tasks.close();

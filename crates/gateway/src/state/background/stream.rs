@@ -120,10 +120,16 @@ impl EventStream {
                 self.next_heartbeat = Instant::now() + self.inner.settings.limits.heartbeat;
                 return Some(Ok(Bytes::from_static(HEARTBEAT)));
             }
-            if self.wait().await || Instant::now() < self.next_check {
+            let is_stopped = self.inner.backgrounds.stop.is_cancelled();
+            if self.wait().await || (!is_stopped && Instant::now() < self.next_check) {
                 continue;
             }
-            match self.is_running().await {
+            let is_running = match is_stopped {
+                // Another gateway continues the response, and the client can read on there.
+                true => Ok(false),
+                false => self.is_running().await,
+            };
+            match is_running {
                 Ok(true) => {}
                 // The last event was written together with the end.
                 Ok(false) => match self.read().await {

@@ -56,7 +56,8 @@ impl Inner {
         let storage = self.settings.responses.as_ref().ok_or_else(|| not_found(key.id()))?;
         let find = || storage.find::<StoredResponse>(&self.large_bodies, key);
         let Some(stored) = find().await? else { return Ok(None) };
-        if !stored.is_running() || self.backgrounds.progress(key).is_some() {
+        let backgrounds = &self.backgrounds;
+        if !stored.is_running() || backgrounds.is_closing() || backgrounds.progress(key).is_some() {
             return Ok(Some(stored));
         }
         // Other keys of the tenant may have other rights. After the deadline, each of them ends the response.
