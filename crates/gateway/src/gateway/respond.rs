@@ -113,6 +113,9 @@ impl Inner {
         };
         let mut invalidation = self.settings.keys.invalidation(&principal);
         let hold = Hold::default();
+        // The client may leave while a response begins in the background, which counts against the limits.
+        let admitted = Arc::new(admitted);
+        hold.keep(admitted.clone());
         let caller = Caller {
             hold: hold.clone(),
             principal,
