@@ -149,7 +149,9 @@ impl Inner {
         }
         let Some(key) = response_key(principal, &id) else { return Ok(None) };
         let stored: Option<StoredResponse> = storage.find(&self.large_bodies, &key).await?;
-        let Some(StoredResponse { model, .. }) = stored else { return Ok(None) };
+        let Some(stored) = stored else { return Ok(None) };
+        let is_background = stored.is_background();
+        let StoredResponse { model, .. } = stored;
         let (Some(pause), Some(messages)) = (model.paused, model.messages) else { return Ok(None) };
         if now().0.saturating_sub(pause.since.0) > milliseconds(APPROVAL_LIFETIME) {
             return Err(unknown_approvals(decisions));
@@ -168,10 +170,10 @@ impl Inner {
                 let stored = (!is_in_memory).then_some((pause, messages));
                 return Ok(Some(ClaimedPause { claim, stored }));
             }
-            if !is_in_memory {
+            if !is_in_memory && !is_background {
                 break;
             }
-            // The claim of the client's previous request is being released.
+            // The claim of the client's previous request, or the lease of the response, is being released.
             tokio::time::sleep(CLAIM_PAUSE).await;
         }
         Err(unknown_approvals(decisions))
