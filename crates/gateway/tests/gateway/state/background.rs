@@ -163,7 +163,7 @@ async fn a_client_can_leave_and_return() {
 async fn a_response_is_cancelled_at_any_gateway() {
     let store = memory();
     let mut settings = settings(&store);
-    settings.limits.background_lease = Duration::from_millis(300);
+    settings.limits.background_lease = Duration::from_secs(3);
     let gateways = [TestGateway::with(settings.clone()).await, TestGateway::with(settings).await];
     for gateway in &gateways {
         let (_, conversation) = call(gateway, "POST", "/v1/conversations", Some(&json!({}))).await;
@@ -402,7 +402,7 @@ async fn gateways_with_link() -> (Arc<Link>, [TestGateway; 2]) {
     let linked: Arc<dyn StateStore> = link.clone();
     let start = async |store: &Arc<dyn StateStore>| {
         let mut settings = settings(store);
-        settings.limits.background_lease = Duration::from_millis(400);
+        settings.limits.background_lease = Duration::from_millis(1_500);
         settings.agent.approvals = ApprovalPolicy::allow_all();
         TestGateway::with(settings).await
     };
