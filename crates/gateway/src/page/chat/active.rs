@@ -38,7 +38,7 @@ const MAX_ENDED: usize = 32;
 /// The state of the chat view.
 pub(in crate::page) struct Chats {
     active: Arc<ActiveChats>,
-    /// Agents by model, so that their catalogs are computed once.
+    /// Agents with the tools of all visitors, by model, so that their catalogs are computed once.
     agents: Mutex<HashMap<String, Agent>>,
     pub(super) uploads: Uploads,
     saved: Arc<SavedRuns>,
@@ -156,8 +156,9 @@ impl Chats {
     fn shared_agent(&self, context: &Context<'_>, model: &str) -> Result<Agent, PageFailure> {
         let served = context.inner.find_model(&context.principal, model)?;
         let rights = context.principal.tool_rights();
-        let is_restricted = rights.is_some();
-        if !is_restricted
+        // The tools of such an agent are not those of all visitors.
+        let has_own_tools = rights.is_some() || context.inner.user_tools(&context.principal).is_some();
+        if !has_own_tools
             && let Some(agent) = self.agents.lock().unwrap_or_else(PoisonError::into_inner).get(model)
         {
             return Ok(agent.clone());
@@ -174,7 +175,7 @@ impl Chats {
             .unattended(Unattended::Pause)
             .elicitation(Arc::new(PageQuestions(Arc::downgrade(&self.active))));
         let agent = agent.build().map_err(|error| PageFailure::invalid(error.to_string()))?;
-        if is_restricted {
+        if has_own_tools {
             return Ok(agent);
         }
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
