@@ -72,6 +72,8 @@ struct Control {
     /// Cancelled when the response has ended.
     ended: CancellationToken,
     decisions: Option<mpsc::Sender<CallDecision>>,
+    /// The user whose accounts the tools of the run may use.
+    user: Option<String>,
 }
 
 impl ActiveChat {
@@ -88,6 +90,19 @@ impl ActiveChat {
         let control = self.control();
         control.stop.cancel();
         control.ended.clone()
+    }
+
+    /// Returns an error if the tools of the run may use accounts of another user.
+    pub(super) fn check_user(&self, context: &Context<'_>) -> Result<(), PageFailure> {
+        let user = self.control().user.clone();
+        let is_own = user.is_none_or(|user| user == context.principal.server_user().id);
+        if is_own || context.inner.user_tools(&context.principal).is_none() {
+            return Ok(());
+        }
+        Err(PageFailure::forbidden(
+            "the tools of this response may use the accounts of another key",
+            "sign in with the key that started the response",
+        ))
     }
 
     /// Passes a decision to the run. Returns whether there is one.
@@ -203,7 +218,7 @@ impl Chats {
             let ended = CancellationToken::new();
             // There is no response yet.
             ended.cancel();
-            let control = Control { stop: CancellationToken::new(), ended, decisions: None };
+            let control = Control { stop: CancellationToken::new(), ended, decisions: None, user: None };
             Arc::new(ActiveChat { live: Mutex::new(live), control: Mutex::new(control) })
         };
         map.entry(conversation.id.clone()).or_insert_with(new).clone()
@@ -289,7 +304,12 @@ impl Chats {
         let guard = recorder.guard();
         let (sender, decisions) = mpsc::channel(MAX_DECISIONS);
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
-        *active.control() = Control { stop: stop.clone(), ended: ended.clone(), decisions: Some(sender) };
+        *active.control() = Control {
+            stop: stop.clone(),
+            ended: ended.clone(),
+            decisions: Some(sender),
+            user: Some(context.principal.server_user().id),
+        };
         let engine = Engine {
             id,
             agent,

@@ -64,6 +64,7 @@ pub(super) async fn answer(
     // The conversation may have been removed.
     context.page.parts.conversations.get(id).await.map_err(store_failure)?;
     let active = context.page.chats.find(id).ok_or_else(no_longer_asked)?;
+    active.check_user(context)?;
     let mut live = active.lock();
     let question = live.question(number).ok_or_else(no_longer_asked)?;
     let fields = fields(&input);

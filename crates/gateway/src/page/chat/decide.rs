@@ -33,6 +33,7 @@ pub(super) async fn decide(
     let key = call.ok_or_else(|| PageFailure::invalid("the form does not name a call"))?;
     let conversation = context.page.parts.conversations.get(id).await.map_err(store_failure)?;
     let active = context.page.chats.restore(context, &conversation).await?.ok_or_else(already)?;
+    active.check_user(context)?;
     // The lock is held until the decision is noted, so that a second one finds it.
     let mut live = active.lock();
     let (call_id, name, arguments) = live.waiting_call(key).ok_or_else(already)?;
