@@ -182,6 +182,8 @@ impl Pool {
         let pool = Arc::downgrade(self);
         let server = UserServer::new(user, configured.clone(), config, access, options, pool);
         let server = Arc::new(server);
+        // A client can send any number of different headers, so nothing unused is kept until it is idle.
+        servers.retain(|known| known.state().connection.is_some() || Arc::strong_count(known) > 1);
         servers.push(server.clone());
         server
     }
