@@ -163,6 +163,10 @@ impl UserServer {
             return Err("too many connections of users are open".to_owned());
         }
         let mut state = self.state();
+        // The configuration may have changed in the meantime.
+        if state.is_removed {
+            return Err("it is no longer configured".to_owned());
+        }
         if let Some(connection) = &state.connection {
             return Ok(connection.clone());
         }
