@@ -13,7 +13,7 @@ use futures_core::future::BoxFuture;
 use rmcp::model::{RequestStateCodec, SealOptions};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use toolwire_contract::ToolResult;
 use toolwire_contract::toolbox::{CallError, Progress};
 
@@ -40,6 +40,8 @@ struct ParkedCall {
     call: ContinuableCall,
     /// By the keys that the client sees.
     open_questions: HashMap<String, Question>,
+    /// Ends the call if its client does not return.
+    expiry: AbortHandle,
 }
 
 /// A call that can continue in another request.
@@ -135,9 +137,8 @@ impl ParkedCalls {
         }
         let number = table.next;
         table.next += 1;
-        table.calls.insert(number, ParkedCall { call, open_questions });
         let weak = Arc::downgrade(&self.0);
-        table.expiring.spawn(async move {
+        let expiry = table.expiring.spawn(async move {
             tokio::time::sleep(within).await;
             if let Some(table) = weak.upgrade() {
                 let expired = table.lock().unwrap_or_else(PoisonError::into_inner).calls.remove(&number);
@@ -145,6 +146,7 @@ impl ParkedCalls {
                 drop(expired);
             }
         });
+        table.calls.insert(number, ParkedCall { call, open_questions, expiry });
         let options = SealOptions::new().associated_data(request).ttl(within);
         let state = signature.seal_json_with(&json!({"call": number}), &options).unwrap_or_default();
         let mut result = Map::new();
@@ -166,7 +168,9 @@ impl ParkedCalls {
         let state: Value = signature.open_json_with(state, request).map_err(|_| NotWaiting)?;
         let number = state.get("call").and_then(Value::as_u64).ok_or(NotWaiting)?;
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ParkedCall { call, mut open_questions } = table.calls.remove(&number).ok_or(NotWaiting)?;
+        let parked = table.calls.remove(&number).ok_or(NotWaiting)?;
+        let ParkedCall { call, mut open_questions, expiry } = parked;
+        expiry.abort();
         *call.client.latest.lock().unwrap_or_else(PoisonError::into_inner) = caller;
         for (key, reply) in replies {
             if let Some(question) = open_questions.remove(&key) {
