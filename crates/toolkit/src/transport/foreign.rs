@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use toolwire_contract::offers::{OfferKind, OfferMethod, OfferRequest, OfferRequestError, ServerOffers};
 
 use super::connection::{Connection, is_modern, request_cancelled};
+use super::foreign_rounds::round_binding;
 
 impl Connection {
     /// Returns the prompts and resources of other servers that a request may use.
@@ -48,7 +49,8 @@ impl Connection {
         };
         // The keys of this request mean nothing to the other server.
         params.shift_remove("_meta");
-        self.open_round(&mut params, context)?;
+        let bound = round_binding(method, &params, context);
+        self.open_round(&mut params, &bound)?;
         let request = OfferRequest { method, params };
         let outcome = tokio::select! {
             outcome = foreign.request(request, &every) => outcome,
@@ -57,7 +59,7 @@ impl Connection {
         let mut result = outcome.map_err(offer_request_error)?;
         // They belong to the connection with the other server.
         match result.shift_remove("resultType") {
-            Some(kind) if kind == "input_required" => self.seal_round(&mut result, context)?,
+            Some(kind) if kind == "input_required" => self.seal_round(&mut result, &bound, context)?,
             _ => {}
         }
         // A task has a `ttlMs` of its own.

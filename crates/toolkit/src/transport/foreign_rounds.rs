@@ -8,6 +8,7 @@ use rmcp::model::{ClientCapabilities, ElicitationCapability, SamplingCapability,
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value, json};
+use toolwire_contract::offers::OfferMethod;
 
 use super::connection::{Connection, is_modern};
 use super::request_tools::RequestTools;
@@ -26,28 +27,23 @@ pub(super) fn add_round(params: &mut Value, replies: Option<BTreeMap<String, Val
 
 impl Connection {
     /// Replaces the state that the client has sent by that of the server.
-    pub(super) fn open_round(
-        &self,
-        params: &mut Map<String, Value>,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
+    pub(super) fn open_round(&self, params: &mut Map<String, Value>, bound: &[u8]) -> Result<(), ErrorData> {
         let Some(sealed) = params.shift_remove(STATE) else { return Ok(()) };
-        let opened = self
-            .shared
-            .foreign_signature
-            .open_json_with::<Value>(sealed.as_str().unwrap_or_default(), &binding(context));
+        let opened =
+            self.shared.foreign_signature.open_json_with::<Value>(sealed.as_str().unwrap_or_default(), bound);
         let opened = opened.map_err(|_| {
-            ErrorData::invalid_params("`requestState` was not issued by this server for this client", None)
+            ErrorData::invalid_params("`requestState` was not issued by this server for this request", None)
         })?;
         params.insert(STATE.to_owned(), opened);
         Ok(())
     }
 
     /// Prepares a result with questions for the client: it keeps its type, and its state is signed for the
-    /// client.
+    /// request.
     pub(super) fn seal_round(
         &self,
         result: &mut Map<String, Value>,
+        bound: &[u8],
         context: &RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         if !is_modern(context) {
@@ -56,8 +52,7 @@ impl Connection {
         }
         check_questions(result, &context.client_capabilities().unwrap_or_default())?;
         if let Some(state) = result.get_mut(STATE) {
-            let bound = binding(context);
-            let options = SealOptions::new().associated_data(&bound);
+            let options = SealOptions::new().associated_data(bound);
             let sealed = self.shared.foreign_signature.seal_json_with(state, &options);
             *state = sealed.map_err(|error| ErrorData::internal_error(error.to_string(), None))?.into();
         }
@@ -89,8 +84,15 @@ fn check_questions(result: &Map<String, Value>, client: &ClientCapabilities) -> 
     }
 }
 
-fn binding(context: &RequestContext<RoleServer>) -> Vec<u8> {
-    format!("round\n{}", RequestTools::client_of(context)).into_bytes()
+/// Returns what the state of a request is bound to: the client, and the prompt or resource, so that the
+/// server of another one does not get it.
+pub(super) fn round_binding(
+    method: OfferMethod,
+    params: &Map<String, Value>,
+    context: &RequestContext<RoleServer>,
+) -> Vec<u8> {
+    let of = ["name", "uri", "ref"].map(|key| params.get(key));
+    json!(["round", RequestTools::client_of(context), format!("{method:?}"), of]).to_string().into_bytes()
 }
 
 #[cfg(test)]
