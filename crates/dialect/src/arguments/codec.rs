@@ -15,7 +15,6 @@ use super::plan::Plan;
 use super::repair::{Repair, RepairKind};
 use super::validator::ArgumentValidator;
 use crate::Dialect;
-use crate::json::parse_value;
 
 /// The deepest nesting that `serde_json` parses.
 const MAX_PARSED_DEPTH: usize = 127;
@@ -289,10 +288,6 @@ fn no_arguments(kind: RepairKind, repairs: &mut Vec<Repair>) -> Map<String, Valu
 }
 
 fn parse_text(text: &str) -> Result<Value, ArgumentError> {
-    if let Some(value) = parse_value(text, MAX_PARSED_DEPTH) {
-        return Ok(value);
-    }
-    // The error of `serde_json` names the mistake and its place.
     serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         let message = if open_brackets(text, line, column) > MAX_PARSED_DEPTH {

@@ -19,7 +19,7 @@ pub(crate) use key_index::KeyIndex;
 pub(crate) use number::Decimal;
 pub(crate) use pointer::{Place, push_segment};
 pub(crate) use read::{JsonError, JsonReader, MAX_DEPTH};
-pub(crate) use value::{from_value, parse_value, to_value};
+pub(crate) use value::{from_value, to_value};
 pub(crate) use value_set::ValueSet;
 pub(crate) use write::JsonWriter;
 

@@ -32,9 +32,6 @@ pub(crate) struct JsonReader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
-    max_depth: usize,
-    /// Whether an unpaired surrogate was read as U+FFFD.
-    has_unpaired_surrogate: bool,
     arena: &'a Bump,
     /// The elements read so far of the arrays that are still open, innermost last.
     nodes: Vec<Node<'a>>,
@@ -47,24 +44,7 @@ type Read<T> = Result<T, JsonError>;
 impl<'a> JsonReader<'a> {
     pub(crate) fn new(text: &'a str, arena: &'a Bump) -> JsonReader<'a> {
         let at = if text.starts_with('\u{feff}') { 3 } else { 0 };
-        JsonReader {
-            text,
-            bytes: text.as_bytes(),
-            at,
-            max_depth: MAX_DEPTH,
-            has_unpaired_surrogate: false,
-            arena,
-            nodes: Vec::new(),
-            members: Vec::new(),
-        }
-    }
-
-    pub(crate) fn with_max_depth(self, max_depth: usize) -> JsonReader<'a> {
-        JsonReader { max_depth, ..self }
-    }
-
-    pub(crate) fn has_unpaired_surrogate(&self) -> bool {
-        self.has_unpaired_surrogate
+        JsonReader { text, bytes: text.as_bytes(), at, arena, nodes: Vec::new(), members: Vec::new() }
     }
 
     pub(crate) fn position(&self) -> usize {
@@ -164,7 +144,7 @@ impl<'a> JsonReader<'a> {
     }
 
     fn check_depth(&self, depth: usize) -> Read<()> {
-        if depth < self.max_depth {
+        if depth < MAX_DEPTH {
             return Ok(());
         }
         Err(JsonError { offset: self.at, message: "nested deeper than 512 levels", too_deep: true })
@@ -306,7 +286,6 @@ impl<'a> JsonReader<'a> {
         }
         let raw = &self.text[start..self.at];
         self.at += 1;
-        self.has_unpaired_surrogate |= unpaired;
         Ok(match (escaped, unpaired) {
             (false, _) => Node::Text(raw),
             (true, false) => Node::Escaped(raw),

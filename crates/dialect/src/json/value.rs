@@ -3,19 +3,7 @@
 use bumpalo::Bump;
 use serde_json::{Map, Number, Value};
 
-use super::{JsonReader, Member, Node};
-
-/// Parses JSON text in less time than `serde_json` does. Returns `None` for text that `serde_json` rejects, or that is
-/// nested deeper than `max_depth`. Numbers keep their digits.
-pub(crate) fn parse_value(text: &str, max_depth: usize) -> Option<Value> {
-    let arena = Bump::new();
-    let mut reader = JsonReader::new(text, &arena).with_max_depth(max_depth);
-    let node = reader.value().ok()?;
-    reader.end().ok()?;
-    // The reader accepts both, `serde_json` neither.
-    let is_lenient = text.starts_with('\u{feff}') || reader.has_unpaired_surrogate();
-    (!is_lenient).then(|| to_value(node, &arena))
-}
+use super::{Member, Node};
 
 /// Returns a value as a tree in `arena` that borrows its strings and numbers.
 pub(crate) fn from_value<'a>(value: &'a Value, arena: &'a Bump) -> Node<'a> {
