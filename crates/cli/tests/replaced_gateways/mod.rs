@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, RwLock};
@@ -90,6 +90,10 @@ impl ReplacedGateways {
     pub(crate) async fn start(folder: PathBuf, config: &Value) -> ReplacedGateways {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut config = config.clone();
+        config["toolwire"]["gateway"]["hosts"] = json!([address.to_string()]);
         fs::write(folder.join("mcp.json"), config.to_string()).unwrap();
         let running: Vec<_> = (0..GATEWAYS).map(|_| Some(Gateway::start(&folder, "127.0.0.1:0"))).collect();
         let addresses: Vec<SocketAddr> = running.iter().flatten().map(|gateway| gateway.address).collect();
@@ -104,8 +108,7 @@ impl ReplacedGateways {
             requests: AtomicUsize::new(0),
             killed: AtomicUsize::new(0),
         });
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let url = format!("http://{address}/mcp");
         let accepting = tokio::spawn(accept(listener, cluster.clone()));
         ReplacedGateways { url, cluster, accepting }
     }

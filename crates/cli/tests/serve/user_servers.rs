@@ -88,6 +88,9 @@ fn with_headers(name: &str, notes: &AccountServer, other: &AccountServer, toolwi
 async fn a_header_reaches_one_server_and_results_reach_one_user() {
     let (notes, other) = (AccountServer::start(false).await, AccountServer::start(false).await);
     let served = with_headers("user-headers", &notes, &other, json!({"gateway": gateway()}));
+    // The server of all users may still be starting.
+    let first = User::connect(&served, ALICE, Some("token-of-alice"), REVISIONS[0]).await;
+    until_listed(&first, "other_whoami").await;
     for revision in REVISIONS {
         let alice = User::connect(&served, ALICE, Some("token-of-alice"), revision).await;
         let bob = User::connect(&served, BOB, Some("token-of-bob"), revision).await;
@@ -136,9 +139,14 @@ async fn a_question_reaches_the_user_of_its_call() {
         let mut listening = user.client.listen().await;
         let mut events = Events::new(user.prepare(&message).send().await.unwrap());
         // A request of the server may arrive on either stream.
-        let asked = tokio::select! {
-            asked = events.next() => asked.unwrap(),
-            asked = listening.next() => asked.unwrap(),
+        let asked = loop {
+            let message = tokio::select! {
+                message = events.next() => message.unwrap(),
+                message = listening.next() => message.unwrap(),
+            };
+            if message["method"] == "elicitation/create" {
+                break message;
+            }
         };
         calls.push((user, events, listening, asked));
     }

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use toolwire_contract::offers::{OfferKind, OfferMethod};
 
 use super::{ProtocolEra, Session, SessionCall, SessionError};
+use crate::client_service;
 
 /// More than any real server has.
 const MAX_OFFERS: usize = 10_000;
@@ -118,9 +119,40 @@ impl Session {
         let call = SessionCall { accepts_task: is_about_task, ..self.offer_call(self.list_timeout) };
         let (result, _) = self.request(request, &call, Instant::now() + call.max_total).await?;
         match result {
+            Value::Object(fields) if method == OfferMethod::GetTask => self.answer_roots(fields).await,
             Value::Object(fields) => Ok(fields),
             _ => Err(SessionError::Malformed { reason: "the result is not an object".into() }),
         }
+    }
+
+    /// Answers the questions of a task about folders, as for every other request of the server, and removes
+    /// them from its status.
+    async fn answer_roots(&self, mut status: Map<String, Value>) -> Result<Map<String, Value>, SessionError> {
+        let Some(questions) = status.get_mut("inputRequests").and_then(Value::as_object_mut) else {
+            return Ok(status);
+        };
+        let is_about_roots =
+            |question: &Value| question.get("method").and_then(Value::as_str) == Some("roots/list");
+        let mut replies = Map::new();
+        questions.retain(|key, question| {
+            let is_answered = is_about_roots(question);
+            if is_answered {
+                replies.insert(key.clone(), client_service::roots(&*self.host, &self.server));
+            }
+            !is_answered
+        });
+        if replies.is_empty() {
+            return Ok(status);
+        }
+        if questions.is_empty() {
+            status.remove("inputRequests");
+            status.insert("status".to_owned(), "working".into());
+        }
+        let mut params = Map::new();
+        params.insert("taskId".to_owned(), status.get("taskId").cloned().unwrap_or_default());
+        params.insert("inputResponses".to_owned(), Value::Object(replies));
+        Box::pin(self.request_offer(OfferMethod::UpdateTask, params)).await?;
+        Ok(status)
     }
 
     /// Has the server report the changes of a resource. Nothing ends it before the session, because other
