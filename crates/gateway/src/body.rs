@@ -1,7 +1,7 @@
 //! Reads the bodies of requests, within limits of size and time, and checks their headers.
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::BodyExt as _;
@@ -57,6 +57,15 @@ pub(crate) fn check_type(headers: &HeaderMap, expected: &str) -> Result<(), Fail
         return Err(unsupported_type(message.to_owned()));
     }
     Ok(())
+}
+
+/// Checks the type of a body that may be absent, because the path does not need one.
+pub(crate) fn check_optional_type(headers: &HeaderMap) -> Result<(), Failure> {
+    let is_empty = headers.get(CONTENT_LENGTH).is_none_or(|length| length.as_bytes() == b"0");
+    if is_empty && !headers.contains_key(TRANSFER_ENCODING) && !headers.contains_key(CONTENT_TYPE) {
+        return Ok(());
+    }
+    check_type(headers, "application/json")
 }
 
 fn unsupported_type(message: String) -> Failure {

@@ -10,6 +10,7 @@ use toolwire_dialect::client::{ClientError, ErrorKind};
 use super::background::whole;
 use super::record::{StoredItem, StoredResponse};
 use super::{ResponseStorage, response_key, unavailable};
+use crate::body::check_optional_type;
 use crate::gateway::Inner;
 use crate::principal::Principal;
 use crate::response::{Failure, HttpResponse, json as json_response};
@@ -34,6 +35,9 @@ impl Inner {
         else {
             return Ok(None);
         };
+        if matches!(route, Route::CancelResponse(_)) {
+            check_optional_type(&parts.headers)?;
+        }
         let admitted = self.admission.enter(principal, 1)?;
         let query = Query::of(parts);
         let response = match route {

@@ -309,8 +309,7 @@ mod tests {
     #[test]
     fn only_the_keys_of_one_server_change() {
         let text = "// top\n{\n  \"mcpServers\": {\n    // first\n    \"a\": {\n      \"command\": \"x\", // program\n      \
-                    // why\n      \"env\": {\n        \"ONE\": \"1\", // one\n        \"TWO\": \"2\"\n     
-                    // },\n      \
+                    // why\n      \"env\": {\n        \"ONE\": \"1\", // one\n        \"TWO\": \"2\"\n      },\n      \
                     \"timeout\": 5 /* slow */\n    },\n    \"b\": {\"command\": \"y\"} // last\n  },\n}\n";
         check_change(text, json!({}), text);
         check_change(text, json!({"command": "x", "env": {"ONE": "1", "TWO": "2"}}), text);
