@@ -127,7 +127,7 @@ async fn a_header_reaches_one_server_and_results_reach_one_user() {
     }
 }
 
-/// A question of a server reaches the user of its call, and nobody else can answer it.
+/// A question of a server reaches the user of its call, and no other user can answer it.
 #[tokio::test]
 async fn a_question_reaches_the_user_of_its_call() {
     let (notes, other) = (AccountServer::start(false).await, AccountServer::start(false).await);

@@ -60,7 +60,7 @@ impl Seal {
         Some(Secret::new(std::str::from_utf8(text).ok()?))
     }
 
-    /// Returns random letters and digits that nobody can guess.
+    /// Returns random letters and digits that cannot be guessed.
     pub(super) fn random_text(&self) -> io::Result<String> {
         let mut bytes = [0; 20];
         self.random.fill(&mut bytes).map_err(|_| io::Error::other("the system provides no random bytes"))?;
