@@ -337,7 +337,7 @@ async fn users_log_in_on_a_page_of_the_gateway() {
     assert_eq!(until_listed(&alice, "log_in_to_notes").await, ["log_in_to_notes"]);
 }
 
-/// Nobody completes the login of somebody else, and a login is completed once.
+/// A login can be completed only by the user who started it, and only once.
 #[tokio::test]
 async fn a_login_belongs_to_a_browser_and_to_a_key() {
     toolwire_testkit::install_tls_provider();
