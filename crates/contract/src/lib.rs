@@ -27,6 +27,7 @@ mod timestamp;
 mod tokens;
 mod tool;
 pub mod toolbox;
+mod toolbox_decorator;
 pub mod trace_context;
 mod transcript;
 mod validation_stamp;

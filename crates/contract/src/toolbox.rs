@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::elicitation::{ElicitHandler, SampleHandler};
 use crate::log::LogReceiver;
+pub use crate::toolbox_decorator::ToolboxDecorator;
 use crate::trace_context::TraceContext;
 pub use crate::validation_stamp::{SchemaFingerprint, ValidationStamp};
 use crate::{Tool, ToolResult};

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
 use serde_json::{Map, Value};
 use toolwire_contract::toolbox::{
-    CallError, CallOptions, CallPermission, MissingServer, ToolServer, Toolbox,
+    CallError, CallOptions, CallPermission, ToolServer, Toolbox, ToolboxDecorator,
 };
 use toolwire_contract::{Tool, ToolResult};
 
@@ -49,7 +50,11 @@ impl FixedTools {
     }
 }
 
-impl Toolbox for FixedTools {
+impl ToolboxDecorator for FixedTools {
+    fn inner(&self) -> &dyn Toolbox {
+        &*self.tools
+    }
+
     fn tools(&self) -> Arc<[Tool]> {
         self.listed.clone()
     }
@@ -62,12 +67,8 @@ impl Toolbox for FixedTools {
         self.origins.get(tool)?.original.clone()
     }
 
-    fn missing_servers(&self) -> Vec<MissingServer> {
-        self.tools.missing_servers()
-    }
-
-    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
-        self.tools.started(servers)
+    fn changes(&self) -> Option<BoxStream<'static, ()>> {
+        None
     }
 
     fn call<'a>(
@@ -78,7 +79,7 @@ impl Toolbox for FixedTools {
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             let Some(definition) = self.definition(tool) else {
-                let missing = self.missing_servers();
+                let missing = self.tools.missing_servers();
                 return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new(), missing });
             };
             let permission = options.permission.take();

@@ -4,12 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
 use serde_json::Value;
 use toolwire_agent::approval::ApprovalPolicy;
 use toolwire_contract::keys::{KeyRights, ToolRule};
 use toolwire_contract::toolbox::{
-    CallError, CallOptions, CallPermission, MissingServer, ToolServer, Toolbox,
+    CallError, CallOptions, CallPermission, MissingServer, ToolServer, Toolbox, ToolboxDecorator,
 };
 use toolwire_contract::{Tool, ToolResult};
 
@@ -121,7 +120,11 @@ impl PermittedTools {
     }
 }
 
-impl Toolbox for PermittedTools {
+impl ToolboxDecorator for PermittedTools {
+    fn inner(&self) -> &dyn Toolbox {
+        &*self.tools
+    }
+
     fn tools(&self) -> Arc<[Tool]> {
         self.with_list(|listed| listed.tools.clone())
     }
@@ -140,14 +143,6 @@ impl Toolbox for PermittedTools {
         missing
     }
 
-    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
-        self.tools.started(servers)
-    }
-
-    fn changes(&self) -> Option<BoxStream<'static, ()>> {
-        self.tools.changes()
-    }
-
     fn call<'a>(
         &'a self,
         tool: &'a str,
@@ -156,7 +151,7 @@ impl Toolbox for PermittedTools {
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             if !self.permits(tool) {
-                let missing = self.missing_servers();
+                let missing = Toolbox::missing_servers(self);
                 return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new(), missing });
             }
             options.permission = Some(self.permission(tool, options.permission.take()));

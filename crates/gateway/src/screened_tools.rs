@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
 use serde_json::Value;
+use toolwire_contract::ToolResult;
 use toolwire_contract::log::{LogMessage, LogReceiver};
-use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
-use toolwire_contract::{Tool, ToolResult};
+use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox, ToolboxDecorator};
 
 /// The character that replaces deceptive characters.
 const REPLACEMENT: char = '\u{fffd}';
@@ -58,29 +57,9 @@ fn screened_log(log: LogReceiver) -> LogReceiver {
     LogReceiver { level, receive: Arc::new(receive) }
 }
 
-impl Toolbox for ScreenedTools {
-    fn tools(&self) -> Arc<[Tool]> {
-        self.0.tools()
-    }
-
-    fn server_of(&self, tool: &str) -> Option<ToolServer> {
-        self.0.server_of(tool)
-    }
-
-    fn original_name(&self, tool: &str) -> Option<String> {
-        self.0.original_name(tool)
-    }
-
-    fn missing_servers(&self) -> Vec<MissingServer> {
-        self.0.missing_servers()
-    }
-
-    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
-        self.0.started(servers)
-    }
-
-    fn changes(&self) -> Option<BoxStream<'static, ()>> {
-        self.0.changes()
+impl ToolboxDecorator for ScreenedTools {
+    fn inner(&self) -> &dyn Toolbox {
+        &*self.0
     }
 
     fn call<'a>(

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
 use serde_json::Value;
 use toolwire_agent::approval::{ApprovalPolicy, Verdict};
 use toolwire_contract::model::ModelRequest;
-use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
+use toolwire_contract::toolbox::{
+    CallError, CallOptions, MissingServer, ToolServer, Toolbox, ToolboxDecorator,
+};
 use toolwire_contract::{Glob, Tool, ToolResult};
 use toolwire_dialect::client::ToolReference;
 use toolwire_dialect::{Dialect, Options, Status, Toolset};
@@ -297,7 +298,11 @@ impl SelectedTools {
     }
 }
 
-impl Toolbox for SelectedTools {
+impl ToolboxDecorator for SelectedTools {
+    fn inner(&self) -> &dyn Toolbox {
+        &*self.tools
+    }
+
     fn tools(&self) -> Arc<[Tool]> {
         self.with_list(|listed| listed.tools.clone())
     }
@@ -317,14 +322,6 @@ impl Toolbox for SelectedTools {
         missing
     }
 
-    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
-        self.tools.started(servers)
-    }
-
-    fn changes(&self) -> Option<BoxStream<'static, ()>> {
-        self.tools.changes()
-    }
-
     fn call<'a>(
         &'a self,
         tool: &'a str,
@@ -337,7 +334,7 @@ impl Toolbox for SelectedTools {
                 None => Err(CallError::UnknownTool {
                     tool: tool.to_owned(),
                     nearest: Vec::new(),
-                    missing: self.missing_servers(),
+                    missing: Toolbox::missing_servers(self),
                 }),
             }
         })

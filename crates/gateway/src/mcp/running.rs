@@ -6,10 +6,9 @@
 use std::sync::{Arc, Weak};
 
 use futures::future::{BoxFuture, Shared};
-use futures::stream::BoxStream;
 use serde_json::Value;
-use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
-use toolwire_contract::{Tool, ToolResult};
+use toolwire_contract::ToolResult;
+use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox, ToolboxDecorator};
 
 use crate::admission::{Admission, Admitted};
 use crate::principal::Principal;
@@ -67,29 +66,9 @@ pub(crate) struct RunningTools {
     pub(crate) lifetime: Lifetime,
 }
 
-impl Toolbox for RunningTools {
-    fn tools(&self) -> Arc<[Tool]> {
-        self.tools.tools()
-    }
-
-    fn server_of(&self, tool: &str) -> Option<ToolServer> {
-        self.tools.server_of(tool)
-    }
-
-    fn original_name(&self, tool: &str) -> Option<String> {
-        self.tools.original_name(tool)
-    }
-
-    fn missing_servers(&self) -> Vec<MissingServer> {
-        self.tools.missing_servers()
-    }
-
-    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
-        self.tools.started(servers)
-    }
-
-    fn changes(&self) -> Option<BoxStream<'static, ()>> {
-        self.tools.changes()
+impl ToolboxDecorator for RunningTools {
+    fn inner(&self) -> &dyn Toolbox {
+        &*self.tools
     }
 
     fn call<'a>(

@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
 use serde_json::Value;
 use toolwire_agent::approval::{ApprovalPolicy, DefaultRule, Verdict};
 use toolwire_agent::search::ToolIndex;
 use toolwire_contract::keys::KeyRights;
 use toolwire_contract::toolbox::{
-    CallError, CallOptions, CallPermission, MissingServer, ToolServer, Toolbox,
+    CallError, CallOptions, CallPermission, ToolServer, Toolbox, ToolboxDecorator,
 };
 use toolwire_contract::{Tool, ToolResult};
 
@@ -143,9 +142,9 @@ impl McpTools {
             ) => ToolOutcome::NotMade,
             _ => ToolOutcome::Failed,
         };
-        match self.server_of(tool) {
+        match Toolbox::server_of(self, tool) {
             Some(server) => {
-                let original = self.original_name(tool);
+                let original = Toolbox::original_name(self, tool);
                 let name = original.as_deref().unwrap_or(tool);
                 self.metrics.record_call(&server.name, name, outcome, Some(start.elapsed()));
             }
@@ -154,7 +153,11 @@ impl McpTools {
     }
 }
 
-impl Toolbox for McpTools {
+impl ToolboxDecorator for McpTools {
+    fn inner(&self) -> &dyn Toolbox {
+        &*self.tools
+    }
+
     fn tools(&self) -> Arc<[Tool]> {
         self.with_list(|listed| listed.tools.clone())
     }
@@ -165,18 +168,6 @@ impl Toolbox for McpTools {
 
     fn original_name(&self, tool: &str) -> Option<String> {
         self.is_listed(tool).then(|| self.tools.original_name(tool)).flatten()
-    }
-
-    fn missing_servers(&self) -> Vec<MissingServer> {
-        self.tools.missing_servers()
-    }
-
-    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
-        self.tools.started(servers)
-    }
-
-    fn changes(&self) -> Option<BoxStream<'static, ()>> {
-        self.tools.changes()
     }
 
     fn call<'a>(
@@ -191,7 +182,7 @@ impl Toolbox for McpTools {
                 options.permission = Some(self.permission(tool, options.permission.take()));
                 self.tools.call(tool, arguments, options).await
             } else {
-                let missing = self.missing_servers();
+                let missing = self.tools.missing_servers();
                 Err(CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new(), missing })
             };
             self.measure(tool, &outcome, start);
@@ -217,7 +208,7 @@ mod tests {
     async fn codes(tools: &McpTools) -> Vec<(String, &'static str)> {
         let mut codes = Vec::new();
         for name in ["read", "write", "drop"] {
-            let outcome = tools.call(name, &json!({}), CallOptions::default()).await;
+            let outcome = Toolbox::call(tools, name, &json!({}), CallOptions::default()).await;
             codes.push((name.to_owned(), outcome.map_or_else(|error| error.code(), |_| "ok")));
         }
         codes
@@ -225,7 +216,7 @@ mod tests {
 
     #[track_caller]
     fn check(tools: &McpTools, listed: &[&str]) {
-        let names: Vec<String> = tools.tools().iter().map(|tool| tool.name.clone()).collect();
+        let names: Vec<String> = Toolbox::tools(tools).iter().map(|tool| tool.name.clone()).collect();
         assert_eq!(names, listed);
     }
 

@@ -11,8 +11,8 @@ use serde_json::Value;
 use toolwire_contract::model::{
     Model, ModelError, ModelEvent, ModelLimits, ModelRequest, StopReason, UnsupportedContent, Usage,
 };
-use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
-use toolwire_contract::{Content, Tool, ToolResult};
+use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox, ToolboxDecorator};
+use toolwire_contract::{Content, ToolResult};
 
 use super::{OpenSpan, SpanKind, SpanValue, integer, text};
 
@@ -147,29 +147,9 @@ struct TracedCall<'a> {
     end: Option<Result<(), &'static str>>,
 }
 
-impl Toolbox for TracedToolbox {
-    fn tools(&self) -> Arc<[Tool]> {
-        self.tools.tools()
-    }
-
-    fn server_of(&self, tool: &str) -> Option<ToolServer> {
-        self.tools.server_of(tool)
-    }
-
-    fn original_name(&self, tool: &str) -> Option<String> {
-        self.tools.original_name(tool)
-    }
-
-    fn missing_servers(&self) -> Vec<MissingServer> {
-        self.tools.missing_servers()
-    }
-
-    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
-        self.tools.started(servers)
-    }
-
-    fn changes(&self) -> Option<BoxStream<'static, ()>> {
-        self.tools.changes()
+impl ToolboxDecorator for TracedToolbox {
+    fn inner(&self) -> &dyn Toolbox {
+        &*self.tools
     }
 
     fn call<'a>(

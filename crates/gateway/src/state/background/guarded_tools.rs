@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
-use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
-use toolwire_contract::{Tool, ToolResult};
+use toolwire_contract::ToolResult;
+use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox, ToolboxDecorator};
 
 /// The number of calls that wait at the same time.
 const MAX_WAITING: usize = 64;
@@ -51,29 +50,9 @@ struct GuardedTools {
     gate: GateSender,
 }
 
-impl Toolbox for GuardedTools {
-    fn tools(&self) -> Arc<[Tool]> {
-        self.tools.tools()
-    }
-
-    fn server_of(&self, tool: &str) -> Option<ToolServer> {
-        self.tools.server_of(tool)
-    }
-
-    fn original_name(&self, tool: &str) -> Option<String> {
-        self.tools.original_name(tool)
-    }
-
-    fn missing_servers(&self) -> Vec<MissingServer> {
-        self.tools.missing_servers()
-    }
-
-    fn started<'a>(&'a self, servers: &'a [String]) -> BoxFuture<'a, ()> {
-        self.tools.started(servers)
-    }
-
-    fn changes(&self) -> Option<BoxStream<'static, ()>> {
-        self.tools.changes()
+impl ToolboxDecorator for GuardedTools {
+    fn inner(&self) -> &dyn Toolbox {
+        &*self.tools
     }
 
     fn call<'a>(
