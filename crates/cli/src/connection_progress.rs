@@ -4,11 +4,12 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use toolwire_contract::text::counted;
 use toolwire_hub::status::StartProgress;
 use toolwire_hub::{Hub, Phase, ServerStatus};
 
 use crate::stderr;
-use crate::terminal_text::{counted, sanitize, width};
+use crate::terminal_text::{sanitize, width};
 
 /// One line per server, or one line for all of them if the terminal has too few rows.
 pub(crate) enum ConnectionProgress {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use toolwire_contract::conversations::Conversations;
+use toolwire_contract::text::counted;
 
 use crate::command_error::{CommandError, NOTE, print_stderr};
 use crate::display::markdown::DIMMED;
@@ -21,7 +22,7 @@ use crate::output::{self, ignore_broken_pipe};
 use crate::servers;
 use crate::settings;
 use crate::storage;
-use crate::terminal_text::{counted, sanitize, truncate};
+use crate::terminal_text::{sanitize, truncate};
 
 /// List, search, display, rename, delete, export and import stored conversations
 ///

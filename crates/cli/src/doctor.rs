@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anstyle::{AnsiColor, Style};
 use clap::Args;
+use toolwire_contract::text::counted;
 use toolwire_dialect::{Dialect, Options, Status};
 use toolwire_hub::{Hub, ServerStatus};
 
@@ -18,7 +19,7 @@ use crate::output;
 use crate::pins;
 use crate::servers::{self, unavailable_reason};
 use crate::settings;
-use crate::terminal_text::{counted, sanitize};
+use crate::terminal_text::sanitize;
 use crate::tools;
 
 const SUCCESS: Style = AnsiColor::Green.on_default().bold();

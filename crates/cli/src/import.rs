@@ -12,6 +12,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Map, Value, json};
+use toolwire_contract::text::counted;
 use toolwire_hub::config::ConfigProblem;
 use toolwire_hub::{Config, Transport};
 
@@ -19,7 +20,7 @@ use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::output;
 use crate::servers;
 use crate::source::describe_io_error;
-use crate::terminal_text::{counted, sanitize, width};
+use crate::terminal_text::{sanitize, width};
 use hosts::{GEMINI_CLI, GOOSE, HOSTS, Host, OPENCODE};
 
 const ADDED: Style = AnsiColor::Green.on_default().bold();

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use terminal_size::{Height, Width};
+use toolwire_contract::text::counted;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -15,11 +16,6 @@ pub(crate) fn sanitize(text: &str) -> String {
 pub(crate) fn sanitize_lines(text: &str) -> String {
     let is_safe = |character: char| matches!(character, '\n' | '\t') || !is_unsafe(character);
     text.chars().map(|character| if is_safe(character) { character } else { '\u{fffd}' }).collect()
-}
-
-/// `1 tool`, `2 tools`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Describes what the model no longer reads, for a note.

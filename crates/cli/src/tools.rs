@@ -8,6 +8,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 use serde_json::{Value, json};
 use toolwire_contract::Tool;
+use toolwire_contract::text::counted;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_dialect::{Dialect, Options};
 use toolwire_hub::{Hub, ServerStatus};
@@ -20,7 +21,7 @@ use crate::output::{self, to_json};
 use crate::pins;
 use crate::refusals::{self, Severity};
 use crate::servers::{self, unavailable_reason};
-use crate::terminal_text::{counted, sanitize, truncate};
+use crate::terminal_text::{sanitize, truncate};
 
 const NAME: Style = Style::new().bold();
 /// A longer name has its own line.

@@ -1,6 +1,7 @@
 //! Text helpers for messages: truncation, sizes, quotes for shells, name suggestions, and JSON pointers.
 
 use std::borrow::Cow;
+use std::fmt;
 
 pub use crate::duration::parse_duration;
 pub use crate::json::{
@@ -36,6 +37,26 @@ pub fn format_size(bytes: usize) -> String {
         0..1_000 => format!("{bytes} bytes"),
         1_000..1_000_000 => format!("{} kB", (bytes + 500) / 1_000),
         _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+    }
+}
+
+/// Formats a number with its noun. The plural ends with `s`, or with `ies` instead of a `y` after a consonant.
+///
+/// ```
+/// use toolwire_contract::text::counted;
+///
+/// assert_eq!(counted(1, "tool"), "1 tool");
+/// assert_eq!(counted(0, "more tool"), "0 more tools");
+/// assert_eq!(counted(2, "property"), "2 properties");
+/// assert_eq!(counted(3, "key"), "3 keys");
+/// ```
+pub fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    if number == N::from(1) {
+        return format!("{number} {noun}");
+    }
+    match noun.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{number} {stem}ies"),
+        _ => format!("{number} {noun}s"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use toolwire_contract::text::counted;
 
 use crate::text::UntrustedText;
 
@@ -44,7 +45,7 @@ fn properties(object: &Map<String, Value>, depth: usize) -> Markup {
                     tr { th scope="row" { bdi { (UntrustedText(key)) } } td { (draw_at(value, depth + 1)) } }
                 }
             }
-            (rest(object.len(), "property", "properties"))
+            (rest(object.len(), "property"))
         }
     }
 }
@@ -52,7 +53,7 @@ fn properties(object: &Map<String, Value>, depth: usize) -> Markup {
 fn list(items: &[Value], depth: usize) -> Markup {
     html! {
         ol.values start="0" { @for item in items.iter().take(MAX_ROWS) { li { (draw_at(item, depth + 1)) } } }
-        (rest(items.len(), "item", "items"))
+        (rest(items.len(), "item"))
     }
 }
 
@@ -67,14 +68,14 @@ fn rows(items: &[Value], columns: &[&String], depth: usize) -> Markup {
                     }
                 }
             }
-            (rest(items.len(), "row", "rows"))
+            (rest(items.len(), "row"))
         }
     }
 }
 
-fn rest(count: usize, one: &str, many: &str) -> Markup {
+fn rest(count: usize, noun: &str) -> Markup {
     let hidden = count.saturating_sub(MAX_ROWS);
-    html! { @if hidden > 0 { p.muted { (hidden) " more " (if hidden == 1 { one } else { many }) } } }
+    html! { @if hidden > 0 { p.muted { (counted(hidden, &format!("more {noun}"))) } } }
 }
 
 /// Returns the columns of a list of objects that are similar enough for a table.

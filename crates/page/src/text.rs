@@ -40,12 +40,6 @@ pub fn shortened(text: &str, limit: usize) -> String {
     }
 }
 
-/// Returns a number with its noun: `1 tool`, `2 tools`.
-pub fn count(number: usize, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
-}
-
 /// Whether a character is not visible, or changes the order of other characters.
 fn is_hidden(character: char) -> bool {
     match character {
@@ -83,10 +77,5 @@ mod tests {
         assert_eq!(shortened("one\ntwo", 10), "one …");
         assert_eq!(shortened("  one ", 10), "one");
         assert_eq!(shortened("日本語", 2), "日本…");
-    }
-
-    #[test]
-    fn numbers_agree_with_nouns() {
-        assert_eq!([0, 1, 2].map(|number| count(number, "tool")), ["0 tools", "1 tool", "2 tools"]);
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use maud::{Markup, html};
 use serde_json::Value;
-use toolwire_contract::text::shell_word;
+use toolwire_contract::text::{counted, shell_word};
 use toolwire_contract::{Tool, ToolResult};
 
 use crate::form::{self, Filling, Problem, Shape};
@@ -12,7 +12,7 @@ use crate::link::Link;
 use crate::notice::error;
 use crate::result;
 use crate::shell::{back, palette_button};
-use crate::text::{UntrustedText, count, inline, shortened};
+use crate::text::{UntrustedText, inline, shortened};
 use crate::time::{self, Format};
 
 /// The maximum length of a displayed text, in characters.
@@ -52,7 +52,7 @@ pub fn entries_list(entries: &[Entry<'_>], query: &str, current: Option<&str>) -
     html! {
         div #tool-entries {
             p.muted.small {
-                @if is_search { "ranked as in the model's search" } @else { (count(entries.len(), "tool")) }
+                @if is_search { "ranked as in the model's search" } @else { (counted(entries.len(), "tool")) }
             }
             ul {
                 @for entry in entries {
@@ -162,7 +162,7 @@ pub fn form(tool: &OpenTool<'_>) -> Markup {
                 }
                 @if let Some(problems) = tool.problems {
                     @if problems.is_empty() { span.fits { span.glyph.exact aria-hidden="true" { "✓" } " fits the tool" } }
-                    @else { span.fits { span.glyph.refused aria-hidden="true" { "✗" } " " (count(problems.len(), "problem")) } }
+                    @else { span.fits { span.glyph.refused aria-hidden="true" { "✗" } " " (counted(problems.len(), "problem")) } }
                 }
             }
             div.row {

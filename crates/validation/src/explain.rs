@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::Value;
-use toolwire_contract::text::{nearest_names, unescape_pointer_segment};
+use toolwire_contract::text::{counted, nearest_names, unescape_pointer_segment};
 
 use crate::reference::References;
 use crate::violation::{MAX_LISTED, Requirement, Violation, ViolationKind, quoted};
@@ -201,8 +201,8 @@ fn requirement(error: &ValidationError<'_>) -> Requirement {
         Kind::ExclusiveMinimum { limit } => format!("more than {limit}"),
         Kind::ExclusiveMaximum { limit } => format!("less than {limit}"),
         Kind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
-        Kind::MinLength { limit } => format!("at least {} long", counted(*limit, "character", "characters")),
-        Kind::MaxLength { limit } => format!("at most {} long", counted(*limit, "character", "characters")),
+        Kind::MinLength { limit } => format!("at least {} long", counted(*limit, "character")),
+        Kind::MaxLength { limit } => format!("at most {} long", counted(*limit, "character")),
         Kind::Pattern { pattern } => format!("a string matching `{pattern}`"),
         Kind::Format { format } => format!("a string in the format `{format}`"),
         Kind::ContentEncoding { content_encoding } => {
@@ -211,19 +211,19 @@ fn requirement(error: &ValidationError<'_>) -> Requirement {
         Kind::ContentMediaType { content_media_type } => {
             format!("a string of the media type `{content_media_type}`")
         }
-        Kind::MinItems { limit } => return array(format!("at least {}", counted(*limit, "item", "items"))),
-        Kind::MaxItems { limit } => return array(format!("at most {}", counted(*limit, "item", "items"))),
+        Kind::MinItems { limit } => return array(format!("at least {}", counted(*limit, "item"))),
+        Kind::MaxItems { limit } => return array(format!("at most {}", counted(*limit, "item"))),
         Kind::AdditionalItems { limit } => {
-            return array(format!("at most {}", counted(*limit as u64, "item", "items")));
+            return array(format!("at most {}", counted(*limit, "item")));
         }
         Kind::UnevaluatedItems { .. } => return array("only items that the schema describes".to_owned()),
         Kind::UniqueItems => return array("unique items".to_owned()),
         Kind::Contains => return array("the items that `contains` requires".to_owned()),
         Kind::MinProperties { limit } => {
-            return object(format!("at least {}", counted(*limit, "property", "properties")));
+            return object(format!("at least {}", counted(*limit, "property")));
         }
         Kind::MaxProperties { limit } => {
-            return object(format!("at most {}", counted(*limit, "property", "properties")));
+            return object(format!("at most {}", counted(*limit, "property")));
         }
         Kind::Required { property } => return object(format!("property {}", quoted(&plain(property)))),
         Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. } => {
@@ -368,8 +368,4 @@ fn pointer<'e>(error: &'e ValidationError<'_>) -> &'e str {
 /// Returns a string without quotes, and any other value as JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn counted(count: u64, singular: &str, plural: &str) -> String {
-    format!("{count} {}", if count == 1 { singular } else { plural })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jsonschema::JsonType;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use serde_json::Value;
-use toolwire_contract::text::{json_kind, nearest_names, truncate};
+use toolwire_contract::text::{counted, json_kind, nearest_names, truncate};
 
 /// The maximum number of violations that are listed; the others are counted.
 pub(crate) const MAX_LISTED: usize = 50;
@@ -220,8 +220,8 @@ impl Requirement {
 
 /// Returns the text for violations that are not listed.
 fn more(count: usize) -> String {
-    let (noun, verb) = if count == 1 { ("violation", "is") } else { ("violations", "are") };
-    format!("{count} more {noun} {verb} not listed")
+    let verb = if count == 1 { "is" } else { "are" };
+    format!("{} {verb} not listed", counted(count, "more violation"))
 }
 
 fn unknown_property_hint(name: &str, known: &[String]) -> String {

@@ -3,6 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
+use toolwire_contract::text::counted;
 use toolwire_contract::toolbox::CallPermission;
 use toolwire_contract::{Block, Message, Role, Tool, ToolCall};
 
@@ -72,11 +73,10 @@ impl Run {
                 CallState::Ready | CallState::Waiting { .. }
                     if self.turn.calls >= self.settings.max_calls =>
                 {
-                    let max = self.settings.max_calls;
-                    let calls = if max == 1 { "call" } else { "calls" };
                     CallState::error(format!(
-                        "`{}` was not run: the limit of {max} {calls} was reached; respond without further calls",
-                        call.name
+                        "`{}` was not run: the limit of {} was reached; respond without further calls",
+                        call.name,
+                        counted(self.settings.max_calls, "call")
                     ))
                 }
                 state => {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use toolwire_agent::approval::PendingCall;
 use toolwire_agent::{AgentEvent, ContextReduction, Ending, FinishedRun};
 use toolwire_contract::conversations::ConversationId;
+use toolwire_contract::text::counted;
 use toolwire_contract::{Content, ToolResult};
 
 use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
@@ -14,7 +15,7 @@ use crate::display::images::image_notes;
 use crate::display::view::{View, is_styled, retry_text};
 use crate::output::{self, ignore_broken_pipe};
 use crate::terminal_text::{
-    counted, describe_embedding_failure, describe_reduction, sanitize, sanitize_lines, truncate,
+    describe_embedding_failure, describe_reduction, sanitize, sanitize_lines, truncate,
 };
 
 const SUCCESS: Style = AnsiColor::Green.on_default().bold();

@@ -1,8 +1,9 @@
 //! The form of an elicitation request: its fields, and parsing of the user's input.
 
 use serde_json::Value;
+use toolwire_contract::text::counted;
 
-use crate::terminal_text::{counted, sanitize};
+use crate::terminal_text::sanitize;
 
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,10 +161,10 @@ impl FormField {
                 let length = typed.chars().count() as u64;
                 match (*min, *max) {
                     (Some(min), _) if length < min => {
-                        Err(format!("it must have at least {}", counted(min as usize, "character")))
+                        Err(format!("it must have at least {}", counted(min, "character")))
                     }
                     (_, Some(max)) if length > max => {
-                        Err(format!("it must have at most {}", counted(max as usize, "character")))
+                        Err(format!("it must have at most {}", counted(max, "character")))
                     }
                     _ => Ok(Some(typed.into())),
                 }

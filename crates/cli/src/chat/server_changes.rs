@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 
+use toolwire_contract::text::counted;
 use toolwire_hub::pins::DriftKind;
 use toolwire_hub::{Phase, ServerStatus};
 
@@ -11,7 +12,7 @@ use super::Chat;
 use crate::command_error::{ERROR, HINT, NOTE};
 use crate::display::markdown::DIMMED;
 use crate::pins;
-use crate::terminal_text::{counted, sanitize};
+use crate::terminal_text::sanitize;
 
 /// A change of a server's state that the user should see.
 pub(super) enum ServerChange {

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use toolwire_contract::text::counted;
 use toolwire_dialect::{Report, Status};
 
 use super::survey::{ServerTools, Survey};
 use super::{BOLD, DIM, STATUSES, style, symbol};
-use crate::terminal_text::{counted, padded, sanitize, truncate, width};
+use crate::terminal_text::{padded, sanitize, truncate, width};
 
 const MAX_BAR_COLUMNS: usize = 24;
 const COUNT_COLUMNS: usize = 10;

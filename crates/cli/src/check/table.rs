@@ -5,11 +5,12 @@
 
 use std::fmt::Write as _;
 
+use toolwire_contract::text::counted;
 use toolwire_dialect::{Dialect, Report};
 
 use super::survey::Survey;
 use super::{BOLD, DIM, STATUSES, style, symbol};
-use crate::terminal_text::{counted, padded, sanitize, truncate, width};
+use crate::terminal_text::{padded, sanitize, truncate, width};
 
 const MAX_TOOL_COLUMNS: usize = 40;
 const MIN_TOOL_COLUMNS: usize = 12;

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use toolwire_contract::conversations::{Conversation, Timestamp};
+use toolwire_contract::text::counted;
 
 use crate::display::markdown::DIMMED;
-use crate::terminal_text::{counted, padded, sanitize, truncate, width};
+use crate::terminal_text::{padded, sanitize, truncate, width};
 
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
 const TITLE_COLUMNS: usize = 40;
@@ -56,7 +57,7 @@ pub(crate) fn title(conversation: &Conversation) -> String {
 }
 
 fn message_count(conversation: &Conversation) -> String {
-    counted(usize::try_from(conversation.messages).unwrap_or(usize::MAX), "message")
+    counted(conversation.messages, "message")
 }
 
 fn age(time: Timestamp, now: u128) -> String {

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use serde::de::IgnoredAny;
 use toolwire_contract::conversations::{ConversationId, Conversations};
+use toolwire_contract::text::counted;
 
 use super::find;
 use crate::command_error::{CommandError, print_stderr};
 use crate::output;
 use crate::source::Source;
 use crate::storage::command_error;
-use crate::terminal_text::{counted, sanitize};
+use crate::terminal_text::sanitize;
 
 const PAGE_SIZE: usize = 100;
 

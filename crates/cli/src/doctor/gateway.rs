@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use toolwire_contract::text::counted;
 use toolwire_gateway::Keys;
 
 use super::{ERROR, QUIET, SUCCESS, WARNING};
@@ -19,7 +20,7 @@ use crate::serve::{DEFAULT_ADDRESS, KEY_VARIABLE, address, keys};
 use crate::servers::LoadedConfig;
 use crate::settings::Settings;
 use crate::storage;
-use crate::terminal_text::{counted, sanitize};
+use crate::terminal_text::sanitize;
 
 /// A certificate that expires within this time is a problem.
 const SOON: Duration = Duration::from_secs(14 * DAY_SECONDS);
@@ -154,7 +155,7 @@ fn report_tls(findings: &mut Findings, settings: &Settings) {
         None => findings.good("TLS", "the certificate and the key belong together"),
         Some(Err(_)) => findings.bad("TLS", "the certificate has expired", Some(renew)),
         Some(Ok(rest)) => {
-            let days = counted(usize::try_from(rest.as_secs() / DAY_SECONDS).unwrap_or(usize::MAX), "day");
+            let days = counted(rest.as_secs() / DAY_SECONDS, "day");
             match rest < SOON {
                 true => findings.warn("TLS", &format!("the certificate expires in {days}"), renew),
                 false => findings.good("TLS", &format!("the certificate is valid for {days}")),

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use toolwire_contract::model::ModelResponse;
+use toolwire_contract::text::counted;
 
 use super::ReceivedCall;
 
@@ -35,7 +36,7 @@ pub enum ResponseError {
     /// The response was cut off. Its calls must not run, even if they look complete; each can be given an
     /// error as its result. Only [`read_calls`](crate::response::read_calls) and
     /// [`CallStream`](crate::response::CallStream) return this.
-    #[error("the response was cut off ({reason}) with {} unfinished", count(.calls.len()))]
+    #[error("the response was cut off ({reason}) with {} unfinished", counted(.calls.len(), "call"))]
     CutOff { reason: String, calls: Vec<ReceivedCall> },
 }
 
@@ -53,12 +54,5 @@ impl ResponseError {
                 "raise the output limit, or return an error as the result of each call and continue"
             }
         }
-    }
-}
-
-fn count(calls: usize) -> String {
-    match calls {
-        1 => "1 call".to_owned(),
-        more => format!("{more} calls"),
     }
 }

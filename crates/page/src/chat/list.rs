@@ -3,9 +3,10 @@
 use std::time::SystemTime;
 
 use maud::{Markup, html};
+use toolwire_contract::text::counted;
 
 use super::address;
-use crate::text::{UntrustedText, count};
+use crate::text::UntrustedText;
 use crate::time::{self, Format};
 
 /// A conversation in the list.
@@ -79,7 +80,7 @@ fn entry(item: &Item<'_>, current: Option<&str>) -> Markup {
         a.item.fork[item.is_fork] id={ "chat-" (item.id) } href=(address(item.id)) aria-current=[is_current.then_some("page")] {
             span.name dir="auto" { (title(item.title)) }
             (glyph(item.id, item.activity))
-            span.aside title=(count(usize::try_from(item.messages).unwrap_or(usize::MAX), "message")) {
+            span.aside title=(counted(item.messages, "message")) {
                 (time::time(item.changed, Format::Ago))
             }
         }
@@ -115,7 +116,7 @@ pub fn hits(here: Option<&Found<'_>>, everywhere: &Found<'_>) -> Markup {
     html! {
         div #chat-list {
             @if let Some(here) = here {
-                h2 { "In this chat · " (count(here.hits.len(), "message")) }
+                h2 { "In this chat · " (counted(here.hits.len(), "message")) }
                 ul { @for hit in &here.hits { li { (hit_link(hit, None)) } } }
                 @if !here.is_complete { p.muted { "only the latest messages are listed; add a word to find fewer" } }
                 h2 { "In all chats" }

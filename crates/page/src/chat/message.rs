@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use maud::{Markup, html};
 use serde_json::Value;
+use toolwire_contract::text::counted;
 use toolwire_contract::{Block, Content, Message as StoredMessage, ResourceBody, Role};
 
 use super::{action, address};
@@ -12,7 +13,7 @@ use crate::link::Link;
 use crate::markdown_html;
 use crate::notice::error;
 use crate::result::safe_media_type;
-use crate::text::{UntrustedText, count};
+use crate::text::UntrustedText;
 use crate::time::{self, Format};
 
 /// A complete message.
@@ -169,7 +170,7 @@ fn start_of(text: &str) -> String {
 
 fn calls(position: u64, calls: &[Markup]) -> Markup {
     html! {
-        @if calls.len() > 1 { p.step id={ "m" (position) "-step" } { (count(calls.len(), "call")) " in parallel" } }
+        @if calls.len() > 1 { p.step id={ "m" (position) "-step" } { (counted(calls.len(), "call")) " in parallel" } }
         @if !calls.is_empty() {
             div.calls id={ "m" (position) "-calls" } { @for call in calls { (call) } }
         }

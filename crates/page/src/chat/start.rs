@@ -1,9 +1,10 @@
 //! The view without a conversation.
 
 use maud::{Markup, html};
+use toolwire_contract::text::counted;
 
 use crate::link::Link;
-use crate::text::{UntrustedText, count};
+use crate::text::UntrustedText;
 
 /// The question of the first button. The demo model answers it with two calls of the demo server.
 const EXAMPLE: &str = "What is the weather in Paris, and what is 25 + 17?";
@@ -15,7 +16,7 @@ pub fn start(tools: &[String], is_demo: bool, matrix: Option<Markup>) -> Markup 
     html! {
         div.start {
             h2 { "Ask, and watch the tools work" }
-            p.muted { (count(tools.len(), "tool")) @if tools.len() == 1 { " is ready" } @else { " are ready" } }
+            p.muted { (counted(tools.len(), "tool")) @if tools.len() == 1 { " is ready" } @else { " are ready" } }
             @if has_example {
                 form method="post" action="/-/chat/send" data-live {
                     input type="hidden" name="text" value=(EXAMPLE);

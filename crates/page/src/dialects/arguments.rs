@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use toolwire_contract::text::counted;
 use toolwire_dialect::arguments::{ArgumentError, Repair};
 use toolwire_dialect::{Dialect, Status, Toolset};
 
@@ -168,7 +169,7 @@ fn fits(repairs: &[Repair]) -> ConversionOutcome {
     };
     let (status, message) = match repairs.len() {
         0 => (Status::Exact, "fits the tool".to_owned()),
-        count => (Status::Rewritten, format!("fits the tool after {}", crate::text::count(count, "repair"))),
+        count => (Status::Rewritten, format!("fits the tool after {}", counted(count, "repair"))),
     };
     ConversionOutcome { status, message, notes: repairs.iter().map(note).collect() }
 }
@@ -182,7 +183,7 @@ fn failed(error: &ArgumentError) -> ConversionOutcome {
         status: Status::Refused,
         text: violation.message(),
     };
-    let message = format!("does not fit the tool: {}", crate::text::count(violations.len(), "violation"));
+    let message = format!("does not fit the tool: {}", counted(violations.len(), "violation"));
     ConversionOutcome { status: Status::Refused, message, notes: violations.iter().map(note).collect() }
 }
 

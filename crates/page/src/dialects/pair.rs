@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use maud::{Markup, html};
 use serde_json::Value;
+use toolwire_contract::text::counted;
 use toolwire_dialect::comparison::{ComparedDefinition, Comparison, PlacedChange};
 use toolwire_dialect::{Change, Dialect, Refusal, Report, Status};
 
@@ -14,7 +15,7 @@ use super::notations::notation;
 use super::origins::{ByOriginal, Origins};
 use super::reasons::{Explained, PlacedEntry, assign, is_notation};
 use super::{glyph, status_of, tokens};
-use crate::text::{UntrustedText, count};
+use crate::text::UntrustedText;
 
 /// The number of rows around a change that are displayed with it.
 const CONTEXT: usize = 3;
@@ -268,13 +269,13 @@ pub fn pair(pair: &Pair<'_>, id: &str) -> Markup {
             @for entry in &pair.head { (reason(entry)) }
             @if !pair.shared.is_empty() {
                 details.shared {
-                    summary { (count(pair.shared.len(), "change")) " in both" }
+                    summary { (counted(pair.shared.len(), "change")) " in both" }
                     @for entry in &pair.shared { (reason(entry)) }
                 }
             }
             @for (index, row) in pair.rows.iter().enumerate() {
                 @if !near[index] && (index == 0 || near[index - 1]) {
-                    p.skipped.muted { (count(near[index..].iter().take_while(|near| !**near).count(), "line")) }
+                    p.skipped.muted { (counted(near[index..].iter().take_while(|near| !**near).count(), "line")) }
                 }
                 (pair_row(row, near[index], pair.is_flipped))
                 @for entry in &row.reasons { (reason(entry)) }
@@ -313,7 +314,7 @@ fn head(pair: &Pair<'_>, side: Option<&Comparison>) -> Markup {
                     h2.small { (summary(&side.report)) }
                     @if let Some(definition) = &side.definition {
                         (name(&side.report.name, definition.description.as_deref()))
-                        p.muted { "about " (count(tokens(&definition.value), "token")) }
+                        p.muted { "about " (counted(tokens(&definition.value), "token")) }
                     }
                 }
             }
@@ -331,7 +332,7 @@ fn name(name: &str, description: Option<&str>) -> Markup {
 fn summary(report: &Report) -> Markup {
     html! {
         (report.dialect.name()) ": " (glyph(report.status)) " " (report.status.name())
-        @if !report.changes.is_empty() { ", " (count(report.changes.len(), "change")) }
+        @if !report.changes.is_empty() { ", " (counted(report.changes.len(), "change")) }
     }
 }
 

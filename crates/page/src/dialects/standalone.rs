@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use toolwire_contract::text::counted;
 use toolwire_dialect::comparison::Comparison;
 use toolwire_dialect::{Dialect, Report, Status, Toolset};
 
@@ -15,7 +16,7 @@ use super::matrix::{MatrixRow, MatrixTarget, counts, matrix};
 use super::pair::{Pair, chip, pair};
 use super::{symbol, tokens};
 use crate::assets;
-use crate::text::{UntrustedText, count};
+use crate::text::UntrustedText;
 
 /// The styles of the file that the stylesheet of the page does not contain.
 const STYLE: &str = "body{display:block}main{max-width:1400px;margin:0 auto;padding:16px}\
@@ -64,7 +65,7 @@ struct Variant<'a> {
 pub fn standalone(dialects: &[Dialect], tools: &[CheckedTool]) -> String {
     let reports: Vec<&Report> =
         tools.iter().flat_map(|tool| &tool.comparisons).map(|comparison| &comparison.report).collect();
-    let title = format!("{} in {}", count(tools.len(), "tool"), count(dialects.len(), "dialect"));
+    let title = format!("{} in {}", counted(tools.len(), "tool"), counted(dialects.len(), "dialect"));
     let style = format!("{}{STYLE}", stylesheet());
     html! {
         (DOCTYPE)

@@ -1,10 +1,11 @@
 //! The parts of one server's card. Each has its own id, so that a change of one part leaves the others alone.
 
 use maud::{Markup, html};
+use toolwire_contract::text::counted;
 
 use super::{ConnectionAttempt, Server, ServerDescription, ServerProblem, ServerState, id};
 use crate::link::Link;
-use crate::text::{UntrustedText, count, inline, shortened};
+use crate::text::{UntrustedText, inline, shortened};
 use crate::time::{Format, duration, iso, time};
 
 /// The maximum number of characters of a tool's description in the list of tools.
@@ -21,7 +22,7 @@ pub(super) fn head(server: &Server, may_change: bool) -> Markup {
                 span.muted.mono { (inline(protocol)) }
             }
             span.muted { (inline(&server.transport)) }
-            @if matches!(server.state, ServerState::Ready) { span.muted { (count(server.tools.len(), "tool")) } }
+            @if matches!(server.state, ServerState::Ready) { span.muted { (counted(server.tools.len(), "tool")) } }
             @if let (Some(p50), Some(p99)) = (server.calls.p50, server.calls.p99) {
                 span.muted.num { "call p50 " (duration(p50)) ", p99 " (duration(p99)) }
             }
@@ -134,7 +135,7 @@ fn stderr(server: &Server) -> Markup {
     html! {
         figure.code {
             figcaption {
-                span.grow { "standard error, last " (count(server.stderr.len(), "line")) }
+                span.grow { "standard error, last " (counted(server.stderr.len(), "line")) }
                 button.button.quiet type="button" data-copy={ "#" (id) } { "copy" }
             }
             pre.tail tabindex="0" dir="auto" {
@@ -159,9 +160,9 @@ pub(super) fn facts(server: &Server) -> Markup {
                     (inline(program)) " · "
                 }
                 @if matches!(server.state, ServerState::Ready) { "up " span.num data-since=(iso(server.since)) {} " · " }
-                (count(server.restarts as usize, "restart"))
+                (counted(server.restarts, "restart"))
                 @if server.calls.answered + server.calls.failed > 0 {
-                    " · " (count(usize::try_from(server.calls.answered).unwrap_or(usize::MAX), "call")) " answered"
+                    " · " (counted(server.calls.answered, "call")) " answered"
                     @if server.calls.failed > 0 { ", " (server.calls.failed) " without a response" }
                 }
                 " · " code { (inline(&server.address)) }
@@ -176,7 +177,7 @@ pub(super) fn facts(server: &Server) -> Markup {
             }
             @if !is_failed && !server.stderr.is_empty() {
                 details id={ (id(&server.name)) "-output" } {
-                    summary { "Standard error, " (count(server.stderr.len(), "line")) }
+                    summary { "Standard error, " (counted(server.stderr.len(), "line")) }
                     (stderr(server))
                 }
             }
@@ -188,7 +189,7 @@ fn tools(server: &Server) -> Markup {
     html! {
         details id={ (id(&server.name)) "-tools" } {
             summary {
-                (count(server.tools.len(), "tool")) " offered"
+                (counted(server.tools.len(), "tool")) " offered"
                 @if !server.withheld.is_empty() { ", " (server.withheld.len()) " not" }
             }
             div.table-wrap.full tabindex="0" role="group" aria-label={ "Tools of " (UntrustedText(&server.name)) } {

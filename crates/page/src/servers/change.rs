@@ -1,10 +1,11 @@
 //! A changed definition as a difference, with the decision about it.
 
 use maud::{Markup, html};
+use toolwire_contract::text::counted;
 
 use super::{ChangedPlace, ChangedTool, Server, Words};
 use crate::link::Link;
-use crate::text::{UntrustedText, count, inline};
+use crate::text::{UntrustedText, inline};
 
 /// Returns the changed definitions of a server.
 pub(super) fn changes(server: &Server, may_change: bool) -> Markup {
@@ -12,7 +13,7 @@ pub(super) fn changes(server: &Server, may_change: bool) -> Markup {
         @if !server.changed.is_empty() {
             p {
                 span.glyph.rewritten aria-hidden="true" { "~" } " "
-                (count(server.changed.len(), "definition")) " changed since "
+                (counted(server.changed.len(), "definition")) " changed since "
                 @if server.changed.len() == 1 { "it was accepted" } @else { "they were accepted" }
             }
             @for tool in &server.changed { (changed_tool(server, tool, may_change)) }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
+use toolwire_contract::text::counted;
 
 use super::file_change::{self, FileChange};
 use crate::link::Link;
-use crate::text::{UntrustedText, count, inline};
+use crate::text::{UntrustedText, inline};
 use crate::time::duration;
 
 /// The placeholder of a stored value that is not displayed, because it may be secret.
@@ -199,7 +200,7 @@ pub fn checked(draft: &Draft, checked: &ServerCheck) -> Markup {
                     p {
                         span.glyph.ready aria-hidden="true" { "✓" }
                         " starts in " (duration(*after)) " · " span.mono { (inline(protocol)) }
-                        " · " (count(tools.len(), "tool"))
+                        " · " (counted(tools.len(), "tool"))
                         @if refused.is_empty() && unusable.is_empty() && !tools.is_empty() { ", all convert" }
                         @if let Some(program) = program { " · " (inline(program)) }
                     }
@@ -218,7 +219,7 @@ pub fn checked(draft: &Draft, checked: &ServerCheck) -> Markup {
                     div.error { (UntrustedText(reason)) @if let Some(hint) = hint { span.hint { (UntrustedText(hint)) } } }
                     @if !stderr.is_empty() {
                         figure.code {
-                            figcaption { "standard error, last " (count(stderr.len(), "line")) }
+                            figcaption { "standard error, last " (counted(stderr.len(), "line")) }
                             pre.tail tabindex="0" dir="auto" { code { (UntrustedText(&stderr.join("\n"))) } }
                         }
                     }

@@ -9,6 +9,8 @@ mod view;
 
 use std::time::{Duration, SystemTime};
 
+use toolwire_contract::text::counted;
+
 pub use data::data;
 pub use view::{Part, detail, list, main, parts, removal};
 
@@ -189,7 +191,7 @@ impl Server {
     fn summary(&self) -> String {
         match &self.state {
             ServerState::Ready if !self.changed.is_empty() => "changed".to_owned(),
-            ServerState::Ready => crate::text::count(self.tools.len(), "tool"),
+            ServerState::Ready => counted(self.tools.len(), "tool"),
             ServerState::SignIn { .. } => "sign in".to_owned(),
             _ => self.glyph().2.to_owned(),
         }

@@ -1,11 +1,11 @@
 //! Plots over time, as SVG with presentation attributes only.
 
 use maud::{Markup, html};
+use toolwire_contract::text::counted;
 
 use super::data::RequestOutcome;
 use super::summary::{Bucket, Buckets};
 use super::view::Prices;
-use crate::text::count;
 use crate::time;
 
 const WIDTH: f64 = 640.0;
@@ -31,7 +31,7 @@ pub(super) fn requests(data: &Buckets) -> Markup {
     }
     layers.push(("running", "running", Box::new(move |bucket| f64::from(bucket.running) * per_minute)));
     let total: u32 = data.buckets.iter().map(Bucket::requests).sum();
-    let summary = count(total as usize, "request");
+    let summary = counted(total, "request");
     bars("Requests", "per minute", &summary, data, &layers, |value| format!("{value:.1}"))
 }
 

@@ -3,11 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use maud::{Markup, html};
+use toolwire_contract::text::counted;
 
 use super::data::{CallOutcome, CallSpan, Request, RequestOutcome};
 use crate::link::Link;
 use crate::shell::back;
-use crate::text::{UntrustedText, count};
+use crate::text::UntrustedText;
 use crate::time::{self, Format};
 
 const WIDTH: f64 = 1_000.0;
@@ -73,8 +74,8 @@ fn facts(request: &Request, now: SystemTime) -> Markup {
             @if let Some(at) = request.at { (time::time(at, Format::Date)) }
         }
         p.row.muted {
-            span { (count(request.steps.len(), "step")) }
-            span { (count(request.calls.len(), "call")) }
+            span { (counted(request.steps.len(), "step")) }
+            span { (counted(request.calls.len(), "call")) }
             @if let Some(usage) = usage {
                 span.num { (usage.input_tokens) " → " (usage.output_tokens) " tokens" }
                 @if usage.cached_tokens > 0 { span.num { (usage.cached_tokens) " cached" } }
@@ -173,8 +174,8 @@ fn bar(bar: &Bar<'_>, lane: usize, length: Duration) -> Markup {
 fn summary(request: &Request, length: Duration) -> String {
     format!(
         "{}, {} in {}",
-        count(request.steps.len(), "step"),
-        count(request.calls.len(), "call"),
+        counted(request.steps.len(), "step"),
+        counted(request.calls.len(), "call"),
         time::duration(length)
     )
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use maud::{Markup, html};
+use toolwire_contract::text::counted;
 
 use super::data::{Request, RequestOutcome};
 use super::summary::{Filter, Period, buckets, tools};
 use super::{plot, timeline};
 use crate::link::Link;
 use crate::shell::back;
-use crate::text::{UntrustedText, count};
+use crate::text::UntrustedText;
 use crate::time::{self, Format};
 
 /// The maximum number of requests in the list.
@@ -126,7 +127,7 @@ pub fn overview(
         section.stack aria-labelledby="requests-title" {
             h2 #requests-title { "Requests" }
             p.muted {
-                (count(requests.len(), "request")) " of the last " (recorded) " that the gateway recorded"
+                (counted(requests.len(), "request")) " of the last " (recorded) " that the gateway recorded"
                 @if !is_live { "; a filtered view is not updated automatically" }
             }
             div #requests {
@@ -170,7 +171,7 @@ fn row(request: &Request, now: SystemTime) -> Markup {
             @if let Some(status) = request.status { span.num { (status) } }
             span.num { (time::duration(request.length(now))) }
             span.num.muted {
-                (count(request.steps.len(), "step")) ", " (count(request.calls.len(), "call"))
+                (counted(request.steps.len(), "step")) ", " (counted(request.calls.len(), "call"))
                 @if let Some(usage) = &request.usage { ", " (usage.input_tokens) " → " (usage.output_tokens) " tokens" }
             }
         }

@@ -1,6 +1,7 @@
 //! Limits on values: text in the served schema, keywords in the checked schema.
 
 use serde_json::{Map, Value};
+use toolwire_contract::text::counted;
 
 use super::walk::each;
 
@@ -42,23 +43,14 @@ const LIMITS: [(&str, DescribeLimit); 12] = [
     ("maximum", |limit| format!("at most {limit}")),
     ("exclusiveMaximum", |limit| format!("less than {limit}")),
     ("multipleOf", |limit| format!("a multiple of {limit}")),
-    ("minLength", |limit| format!("at least {}", counted(limit, "character"))),
-    ("maxLength", |limit| format!("at most {}", counted(limit, "character"))),
+    ("minLength", |limit| format!("at least {}", counted(limit.clone(), "character"))),
+    ("maxLength", |limit| format!("at most {}", counted(limit.clone(), "character"))),
     ("pattern", |limit| format!("matching `{}`", limit.as_str().unwrap_or_default())),
-    ("minItems", |limit| format!("at least {}", counted(limit, "item"))),
-    ("maxItems", |limit| format!("at most {}", counted(limit, "item"))),
+    ("minItems", |limit| format!("at least {}", counted(limit.clone(), "item"))),
+    ("maxItems", |limit| format!("at most {}", counted(limit.clone(), "item"))),
     ("uniqueItems", |_| "all different".to_owned()),
-    ("minProperties", |limit| format!("at least {}", counted(limit, "entry"))),
+    ("minProperties", |limit| format!("at least {}", counted(limit.clone(), "entry"))),
 ];
-
-/// Returns a number with its noun.
-pub(crate) fn counted(number: &Value, thing: &str) -> String {
-    match (number.as_u64(), thing) {
-        (Some(1), _) => format!("1 {thing}"),
-        (_, "entry") => format!("{number} entries"),
-        _ => format!("{number} {thing}s"),
-    }
-}
 
 /// Adds limits of the Rust types to the checked schema: the ranges of integers, and that composed objects
 /// allow no other properties.

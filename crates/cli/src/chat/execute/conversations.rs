@@ -6,6 +6,7 @@ use std::pin::pin;
 
 use toolwire_agent::run::is_user_input;
 use toolwire_contract::conversations::Conversation;
+use toolwire_contract::text::counted;
 
 use super::BOLD;
 use crate::chat::Chat;
@@ -18,7 +19,7 @@ use crate::conversations::{find, markdown};
 use crate::display::markdown::DIMMED;
 use crate::display::view::{SPINNER_INTERVAL, terminal_size};
 use crate::output::{self, ignore_broken_pipe};
-use crate::terminal_text::{counted, padded, sanitize, truncate};
+use crate::terminal_text::{padded, sanitize, truncate};
 
 const MAX_LISTED: usize = 15;
 

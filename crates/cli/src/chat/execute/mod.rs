@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use toolwire_agent::approval::DefaultRule;
 use toolwire_contract::Tool;
-use toolwire_contract::text::nearest_names;
+use toolwire_contract::text::{counted, nearest_names};
 use toolwire_contract::toolbox::Toolbox;
 
 use super::Chat;
@@ -18,7 +18,7 @@ use crate::display::markdown::DIMMED;
 use crate::display::view::terminal_size;
 use crate::output::ignore_broken_pipe;
 use crate::servers::unavailable_reason;
-use crate::terminal_text::{counted, padded, sanitize, truncate, width};
+use crate::terminal_text::{padded, sanitize, truncate, width};
 
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
 

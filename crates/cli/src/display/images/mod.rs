@@ -15,12 +15,12 @@ use std::env;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use toolwire_contract::text::format_size;
+use toolwire_contract::text::{counted, format_size};
 use toolwire_contract::{Content, ResourceBody, ToolResult};
 use toolwire_dialect::result::{image_size, media_type};
 
 use super::canvas::Size;
-use crate::terminal_text::{counted, sanitize};
+use crate::terminal_text::sanitize;
 
 /// The number of images of one result that are displayed.
 const MAX_IMAGES: usize = 8;

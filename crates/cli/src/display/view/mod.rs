@@ -11,12 +11,13 @@ use serde_json::{Map, Value};
 use toolwire_agent::{AgentEvent, FinishedRun};
 use toolwire_contract::ToolResult;
 use toolwire_contract::model::ModelError;
+use toolwire_contract::text::counted;
 use toolwire_contract::toolbox::Progress;
 
 use super::canvas::Size;
 use super::images::{self, Protocol, image_notes, images_of};
 use crate::command_error::{HINT, NOTE, print_stderr};
-use crate::terminal_text::{counted, describe_embedding_failure, describe_reduction, sanitize};
+use crate::terminal_text::{describe_embedding_failure, describe_reduction, sanitize};
 use plain::PlainView;
 use terminal::TerminalView;
 

@@ -9,11 +9,11 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Map;
 use toolwire_contract::conversations::{Conversation, ConversationId, Conversations, Entry, Timestamp};
+use toolwire_contract::text::counted;
 use toolwire_contract::{Block, Message, Role, ToolCall, ToolResult};
 use toolwire_page::Markup;
 use toolwire_page::chat::{self, Branches, Call, CallState, Composer, Window};
 use toolwire_page::shell::{Shell, View};
-use toolwire_page::text::count;
 
 use super::super::Context;
 use super::super::events::Event;
@@ -321,8 +321,8 @@ fn composer(
 
 /// Returns what a conversation has and has used: `2 tools · 14 messages · 565 tokens`.
 fn facts(context: &Context<'_>, conversation: &Conversation) -> String {
-    let tools = count(context.tools.tools().len(), "tool");
-    let messages = count(usize::try_from(conversation.messages).unwrap_or(usize::MAX), "message");
+    let tools = counted(context.tools.tools().len(), "tool");
+    let messages = counted(conversation.messages, "message");
     let tokens = conversation.usage.input_tokens.saturating_add(conversation.usage.output_tokens);
     match tokens {
         0 => format!("{tools} · {messages}"),

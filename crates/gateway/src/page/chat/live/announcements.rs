@@ -2,8 +2,9 @@
 //! readers.
 
 use toolwire_contract::Message;
+use toolwire_contract::text::counted;
 use toolwire_page::chat;
-use toolwire_page::text::{count, shortened};
+use toolwire_page::text::shortened;
 
 use super::LiveChat;
 use crate::page::chat::input;
@@ -45,9 +46,9 @@ impl LiveChat {
 /// Returns the summary of a message for screen readers: the number of its calls, or its start.
 pub(super) fn spoken_summary(message: &Message, calls: usize) -> String {
     if calls > 0 {
-        return count(calls, "call");
+        return counted(calls, "call");
     }
     let text = input::text_of(message);
     let sentence = text.split_inclusive(['.', '!', '?', '\n', '。']).next().unwrap_or_default();
-    format!("{} · {}", shortened(sentence, 200), count(text.split_whitespace().count(), "word"))
+    format!("{} · {}", shortened(sentence, 200), counted(text.split_whitespace().count(), "word"))
 }
