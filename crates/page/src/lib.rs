@@ -10,6 +10,7 @@ pub mod keys;
 pub mod link;
 pub mod markdown_html;
 pub mod notice;
+mod pointer;
 pub mod result;
 pub mod servers;
 pub mod shell;

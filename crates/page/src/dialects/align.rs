@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::origins::{Column, Origins};
+use crate::pointer::child;
 
 /// The longest value that is written on one line, in characters.
 const MAX_INLINE: usize = 72;
@@ -318,11 +319,6 @@ fn by_original<'p>(origins: &'p Origins, schemas: &'p [(usize, String)]) -> Hash
         }
     }
     found
-}
-
-/// Returns the JSON pointer of a member.
-pub(super) fn child(pointer: &str, key: &str) -> String {
-    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Writes a value as lines: on one line if it is short.

@@ -3,6 +3,7 @@
 //! The same schema gives the same arguments.
 
 use serde_json::{Map, Number, Value};
+use toolwire_contract::text::unescape_pointer_segment;
 use toolwire_dialect::Toolset;
 use toolwire_dialect::arguments::ArgumentError;
 
@@ -68,9 +69,8 @@ fn correct(sample: &mut Value, pointer: &str, tried: &mut Vec<(String, usize)>) 
         }
     }
     let Some((parent, last)) = pointer.rsplit_once('/') else { return };
-    let key = last.replace("~1", "/").replace("~0", "~");
     if let Some(Value::Object(members)) = sample.pointer_mut(parent) {
-        members.shift_remove(&key);
+        members.shift_remove(unescape_pointer_segment(last).as_ref());
     }
 }
 

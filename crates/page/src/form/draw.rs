@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::child;
 use super::filling::{Filling, Problem};
 use super::shape::{Field, Kind, Shape};
+use crate::pointer::child;
 use crate::text::{UntrustedText, shortened};
 
 /// The maximum number of choices in a selection list. More choices are a text field with suggestions.

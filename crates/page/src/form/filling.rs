@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::child;
 use super::shape::{Field, Kind, Shape};
+use crate::pointer::child;
 
 /// The maximum number of items that a form draws. A longer list is a field with JSON.
 const MAX_ITEMS: usize = 100;

@@ -12,10 +12,5 @@ pub use draw::draw;
 pub use filling::{Action, Fields, Filling, Problem};
 pub use shape::{Field, Kind, Shape};
 
-/// Appends a key to a JSON pointer.
-fn child(pointer: &str, key: &str) -> String {
-    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
-}
-
 #[cfg(test)]
 mod tests;
