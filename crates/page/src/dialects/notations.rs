@@ -1,18 +1,19 @@
 //! Reasons for differences that the report does not list, because they never change which arguments are
 //! valid.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::align::{Line, Row};
+use super::align::Row;
 use super::origins::{Origins, prefixes};
 use super::reasons::{Explained, changed, segments};
 
 /// Returns why a line differs that no entry explains: a notation that the report does not list, because it
-/// never changes which arguments are valid.
+/// never changes which arguments are valid. `definition` is the schema on the right side.
 pub(super) fn notation(
     row: &Row,
     explained: Explained,
     schema: &Value,
+    definition: Option<&Value>,
     origins: &Origins,
 ) -> Option<&'static str> {
     let left = changed(row.left.as_ref()).filter(|_| explained.left.is_none());
@@ -20,8 +21,8 @@ pub(super) fn notation(
     if origins.is_between_definitions() {
         return left.or(right).map(|_| OTHER_NOTATION);
     }
-    let left = left.map(|line| left_notation(line, schema, origins));
-    let right = right.map(|line| right_notation(line, schema, origins));
+    let left = left.map(|line| left_notation(&line.pointer, schema, origins));
+    let right = right.map(|line| right_notation(&line.pointer, schema, definition, origins));
     match (left, right) {
         // Each side of a row needs a reason; one is displayed.
         (Some(left), Some(right)) => left.and(right),
@@ -45,30 +46,40 @@ const ALL_TYPES: [&str; 6] = ["string", "number", "boolean", "object", "array", 
 const ENUM_TYPE: &str = "the type is that of the values of `enum`";
 const NO_EFFECT: &str = "the keyword has no effect";
 
-fn left_notation(line: &Line, schema: &Value, origins: &Origins) -> Option<&'static str> {
-    left_keyword(line, schema).or_else(|| {
+/// Returns why the tool differs at a place of its schema.
+fn left_notation(pointer: &str, schema: &Value, origins: &Origins) -> Option<&'static str> {
+    left_keyword(pointer, schema).or_else(|| {
         let is_split = |prefix: &str| origins.is_split(prefix) && has_types(schema, prefix);
-        prefixes(&line.pointer).any(is_split).then_some(TYPES)
+        prefixes(pointer).any(is_split).then_some(TYPES)
     })
 }
 
-fn left_keyword(line: &Line, schema: &Value) -> Option<&'static str> {
-    match segments(&line.pointer).as_slice() {
+fn left_keyword(pointer: &str, schema: &Value) -> Option<&'static str> {
+    let value = schema.pointer(pointer).unwrap_or(&Value::Null);
+    match segments(pointer).as_slice() {
         ["$defs" | "definitions", ..] => Some(INLINED),
         // The name of a property is no keyword.
-        [.., "properties" | "patternProperties", _] => around(&line.pointer, schema),
+        [.., "properties" | "patternProperties", _] => around(pointer, schema),
         [.., "$ref"] => Some(INLINED),
         [.., "$schema" | "$id" | "id" | "$comment" | "$anchor"] => Some(VERSION),
-        [.., "properties" | "patternProperties"] if line.text.trim_end_matches(',').ends_with("{}") => {
+        [.., "properties" | "patternProperties"] if value.as_object().is_some_and(Map::is_empty) => {
             Some(NO_EFFECT)
         }
-        [.., "additionalProperties"] if line.text.trim_end_matches(',').ends_with("true") => Some(NO_EFFECT),
-        [.., "type"] if ALL_TYPES.iter().all(|name| line.text.contains(name)) => Some(NO_EFFECT),
-        [.., "type"] if line.text.contains("\"null\"") => Some(NULL),
+        [.., "additionalProperties"] if *value == true => Some(NO_EFFECT),
+        [.., "type"] if ALL_TYPES.iter().all(|name| names(value, name)) => Some(NO_EFFECT),
+        [.., "type"] if names(value, "null") => Some(NULL),
         [.., "const"] => Some(CONST),
-        [.., "oneOf"] if !is_beside_null(&line.pointer, schema) => Some(ALTERNATIVES),
-        [.., "description" | "title"] if is_annotation_of_alternatives(&line.pointer, schema) => Some(MOVED),
-        _ => around(&line.pointer, schema),
+        [.., "oneOf"] if !is_beside_null(pointer, schema) => Some(ALTERNATIVES),
+        [.., "description" | "title"] if is_annotation_of_alternatives(pointer, schema) => Some(MOVED),
+        _ => around(pointer, schema),
+    }
+}
+
+/// Whether the value of `type` contains a type.
+fn names(value: &Value, name: &str) -> bool {
+    match value {
+        Value::Array(types) => types.iter().any(|one| one == name),
+        one => one == name,
     }
 }
 
@@ -83,12 +94,18 @@ fn around(pointer: &str, schema: &Value) -> Option<&'static str> {
     is_beside_alternatives(pointer, schema).then_some(MOVED)
 }
 
-fn right_notation(line: &Line, schema: &Value, origins: &Origins) -> Option<&'static str> {
-    let pointer = line.pointer.as_str();
+/// Returns why the definition differs at a place of its schema.
+fn right_notation(
+    pointer: &str,
+    schema: &Value,
+    definition: Option<&Value>,
+    origins: &Origins,
+) -> Option<&'static str> {
     if pointer.ends_with("/nullable") {
         return Some(NULL);
     }
-    if pointer.ends_with("/format") && line.text.starts_with("\"format\": \"enum\"") {
+    let value = definition.and_then(|definition| definition.pointer(pointer));
+    if pointer.ends_with("/format") && value.is_some_and(|value| value == "enum") {
         return Some(ENUM_FORMAT);
     }
     if let [.., "anyOf", _, "description" | "title"] = segments(pointer).as_slice() {

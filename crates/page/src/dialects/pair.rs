@@ -128,7 +128,7 @@ impl<'a> Pair<'a> {
             let specific = |entry: &usize| !is_notation(entries[*entry].change);
             let specific =
                 Explained { left: entry.left.filter(specific), right: entry.right.filter(specific) };
-            let notation = notation(&row, specific, &tool.schema, &origins);
+            let notation = notation(&row, specific, &tool.schema, schemas[1], &origins);
             let sides = [(&row.left, entry.left), (&row.right, entry.right)];
             let without_entry = sides.into_iter().filter(|(_, entry)| entry.is_none());
             let lines = without_entry
