@@ -13,13 +13,12 @@ use toolwire_dialect::client::{ClientError, ErrorKind, has_programmatic_calls, r
 use toolwire_dialect::request::ApiSupport;
 
 use crate::catalog::ForwardedRequest;
-use crate::complete::bounded_list;
 use crate::gateway::{Caller, Inner};
 use crate::hosted::NamedServers;
 use crate::principal::Principal;
 use crate::request_body::RequestBody;
 use crate::request_options::RequestOptions;
-use crate::response::{Failure, HttpResponse};
+use crate::response::{Failure, HttpResponse, bounded_list};
 use crate::spans::ForwardedSpan;
 pub(crate) use send::Forward;
 

@@ -13,11 +13,10 @@ use toolwire_agent::{Agent, AgentSettings};
 use toolwire_contract::{Content, Message, ToolResult};
 use toolwire_dialect::client::{ApprovalResponse, ClientEvent, ClientRequest, ErrorKind};
 
-use crate::complete::bounded_list;
 use crate::hidden_rounds::ShownId;
 use crate::principal::Principal;
 use crate::recent::{NotStored, Recent, StateLimits};
-use crate::response::Failure;
+use crate::response::{Failure, bounded_list};
 use crate::settings::GatewayLimits;
 use crate::tools::estimated_bytes;
 

@@ -314,3 +314,22 @@ fn is_quota_exceeded(body: &Value) -> bool {
         ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error"];
     ["code", "type"].iter().any(|key| error_text(body, key).is_some_and(|code| CODES.contains(&code)))
 }
+
+/// Joins names that a client sent, up to a length that fits into a header. Characters that a header cannot
+/// have are replaced.
+pub(crate) fn bounded_list(names: &[String]) -> String {
+    const MAX_BYTES: usize = 1024;
+    let mut list = String::new();
+    let in_header = |character: char| if character.is_ascii_graphic() { character } else { '?' };
+    for (index, name) in names.iter().enumerate() {
+        if list.len() + name.len() > MAX_BYTES {
+            let others = format!("and {} more", names.len() - index);
+            return if list.is_empty() { others } else { format!("{list}, {others}") };
+        }
+        if !list.is_empty() {
+            list.push_str(", ");
+        }
+        list.extend(name.chars().map(in_header));
+    }
+    list
+}
