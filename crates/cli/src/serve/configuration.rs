@@ -7,9 +7,11 @@ use std::sync::{Arc, OnceLock};
 use toolwire_gateway::{GatewaySettings, metrics::Metrics, tls::Tls};
 use toolwire_hub::{AllowedHosts, PatternError};
 
+use super::client_keys::{add_issuers, keys};
+use super::listener::{DEFAULT_ADDRESS, address};
 use super::metrics_observer::MetricsObserver;
 use super::models::ConfiguredModels;
-use super::{DEFAULT_ADDRESS, ServeArgs, add_issuers, address, keys, server_urls};
+use super::{ServeArgs, server_urls};
 use crate::assembly;
 use crate::command_error::CommandError;
 use crate::log;

@@ -1,7 +1,9 @@
 //! `toolwire serve`: the gateway, with the configured models and servers.
 
 mod audit_file;
+mod client_keys;
 pub(crate) mod configuration;
+mod listener;
 mod mcp;
 mod memory_protection;
 mod metrics_observer;
@@ -18,30 +20,26 @@ mod server_metrics;
 mod systemd;
 pub(crate) mod user_servers;
 mod waiting_runs;
+mod welcome;
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use clap::Args;
 use futures::future::Either;
-use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::conversations::Conversations;
-use toolwire_contract::keys::KeyRights;
-use toolwire_contract::text::shell_word;
 use toolwire_gateway::audit::{AuditArguments, AuditLog};
 use toolwire_gateway::{
     Gateway, Keys, OriginError, ReadinessChecks, ResponseStorage, StartError, metrics::Metrics,
     page::PageParts,
 };
 use toolwire_hub::{Host, ServerConfig, Transport};
-use toolwire_llm::Demo;
 use toolwire_store::Observed;
 
 use crate::assembly;
@@ -50,10 +48,14 @@ use crate::interrupt;
 use crate::servers::{self, LoadedConfig};
 use crate::settings::{LoggedArguments, Settings};
 use crate::source::describe_io_error;
-use crate::storage::{self, KeyStore};
+use crate::storage;
 use crate::tools::print_problems;
 use audit_file::AuditFile;
+use client_keys::key_store;
+pub(crate) use client_keys::{KEY_VARIABLE, keys};
 use configuration::Configuration;
+use listener::listen;
+pub(crate) use listener::{DEFAULT_ADDRESS, address};
 use metrics_observer::{MetricsObserver, StoreCheck};
 use page_servers::{HubServers, PageLogins};
 use process_metrics::ProcessMetrics;
@@ -62,11 +64,7 @@ use request_servers::ServerPool;
 use server_metrics::ServerMetrics;
 use user_servers::{LoginPlace, UserPool};
 use waiting_runs::WaitingRuns;
-
-pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
-
-/// The environment variable with a key for clients.
-pub(crate) const KEY_VARIABLE: &str = "TOOLWIRE_KEY";
+use welcome::print_welcome;
 
 /// The time to export the last spans and metrics.
 #[cfg(feature = "otlp")]
@@ -261,29 +259,6 @@ async fn login_place(
     LoginPlace::new(settings.gateway.public_url.as_deref(), local, secret)
 }
 
-/// Listens on the socket that systemd has opened, or on an address.
-async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
-    let passed = systemd::passed_listener().and_then(|passed| {
-        passed
-            .map(|listener| {
-                listener.set_nonblocking(true)?;
-                TcpListener::from_std(listener)
-            })
-            .transpose()
-    });
-    let passed = passed.map_err(|error| {
-        CommandError::work(format!("cannot use the socket from systemd: {}", describe_io_error(&error)))
-            .with_hint("the socket unit needs `ListenStream=` with an address and a port")
-    })?;
-    match passed {
-        Some(listener) => Ok(listener),
-        None => TcpListener::bind(address).await.map_err(|error| {
-            CommandError::work(format!("cannot listen on {address}: {}", describe_io_error(&error)))
-                .with_hint("use another address with `--listen`, such as 127.0.0.1:8788")
-        }),
-    }
-}
-
 fn page_parts(store: Arc<dyn Conversations>) -> PageParts {
     let parts = PageParts::new(store);
     match servers::data_folder() {
@@ -306,30 +281,6 @@ fn audit_log(settings: &Settings) -> Result<Option<Arc<AuditLog>>, CommandError>
         CommandError::work(message).with_hint("use a file in a folder that exists and can be written")
     })?;
     Ok(Some(Arc::new(AuditLog::new(Arc::new(sink), arguments))))
-}
-
-#[cfg(feature = "oidc")]
-fn add_issuers(keys: Keys, settings: &Settings) -> Result<Keys, CommandError> {
-    oidc::add_issuers(keys, settings)
-}
-
-#[cfg(not(feature = "oidc"))]
-fn add_issuers(keys: Keys, settings: &Settings) -> Result<Keys, CommandError> {
-    match settings.gateway.oidc.is_empty() {
-        true => Ok(keys),
-        false => Err(CommandError::usage("this build of toolwire does not include `toolwire.gateway.oidc`")
-            .with_hint("build it with its default features")),
-    }
-}
-
-/// Opens the key table. If there is no folder for data, the table is empty.
-async fn key_store(settings: &Settings) -> Result<KeyStore, CommandError> {
-    match storage::open_keys(&settings.store).await {
-        // Other gateways use the same keys, so this one must not start without them.
-        Err(error) if storage::is_shared(&settings.store) => Err(error),
-        Err(_) => Ok(KeyStore::in_memory()),
-        Ok(opened) => Ok(opened),
-    }
 }
 
 /// Opens the place where responses are stored, unless they are not stored.
@@ -361,106 +312,5 @@ fn start_error(error: &StartError, address: IpAddr) -> CommandError {
             CommandError::usage(format!("`toolwire.gateway.limits`: {error}")).with_hint(error.hint())
         }
         _ => CommandError::work(message),
-    }
-}
-
-pub(crate) fn address(text: &str) -> Result<SocketAddr, CommandError> {
-    // A port alone, or `:port`, means this machine.
-    let full = match text.trim_start_matches(':').parse::<u16>() {
-        Ok(port) => format!("127.0.0.1:{port}"),
-        Err(_) => text.to_owned(),
-    };
-    let resolved = full.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    resolved.ok_or_else(|| {
-        CommandError::usage(format!("`{text}` is not an address to listen on"))
-            .with_hint("write an address and a port, such as 127.0.0.1:8787")
-    })
-}
-
-/// Returns the keys from the configuration and the environment.
-pub(crate) fn keys(settings: &Settings) -> Result<Keys, CommandError> {
-    let variable = std::env::var(KEY_VARIABLE).ok();
-    let variable = variable.map(|key| (KEY_VARIABLE, key, None, KeyRights::default()));
-    let configured = settings
-        .gateway
-        .keys
-        .iter()
-        .map(|(name, key)| (name.as_str(), key.secret().expose().to_owned(), key.tenant(), key.rights()));
-    let mut keys = Keys::default();
-    for (name, key, tenant, rights) in configured.chain(variable) {
-        let key = key.trim();
-        if key.is_empty() {
-            return Err(
-                CommandError::usage(format!("the key `{name}` is empty")).with_hint("set it, or remove it")
-            );
-        }
-        keys = keys.with_rights(name, key, rights);
-        if let Some(tenant) = tenant {
-            keys = keys.with_tenant(tenant);
-        }
-    }
-    Ok(keys)
-}
-
-/// Prints the address of the APIs and of the page, and an example command for each kind of client.
-fn print_welcome(
-    loaded: &LoadedConfig,
-    scheme: &str,
-    local: SocketAddr,
-    model: &str,
-    needs_key: bool,
-    admin_token: Option<&str>,
-) {
-    if loaded.is_demo() || model == Demo::NAME {
-        let what = match (loaded.is_demo(), model == Demo::NAME) {
-            (true, true) => "the demo server and `demo`, which is not a language model",
-            (true, false) => "the demo server, because no servers are configured",
-            _ => "`demo`, which is not a language model",
-        };
-        print_stderr(&format!("{NOTE}note:{NOTE:#} using {what}\n"));
-        if model == Demo::NAME {
-            print_stderr(&format!(
-                "{HINT}hint:{HINT:#} set a key such as ANTHROPIC_API_KEY to use a language model\n"
-            ));
-        }
-    }
-    // Clients cannot connect to `0.0.0.0`.
-    let host = match local.ip() {
-        ip if !ip.is_unspecified() => local,
-        IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, local.port())),
-        IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::LOCALHOST, local.port())),
-    };
-    let name = Value::from(model);
-    let question = "What is the weather in Paris?";
-    let body = json!({"model": model, "messages": [{"role": "user", "content": question}]});
-    let (authorization, import, api_key, token) = match needs_key {
-        true => (
-            format!(" -H \"authorization: Bearer ${KEY_VARIABLE}\""),
-            "import os; ",
-            format!("os.environ[\"{KEY_VARIABLE}\"]"),
-            format!("\"${KEY_VARIABLE}\""),
-        ),
-        false => (String::new(), "", "\"none\"".to_owned(), "none".to_owned()),
-    };
-    let python = format!(
-        "{import}from openai import OpenAI; print(OpenAI(base_url=\"{scheme}://{host}/v1\", api_key={api_key})\
-         .responses.create(model={name}, input=\"{question}\").output_text)"
-    );
-    print_stderr(&format!(
-        "listening on {scheme}://{local}\n\
-         \x20 curl {scheme}://{host}/v1/chat/completions -H 'content-type: application/json'{authorization} \\\n\
-         \x20   -d {}\n\
-         \x20 python -c {}\n\
-         \x20 ANTHROPIC_BASE_URL={scheme}://{host} ANTHROPIC_AUTH_TOKEN={token} claude --model {}\n",
-        shell_word(&body.to_string()),
-        shell_word(&python),
-        shell_word(model)
-    ));
-    print_stderr(&format!("page: {scheme}://{host}/\n"));
-    if let Some(token) = admin_token {
-        // The fragment of an address is not sent to the server, so it appears in no log.
-        print_stderr(&format!(
-            "page as administrator, for one hour: {scheme}://{host}/sign-in#token={token}\n"
-        ));
     }
 }
