@@ -1,5 +1,7 @@
 //! Plots over time, as SVG with presentation attributes only.
 
+use std::time::Duration;
+
 use maud::{Markup, html};
 use toolwire_contract::text::counted;
 
@@ -20,33 +22,41 @@ type Layer<'a> = (&'a str, &'a str, Box<dyn Fn(&Bucket) -> f64>);
 /// A line: its name, its class, and its value in each bucket.
 type Line<'a> = (&'a str, &'a str, Box<dyn Fn(&Bucket) -> Option<f64>>);
 
-/// Returns the number of requests per minute, by outcome.
+/// The values of a vertical axis.
+struct Scale {
+    /// The smallest distance of its ticks.
+    least_step: f64,
+    format_value: fn(f64) -> String,
+}
+
+/// Whole numbers.
+const COUNTS: Scale = Scale { least_step: 1.0, format_value: |value| format!("{value:.0}") };
+
+/// Returns the number of requests, by outcome.
 pub(super) fn requests(data: &Buckets) -> Markup {
-    let per_minute = 60.0 / data.length.as_secs_f64();
     let classes = ["ok", "client", "upstream", "stopped"];
     let mut layers: Vec<Layer<'_>> = Vec::new();
     for (outcome, class) in RequestOutcome::ALL.into_iter().zip(classes) {
-        let height = move |bucket: &Bucket| f64::from(bucket.outcomes[outcome as usize]) * per_minute;
+        let height = move |bucket: &Bucket| f64::from(bucket.outcomes[outcome as usize]);
         layers.push((outcome.names().0, class, Box::new(height)));
     }
-    layers.push(("running", "running", Box::new(move |bucket| f64::from(bucket.running) * per_minute)));
+    layers.push(("running", "running", Box::new(|bucket| f64::from(bucket.running))));
     let total: u32 = data.buckets.iter().map(Bucket::requests).sum();
     let summary = counted(total, "request");
-    bars("Requests", "per minute", &summary, data, &layers, |value| format!("{value:.1}"))
+    bars("Requests", &interval(data.length), &summary, data, &layers, &COUNTS)
 }
 
-/// Returns the number of tokens per minute.
+/// Returns the number of tokens.
 pub(super) fn tokens(data: &Buckets) -> Markup {
-    let per_minute = 60.0 / data.length.as_secs_f64();
     let layers: Vec<Layer<'_>> = vec![
-        ("input", "input", Box::new(move |bucket| bucket.input as f64 * per_minute)),
-        ("cached input", "cached", Box::new(move |bucket| bucket.cached as f64 * per_minute)),
-        ("output", "output", Box::new(move |bucket| bucket.output as f64 * per_minute)),
+        ("input", "input", Box::new(|bucket| bucket.input as f64)),
+        ("cached input", "cached", Box::new(|bucket| bucket.cached as f64)),
+        ("output", "output", Box::new(|bucket| bucket.output as f64)),
     ];
     let sum = |value: fn(&Bucket) -> u64| data.buckets.iter().map(value).sum::<u64>();
     let (input, output) = (sum(|bucket| bucket.input + bucket.cached), sum(|bucket| bucket.output));
     let summary = format!("{input} input tokens, {output} output tokens");
-    bars("Tokens", "per minute", &summary, data, &layers, |value| format!("{value:.0}"))
+    bars("Tokens", &interval(data.length), &summary, data, &layers, &COUNTS)
 }
 
 /// Returns the cost per hour, in US dollars.
@@ -62,7 +72,8 @@ pub(super) fn cost(data: &Buckets, prices: &Prices) -> Markup {
         Prices::SomeUnknown(models) => format!("{total}; the prices of {models} models are unknown"),
         Prices::NoneKnown => "unknown, because no model here has a price".to_owned(),
     };
-    bars("Cost", "US$ per hour", &summary, data, &layers, |value| format!("{value:.4}"))
+    let scale = Scale { least_step: 0.0, format_value: |value| format!("{value:.4}") };
+    bars("Cost", "US$ per hour", &summary, data, &layers, &scale)
 }
 
 /// Returns the duration of requests, on a logarithmic axis.
@@ -113,11 +124,11 @@ fn bars(
     summary: &str,
     data: &Buckets,
     layers: &[Layer<'_>],
-    format_value: fn(f64) -> String,
+    scale: &Scale,
 ) -> Markup {
     let sum = |bucket: &Bucket| layers.iter().map(|(_, _, height)| height(bucket)).sum::<f64>();
     let max = data.buckets.iter().map(sum).fold(0.0, f64::max);
-    let (step, top) = ticks(max);
+    let (step, top) = ticks(max, scale.least_step);
     let y = |value: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - value / top);
     let width = bucket_width(data);
     let content = html! {
@@ -144,7 +155,7 @@ fn bars(
         @for (index, bucket) in data.buckets.iter().enumerate().filter(|(_, bucket)| bucket.requests() > 0) {
             tr {
                 th scope="row" { (bucket_time(data, index)) }
-                @for (_, _, height) in layers { td.num { (format_value(height(bucket))) } }
+                @for (_, _, height) in layers { td.num { ((scale.format_value)(height(bucket))) } }
             }
         }
     };
@@ -210,15 +221,15 @@ fn segments(data: &Buckets, value: &dyn Fn(&Bucket) -> Option<f64>) -> Vec<Vec<(
     segments
 }
 
-/// Returns a round distance of ticks, and the end of the axis.
-fn ticks(max: f64) -> (f64, f64) {
+/// Returns a round distance of ticks, at least `least`, and the end of the axis.
+fn ticks(max: f64, least: f64) -> (f64, f64) {
     if max <= 0.0 {
         return (1.0, 4.0);
     }
     let rough = max / 4.0;
     let power = 10_f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= rough);
-    let step = step.unwrap_or(10.0 * power);
+    let step = step.unwrap_or(10.0 * power).max(least);
     (step, (max / step).ceil() * step)
 }
 
@@ -229,6 +240,18 @@ fn short(value: f64) -> String {
         _ if value >= 1e4 => format!("{:.0}k", value / 1e3),
         _ if value == 0.0 || value >= 10.0 => format!("{value:.0}"),
         _ => format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+    }
+}
+
+/// Returns the length of a bucket: `per minute`, `per 5 minutes`.
+fn interval(length: Duration) -> String {
+    let seconds = length.as_secs();
+    let units = [(86_400, "day"), (3_600, "hour"), (60, "minute")];
+    let (unit, name) =
+        units.into_iter().find(|(unit, _)| seconds >= *unit && seconds % unit == 0).unwrap_or((1, "second"));
+    match seconds / unit {
+        1 => format!("per {name}"),
+        number => format!("per {}", counted(number, name)),
     }
 }
 
@@ -251,10 +274,29 @@ mod tests {
     #[test]
     fn ticks_are_round_and_cover_the_maximum() {
         for max in [0.0, 0.004, 0.3, 1.0, 7.0, 12.0, 99.0, 1_234.0, 8e7] {
-            let (step, top) = ticks(max);
-            let count = top / step;
-            assert!(top >= max && (1.0..=5.0).contains(&count), "{max}: {step} {top}");
+            for least in [0.0, 1.0] {
+                let (step, top) = ticks(max, least);
+                let count = top / step;
+                assert!(top >= max && (1.0..=5.0).contains(&count), "{max}: {step} {top}");
+            }
         }
+    }
+
+    #[test]
+    fn ticks_of_counts_are_whole_numbers() {
+        for max in [1.0, 2.0, 3.0, 5.0, 9.0, 11.0, 250.0] {
+            let (step, top) = ticks(max, COUNTS.least_step);
+            assert_eq!((step.fract(), top.fract()), (0.0, 0.0), "{max}: {step} {top}");
+        }
+    }
+
+    #[test]
+    fn intervals_are_written_in_their_largest_unit() {
+        let intervals = [1, 30, 60, 300, 3_600, 86_400].map(|seconds| interval(Duration::from_secs(seconds)));
+        assert_eq!(
+            intervals,
+            ["per second", "per 30 seconds", "per minute", "per 5 minutes", "per hour", "per day"]
+        );
     }
 
     #[test]
