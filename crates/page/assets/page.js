@@ -40,6 +40,11 @@ function make(tag, attributes, ...children) {
 	return element;
 }
 
+/** Returns the parts of a message, in which backticks mark code. */
+function withCode(message) {
+	return message.split(/`([^`\n]+)`/).map((part, index) => (index % 2 ? make('code', { dir: 'auto' }, part) : part));
+}
+
 function debounced(after, action) {
 	let timer;
 	return (value) => {
@@ -308,8 +313,8 @@ async function send(url, options, form) {
 	if (reply.error) {
 		const { message, hint, field } = reply.error;
 		if (shown) shown.hidden = false;
-		shown?.replaceChildren(message, hint ? make('span', { class: 'hint' }, hint) : '');
-		say(hint ? `${message}. ${hint}` : message, true);
+		shown?.replaceChildren(...withCode(message), hint ? make('span', { class: 'hint' }, ...withCode(hint)) : '');
+		say((hint ? `${message}. ${hint}` : message).replaceAll('`', ''), true);
 		const wrong = field && form && find(`[name="${CSS.escape(field)}"],[data-pointer="${CSS.escape(field)}"] .form-input *`, form);
 		wrong?.setAttribute('aria-invalid', 'true');
 		wrong?.focus();

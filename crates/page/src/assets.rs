@@ -73,10 +73,11 @@ pub fn path(name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The first page has at most 150 KB; each view loads the stylesheet and the script.
+    /// Together with its files, a page has at most 150 KB, as a test in a browser measures. These limits leave
+    /// more than half of it to the HTML.
     #[test]
     fn the_files_are_small() {
-        for (name, kilobytes) in [(STYLESHEET, 28), (MODULE, 32), (ATTACH_MODULE, 4)] {
+        for (name, kilobytes) in [(STYLESHEET, 32), (MODULE, 36), (ATTACH_MODULE, 4)] {
             let asset = ASSETS.iter().find(|asset| asset.name == name).expect("a file");
             let size = asset.bytes.len();
             assert!(size <= kilobytes * 1024, "{name} has {size} bytes, more than {kilobytes} KB");

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::text::UntrustedText;
+use crate::text::WithCode;
 
 /// Returns a heading, what happened, and what to try.
 pub fn notice(title: &str, message: &str, hint: Option<&str>) -> Markup {
@@ -16,8 +16,8 @@ pub fn notice(title: &str, message: &str, hint: Option<&str>) -> Markup {
 pub fn error(message: &str, hint: Option<&str>) -> Markup {
     html! {
         div.error {
-            p dir="auto" { (UntrustedText(message)) }
-            @if let Some(hint) = hint { p.hint dir="auto" { (UntrustedText(hint)) } }
+            p dir="auto" { (WithCode(message)) }
+            @if let Some(hint) = hint { p.hint dir="auto" { (WithCode(hint)) } }
         }
     }
 }

@@ -24,6 +24,30 @@ impl Render for UntrustedText<'_> {
     }
 }
 
+/// A message, in which backticks mark code. Parts of it may be untrusted.
+pub struct WithCode<'a>(pub &'a str);
+
+impl Render for WithCode<'_> {
+    fn render_to(&self, buffer: &mut String) {
+        let mut rest = self.0;
+        while let Some((before, code, after)) = next_code(rest) {
+            UntrustedText(before).render_to(buffer);
+            html! { code dir="auto" { (UntrustedText(code)) } }.render_to(buffer);
+            rest = after;
+        }
+        UntrustedText(rest).render_to(buffer);
+    }
+}
+
+/// Returns the first part of a text that is marked as code, with the parts before and after it.
+fn next_code(text: &str) -> Option<(&str, &str, &str)> {
+    text.match_indices('`').find_map(|(start, _)| {
+        let inside = &text[start + 1..];
+        let end = inside.find(['`', '\n']).filter(|end| *end > 0 && inside[*end..].starts_with('`'))?;
+        Some((&text[..start], &inside[..end], &inside[end + 1..]))
+    })
+}
+
 /// Returns an inline element with an untrusted text. The direction of the text does not affect the text
 /// around it.
 pub fn inline(text: &str) -> Markup {
@@ -69,6 +93,20 @@ mod tests {
         assert_eq!(rendered("a\n\tb 👩\u{200D}🔬"), "a\n\tb 👩\u{200D}🔬");
         assert_eq!(rendered("<b>&\""), "&lt;b&gt;&amp;&quot;");
         assert_eq!(rendered("\u{1B}[31mred"), "⟨U+001B⟩[31mred");
+    }
+
+    #[test]
+    fn backticks_mark_code() {
+        let rendered = |text| WithCode(text).render().into_string();
+        assert_eq!(
+            rendered("no `a<b`, `c`"),
+            "no <code dir=\"auto\">a&lt;b</code>, <code dir=\"auto\">c</code>"
+        );
+        for text in ["", "`", "a ` b", "``", "```", "`a\nb`", "a``"] {
+            assert_eq!(rendered(text), text);
+        }
+        assert_eq!(rendered("``a`"), "`<code dir=\"auto\">a</code>");
+        assert_eq!(rendered("`\u{202E}`"), "<code dir=\"auto\">⟨U+202E⟩</code>");
     }
 
     #[test]

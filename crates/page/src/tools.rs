@@ -12,7 +12,7 @@ use crate::link::Link;
 use crate::notice::error;
 use crate::result;
 use crate::shell::{back, palette_button};
-use crate::text::{UntrustedText, inline, shortened};
+use crate::text::{UntrustedText, WithCode, inline, shortened};
 use crate::time::{self, Format};
 
 /// The maximum length of a displayed text, in characters.
@@ -174,7 +174,7 @@ pub fn form(tool: &OpenTool<'_>) -> Markup {
                     a.button.quiet href=(address(name).with("args", &arguments.to_string())) { "Link to these arguments" }
                 }
             }
-            @if let Some(reason) = tool.denied { p.muted { "calls are not allowed: " (UntrustedText(reason)) } }
+            @if let Some(reason) = tool.denied { p.muted { "calls are not allowed: " (WithCode(reason)) } }
             div.error role="alert" hidden {}
         }
     }
@@ -194,7 +194,7 @@ fn one_call(tool: &str, call: &RecordedCall, is_newest: bool) -> Markup {
     let is_error = call.outcome.as_ref().map_or(true, ToolResult::is_error);
     let (class, glyph, word) = match (&call.outcome, is_error) {
         (Err(_), _) => ("refused", "✗", "not made"),
-        (Ok(_), true) => ("lossy", "!", "the tool reported an error"),
+        (Ok(_), true) => ("refused", "✗", "the tool reported an error"),
         (Ok(_), false) => ("exact", "✓", "ok"),
     };
     html! {

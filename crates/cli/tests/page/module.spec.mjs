@@ -593,8 +593,8 @@ test.describe('the composer', () => {
     await open(page, mock);
     await page.locator('#composer textarea').fill('hello');
     await page.locator('#composer textarea').press('Enter');
-    await expect(page.locator('#composer .error')).toHaveText('model `x` is unknownchoose another model');
-    await expect(page.locator('#alert')).toHaveText('model `x` is unknown. choose another model');
+    await expect(page.locator('#composer .error')).toHaveText('model x is unknownchoose another model');
+    await expect(page.locator('#alert')).toHaveText('model x is unknown. choose another model');
     await expect(page.locator('#composer textarea')).toHaveAttribute('aria-invalid', 'true');
     await expect(page.locator('#composer textarea')).toHaveValue('hello');
   });

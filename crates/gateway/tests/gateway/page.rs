@@ -305,7 +305,7 @@ async fn invalid_arguments_are_reported_at_their_field() {
     let (mut browser, _) = Browser::start().await;
     let form = [("s/milliseconds", "set"), ("v/milliseconds", "soon"), ("act", "call")];
     let page = browser.post("/-/tools/wait/call", &form, "text/html").await;
-    assert!(page.text.contains("`soon` is not a number"), "{}", page.text);
+    assert!(page.text.contains("<code dir=\"auto\">soon</code> is not a number"), "{}", page.text);
     let form = [("s/milliseconds", "set"), ("v/milliseconds", "0.5"), ("act", "call")];
     let page = browser.post("/-/tools/wait/call", &form, "text/html").await;
     assert!(page.text.contains("is not an integer"), "{}", page.text);
@@ -468,7 +468,11 @@ async fn arguments_are_converted_for_the_other_side() {
 #[tokio::test]
 async fn a_pasted_tool_is_compared_in_all_dialects() {
     let (mut browser, _) = Browser::start().await;
-    assert!(browser.get("/dialects/try").await.text.contains("Paste a tool"));
+    let empty = browser.get("/dialects/try").await;
+    assert!(empty.text.contains("Paste a tool") && !empty.text.contains("book_table"), "{}", empty.text);
+    assert!(empty.text.contains("href=\"/dialects/try?example=yes\""), "{}", empty.text);
+    let example = browser.get("/dialects/try?example=yes").await;
+    assert!(example.status == 200 && example.text.contains("moved to the description"), "{}", example.text);
     let tool = r#"{"name": "</textarea><script>", "inputSchema": {"type": "object", "properties": {
         "from": {"type": "string", "pattern": "^[A-Z]{3}$"}}}}"#;
     let page = browser.post("/-/dialects/try", &[("text", tool)], "text/html").await;

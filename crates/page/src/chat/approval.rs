@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use crate::form::{self, Filling, Problem, Shape};
-use crate::text::UntrustedText;
+use crate::text::{UntrustedText, WithCode};
 
 /// A call that waits for a decision.
 pub struct PendingApproval<'a> {
@@ -30,7 +30,7 @@ pub fn form(approval: &PendingApproval<'_>, filling: Option<&Filling>) -> Markup
             // The first button of a form is its default: Enter in a field must not run the call.
             button type="submit" disabled hidden {}
             input type="hidden" name="call" value={ (message) "-" (position) };
-            p.muted { (UntrustedText(approval.why)) }
+            p.muted { (WithCode(approval.why)) }
             (arguments(approval, filling, &id))
             div.error role="alert" hidden {}
             div.actions {

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::action;
 use crate::icons::{Icon, icon};
 use crate::link::Link;
-use crate::text::UntrustedText;
+use crate::text::{UntrustedText, WithCode};
 
 /// The composer of a conversation, or of a new one.
 pub struct Composer<'a> {
@@ -105,7 +105,7 @@ pub fn attachment(attachment: &Attachment<'_>) -> Markup {
             input type="hidden" name="attachment" value=(attachment.id);
             bdi.cut { (UntrustedText(attachment.name)) }
             span.muted { (UntrustedText(attachment.description)) }
-            @if let Some(problem) = attachment.problem { span.violation { (UntrustedText(problem)) } }
+            @if let Some(problem) = attachment.problem { span.violation { (WithCode(problem)) } }
             button.button.quiet type="button" data-removes=".chip" aria-label={ "remove " (UntrustedText(attachment.name)) } { "✗" }
         }
     }

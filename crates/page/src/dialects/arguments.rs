@@ -10,7 +10,7 @@ use super::align::{Line, spread};
 use super::pair::line;
 use super::sample::sample;
 use super::{glyph, symbol};
-use crate::text::UntrustedText;
+use crate::text::{UntrustedText, WithCode};
 
 /// A side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,7 +279,7 @@ fn heading(arguments: &Arguments) -> Markup {
 /// Renders the message, and the arguments with each note at its place.
 fn outcome_of(outcome: &ConversionOutcome, value: &Value) -> Markup {
     html! {
-        p { (glyph(outcome.status)) " " (UntrustedText(&outcome.message)) }
+        p { (glyph(outcome.status)) " " (WithCode(&outcome.message)) }
         @if !outcome.notes.is_empty() {
             @let lines = spread(value);
             @let places: Vec<usize> = outcome.notes.iter().map(|note| place(&lines, &note.pointer)).collect();
@@ -293,7 +293,7 @@ fn outcome_of(outcome: &ConversionOutcome, value: &Value) -> Markup {
                     }
                     @for (note, _) in here {
                         p class={ "reason " (note.status.name()) } dir="auto" {
-                            b { (symbol(note.status)) " " @if note.pointer.is_empty() { "arguments" } @else { (UntrustedText(&note.pointer)) } } " " (UntrustedText(&note.text))
+                            b { (symbol(note.status)) " " @if note.pointer.is_empty() { "arguments" } @else { (UntrustedText(&note.pointer)) } } " " (WithCode(&note.text))
                         }
                     }
                 }

@@ -6,7 +6,7 @@ use toolwire_dialect::{Change, Report};
 use super::pair::place_id;
 use super::view::address;
 use super::{status_of, symbol};
-use crate::text::UntrustedText;
+use crate::text::{UntrustedText, WithCode};
 
 /// A change, and the dialects that share it.
 struct GridRow<'a> {
@@ -32,7 +32,7 @@ pub fn grid(tool: &str, reports: &[&Report]) -> Markup {
                     tr {
                         th scope="row" {
                             "status"
-                            @for reason in refusals(reports) { p.small dir="auto" { (UntrustedText(reason)) } }
+                            @for reason in refusals(reports) { p.small dir="auto" { (WithCode(reason)) } }
                         }
                         @for report in reports {
                             td { a class={ "glyph " (report.status.name()) } href=(address(tool, report.dialect))
@@ -55,7 +55,7 @@ fn grid_row(tool: &str, row: &GridRow<'_>, reports: &[&Report]) -> Markup {
         tr {
             th scope="row" {
                 (place(row.change))
-                p.small dir="auto" { b { (effect.name()) } " " (UntrustedText(&row.change.detail)) }
+                p.small dir="auto" { b { (effect.name()) } " " (WithCode(&row.change.detail)) }
             }
             @for (report, number) in reports.iter().zip(&row.numbers) {
                 td {

@@ -25,7 +25,7 @@ pub use matrix::{MatrixRow, MatrixTarget, counts, matrix};
 pub use pair::{Pair, pair};
 pub use standalone::{CheckedTool, standalone};
 pub use view::{
-    ComparedTool, Pasted, ShownDialects, ToolReports, address, entries, list, open, overview, paste,
+    ComparedTool, EXAMPLE, Pasted, ShownDialects, ToolReports, address, entries, list, open, overview, paste,
     pasted_tool,
 };
 

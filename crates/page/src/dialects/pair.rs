@@ -15,7 +15,7 @@ use super::notations::notation;
 use super::origins::{ByOriginal, Origins};
 use super::reasons::{Explained, PlacedEntry, assign, is_notation};
 use super::{glyph, status_of, tokens};
-use crate::text::UntrustedText;
+use crate::text::{UntrustedText, WithCode};
 
 /// The number of rows around a change that are displayed with it.
 const CONTEXT: usize = 3;
@@ -280,7 +280,7 @@ pub fn pair(pair: &Pair<'_>, id: &str) -> Markup {
                 (pair_row(row, near[index], pair.is_flipped))
                 @for entry in &row.reasons { (reason(entry)) }
                 @if let Some(text) = row.notation.filter(|text| !is_followed(&pair.rows, index, text)) {
-                    p.reason.exact { (glyph(Status::Exact)) " " b { "notation" } " " (text) }
+                    p.reason.exact { (glyph(Status::Exact)) " " b { "notation" } " " (WithCode(text)) }
                 }
                 @if row.is_unexplained {
                     p.reason.lossy { (glyph(Status::Lossy)) " " b { "unexplained" } " the report does not explain this difference" }
@@ -389,7 +389,7 @@ fn reason(change: &Change, id: Option<&str>) -> Markup {
         p class={ "reason " (status.name()) } id=[id] dir="auto" {
             (glyph(status)) " " b { (change.effect.name()) } " "
             @if !change.pointer.is_empty() { code { bdi { (UntrustedText(&change.pointer)) } } " " }
-            (UntrustedText(&change.keyword)) ": " (UntrustedText(&change.detail))
+            (UntrustedText(&change.keyword)) ": " (WithCode(&change.detail))
         }
     }
 }
@@ -399,7 +399,7 @@ fn refusal_reason(refusal: &Refusal) -> Markup {
         p.reason.refused dir="auto" {
             (glyph(Status::Refused)) " " b { "refused" } " "
             @if !refusal.pointer.is_empty() { code { bdi { (UntrustedText(&refusal.pointer)) } } " " }
-            (UntrustedText(&refusal.message))
+            (WithCode(&refusal.message))
         }
     }
 }

@@ -203,6 +203,22 @@ fn sides(open: &ComparedTool<'_>, left: Option<usize>, right: Option<usize>) -> 
     }
 }
 
+/// A tool whose definitions differ: each API lacks other keywords of its schema.
+pub const EXAMPLE: &str = r#"{
+  "name": "book_table",
+  "description": "Books a table in a restaurant",
+  "inputSchema": {
+    "type": "object",
+    "properties": {
+      "restaurant": { "type": "string", "pattern": "^[a-z-]+$" },
+      "guests": { "type": "integer", "minimum": 1, "maximum": 12 },
+      "time": { "type": "string", "format": "date-time" },
+      "seat": { "oneOf": [{ "const": "inside" }, { "const": "outside" }, { "type": "null" }] }
+    },
+    "required": ["restaurant", "guests", "time"]
+  }
+}"#;
+
 /// The result of reading a pasted text.
 pub enum Pasted {
     Nothing,
@@ -222,6 +238,7 @@ pub fn paste(text: &str, from: Dialect, dialects: &[Dialect], pasted: &Pasted) -
             }
             div.row {
                 button.button.primary { "Compare" }
+                a.button.quiet href="/dialects/try?example=yes" { "Example" }
                 label.row { "Format " select name="from" {
                     @for dialect in Dialect::all().filter(|dialect| dialect.is_readable()) { option value=(dialect.name()) selected[dialect == from] { (dialect.name()) } }
                 } }

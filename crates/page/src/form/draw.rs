@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::filling::{Filling, Problem};
 use super::shape::{Field, Kind, Shape};
 use crate::pointer::child;
-use crate::text::{UntrustedText, shortened};
+use crate::text::{UntrustedText, WithCode, shortened};
 
 /// The maximum number of choices in a selection list. More choices are a text field with suggestions.
 const MAX_OPTIONS: usize = 50;
@@ -165,7 +165,7 @@ impl Form<'_> {
                     @if problem.pointer != pointer {
                         code { (UntrustedText(problem.pointer.strip_prefix(pointer).unwrap_or_default())) } " "
                     }
-                    (UntrustedText(&problem.message))
+                    (WithCode(&problem.message))
                 }
             }
         }

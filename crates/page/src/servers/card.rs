@@ -5,7 +5,7 @@ use toolwire_contract::text::counted;
 
 use super::{ConnectionAttempt, Server, ServerDescription, ServerProblem, ServerState, id};
 use crate::link::Link;
-use crate::text::{UntrustedText, inline, shortened};
+use crate::text::{UntrustedText, WithCode, inline, shortened};
 use crate::time::{Format, duration, iso, time};
 
 /// The maximum number of characters of a tool's description in the list of tools.
@@ -37,7 +37,7 @@ fn state_detail(server: &Server) -> Markup {
     let since = html! { " " span.num data-since=(iso(server.since)) {} };
     match &server.state {
         ServerState::Connecting { detail } if detail.is_empty() => since,
-        ServerState::Connecting { detail } => html! { ": " (UntrustedText(detail)) (since) },
+        ServerState::Connecting { detail } => html! { ": " (WithCode(detail)) (since) },
         ServerState::Recovering { problem: ServerProblem { attempt: ConnectionAttempt::Running, .. } } => {
             html! { ", connecting" }
         }
@@ -109,10 +109,10 @@ pub(super) fn problem(server: &Server) -> Markup {
         div.stack id={ (id(&server.name)) "-problem" } hidden[reason.is_none() && !is_failed] {
             @if let Some(reason) = reason {
                 div.error {
-                    span dir="auto" { (UntrustedText(reason)) }
+                    span dir="auto" { (WithCode(reason)) }
                     @if let Some(problem) = problem {
                         span.muted { " · " (next_attempt(problem.attempt)) }
-                        @if let Some(hint) = &problem.hint { span.hint dir="auto" { (UntrustedText(hint)) } }
+                        @if let Some(hint) = &problem.hint { span.hint dir="auto" { (WithCode(hint)) } }
                     }
                 }
             }
@@ -167,7 +167,7 @@ pub(super) fn facts(server: &Server) -> Markup {
                 }
                 " · " code { (inline(&server.address)) }
             }
-            @for note in &server.notes { p.note { (UntrustedText(note)) } }
+            @for note in &server.notes { p.note { (WithCode(note)) } }
             @if !server.tools.is_empty() || !server.withheld.is_empty() { (tools(server)) }
             @if let Some(instructions) = server.description.as_ref().and_then(|stated| stated.instructions.as_ref()) {
                 details id={ (id(&server.name)) "-instructions" } {
@@ -210,7 +210,7 @@ fn tools(server: &Server) -> Markup {
                         @for tool in &server.withheld {
                             tr {
                                 td.mono.muted { (inline(&tool.name)) }
-                                td.muted dir="auto" { "not offered: " (UntrustedText(&tool.reason)) }
+                                td.muted dir="auto" { "not offered: " (WithCode(&tool.reason)) }
                             }
                         }
                     }

@@ -7,7 +7,7 @@ use toolwire_contract::text::counted;
 
 use super::file_change::{self, FileChange};
 use crate::link::Link;
-use crate::text::{UntrustedText, inline};
+use crate::text::{UntrustedText, WithCode, inline};
 use crate::time::duration;
 
 /// The placeholder of a stored value that is not displayed, because it may be secret.
@@ -119,13 +119,13 @@ pub fn form(
             h1 { @if draft.is_configured { "Change " (inline(&draft.name)) } @else { "Add a server" } }
         }
         (super::view::admin_note(may_change))
-        @if let Some(reason) = &target.by_hand { p.note { (UntrustedText(reason)) } }
+        @if let Some(reason) = &target.by_hand { p.note { (WithCode(reason)) } }
         form.card #server-form data-live method="post" action="/-/servers/write" {
             input type="hidden" name="file" value=(draft.file_hash);
             @if draft.is_configured { input type="hidden" name="configured" value="yes"; }
             div.error role="alert" {
                 @if let Some(FormResponse::Problem { message, hint }) = response {
-                    (UntrustedText(message)) @if let Some(hint) = hint { span.hint { (UntrustedText(hint)) } }
+                    (WithCode(message)) @if let Some(hint) = hint { span.hint { (WithCode(hint)) } }
                 }
             }
             label.field {
@@ -212,11 +212,11 @@ pub fn checked(draft: &Draft, checked: &ServerCheck) -> Markup {
                         }
                     }
                     @for (tool, reason) in unusable {
-                        p { span.glyph.refused aria-hidden="true" { "✗" } " " span.mono { (inline(tool)) } ": " (inline(reason)) }
+                        p { span.glyph.refused aria-hidden="true" { "✗" } " " span.mono { (inline(tool)) } ": " bdi { (WithCode(reason)) } }
                     }
                 }
                 CheckOutcome::Failed { reason, hint, stderr } => {
-                    div.error { (UntrustedText(reason)) @if let Some(hint) = hint { span.hint { (UntrustedText(hint)) } } }
+                    div.error { (WithCode(reason)) @if let Some(hint) = hint { span.hint { (WithCode(hint)) } } }
                     @if !stderr.is_empty() {
                         figure.code {
                             figcaption { "standard error, last " (counted(stderr.len(), "line")) }

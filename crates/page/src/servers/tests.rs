@@ -67,7 +67,7 @@ fn a_server_that_is_down_has_its_reason_hint_and_standard_error_in_view() {
     let mut down = server("files2", ServerState::Down { problem });
     down.stderr = vec!["/bin/sh: 1: uvx: not found".to_owned()];
     let document = document(&[down], true);
-    assert_eq!(texts(&document, ".error > span[dir]:not(.hint)"), ["command `uvx` not found"]);
+    assert_eq!(texts(&document, ".error > span[dir]:not(.hint)"), ["command uvx not found"]);
     assert_eq!(texts(&document, ".error > .muted"), ["· not tried again"]);
     assert_eq!(texts(&document, ".error > .hint"), ["install uv"]);
     assert_eq!(texts(&document, "#server-files2-stderr"), ["/bin/sh: 1: uvx: not found"]);

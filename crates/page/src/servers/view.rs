@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::file_change::{FileChange, file_change};
 use super::{Server, card, id};
 use crate::link::Link;
-use crate::text::{UntrustedText, inline};
+use crate::text::{UntrustedText, WithCode, inline};
 
 /// An element that changes while the page is open.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ pub fn removal(
             input type="hidden" name="file" value=(file_hash);
             div.error role="alert" {
                 @if let Some((message, hint)) = problem {
-                    (UntrustedText(message)) @if let Some(hint) = hint { span.hint { (UntrustedText(hint)) } }
+                    (WithCode(message)) @if let Some(hint) = hint { span.hint { (WithCode(hint)) } }
                 }
             }
             (file_change(change))

@@ -8,7 +8,7 @@ use toolwire_contract::text::counted;
 use super::data::{CallOutcome, CallSpan, Request, RequestOutcome};
 use crate::link::Link;
 use crate::shell::back;
-use crate::text::UntrustedText;
+use crate::text::{UntrustedText, WithCode};
 use crate::time::{self, Format};
 
 const WIDTH: f64 = 1_000.0;
@@ -195,11 +195,11 @@ fn table(request: &Request) -> Markup {
                             td {
                                 @match call.outcome {
                                     Some(CallOutcome::Ok) => { span.glyph.exact aria-hidden="true" { "✓" } " ok" }
-                                    Some(CallOutcome::Failed) => { span.glyph.lossy aria-hidden="true" { "!" } " failed" }
+                                    Some(CallOutcome::Failed) => { span.glyph.refused aria-hidden="true" { "✗" } " failed" }
                                     Some(CallOutcome::NotMade) => { span.glyph.refused aria-hidden="true" { "✗" } " not made" }
                                     None => { span.glyph.running aria-hidden="true" { "◐" } " running" }
                                 }
-                                @if let Some(error) = &call.error { ": " span dir="auto" { (UntrustedText(error)) } }
+                                @if let Some(error) = &call.error { ": " span dir="auto" { (WithCode(error)) } }
                             }
                         }
                     }

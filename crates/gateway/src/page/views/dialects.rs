@@ -24,7 +24,13 @@ const MAX_PASTED_TOOLS: usize = 50;
 pub(super) fn respond(context: &Context<'_>, request: &PageRequest) -> Result<Reply, PageFailure> {
     match request.path().as_slice() {
         ["dialects"] => Ok(overview(context, request)),
-        ["dialects", "try"] => Ok(paste(context, request, "", Dialect::Mcp, &Pasted::Nothing)),
+        ["dialects", "try"] => match request.query("example") {
+            None => Ok(paste(context, request, "", Dialect::Mcp, &Pasted::Nothing)),
+            Some(_) => {
+                let text = dialects::EXAMPLE;
+                Ok(paste(context, request, text, Dialect::Mcp, &pasted(text, Dialect::Mcp)?))
+            }
+        },
         ["-", "dialects", "try"] => {
             request.require_post()?;
             let text = request.field("text")?.unwrap_or_default();
