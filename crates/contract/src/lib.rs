@@ -11,6 +11,7 @@ mod embedder;
 mod fields; // separates known fields from unknown ones
 mod generation;
 mod glob;
+pub mod headers;
 mod json;
 pub mod keys;
 pub mod log;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use toolwire_contract::Secret;
+use toolwire_contract::headers::is_of_connection;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_dialect::client::HostedServer;
 
@@ -109,7 +110,7 @@ impl RequestServer {
             let Some(parsed) = parsed.ok().filter(|_| HeaderValue::from_str(value.expose()).is_ok()) else {
                 return Err(invalid(hosted, "has a header that is not valid"));
             };
-            if is_reserved(parsed.as_str()) {
+            if is_of_connection(parsed.as_str()) {
                 return Err(invalid(hosted, &format!("must not set the header `{parsed}`")));
             }
         }
@@ -120,30 +121,4 @@ impl RequestServer {
 
 fn invalid(hosted: &HostedServer, problem: &str) -> Failure {
     Failure::invalid("tools", format!("the server `{}` {problem}", hosted.label))
-}
-
-/// Whether a header belongs to the connection or to MCP.
-fn is_reserved(name: &str) -> bool {
-    const RESERVED: [&str; 19] = [
-        "accept",
-        "accept-encoding",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "expect",
-        "forwarded",
-        "host",
-        "keep-alive",
-        "last-event-id",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "via",
-    ];
-    RESERVED.contains(&name) || name.starts_with("mcp-") || name.starts_with("x-forwarded-")
 }

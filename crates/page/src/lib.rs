@@ -5,6 +5,7 @@ pub mod chat;
 pub mod dialects;
 pub mod form;
 mod icons;
+mod json_schema;
 pub mod json_view;
 pub mod keys;
 pub mod link;

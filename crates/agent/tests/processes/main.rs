@@ -14,14 +14,14 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use toolwire_agent::run::normalize;
 use toolwire_contract::conversations::{Conversations, NewConversation};
 use toolwire_contract::{Block, Message};
 use toolwire_store::{Sqlite, SqliteOptions};
-use toolwire_testkit::check_messages;
+use toolwire_testkit::{Random, check_messages};
 
 /// The number of kills unless `TOOLWIRE_KILLS` is set.
 const DEFAULT_KILLS: u64 = 20;
@@ -77,8 +77,8 @@ fn a_killed_agent_loses_nothing_and_continues() {
     let runtime = Runtime::new().unwrap();
     let store = runtime.block_on(Sqlite::open(&database, SqliteOptions::default())).unwrap();
     let id = runtime.block_on(store.begin(NewConversation::default())).unwrap().id;
-    let mut random = Random::new();
-    println!("  {kills} kills, seed {}", random.0);
+    let mut random = Random::from_time();
+    println!("  {kills} kills, seed {}", random.seed());
     let arguments =
         [agent::WORK, database.to_str().unwrap(), id.as_str(), effects.to_str().unwrap()].map(str::to_owned);
     let mut acknowledged: BTreeMap<u64, String> = BTreeMap::new();
@@ -165,22 +165,5 @@ impl Worker {
         self.process.wait().unwrap();
         while self.read_line() {}
         self.stored
-    }
-}
-
-/// A random number generator (xorshift). The seed is printed.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Random {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Random(now.as_nanos() as u64 | 1)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
     }
 }

@@ -17,10 +17,11 @@ use toolwire_agent::Functions;
 use toolwire_contract::model::ModelError;
 use toolwire_dialect::Dialect;
 use toolwire_gateway::{
-    ForwardedBody, ForwardedRequest, ForwardedResponse, Gateway, GatewaySettings, ModelCatalog, ServedModel,
-    UnknownModel, Upstream,
+    ForwardedBody, ForwardedRequest, ForwardedResponse, Gateway, GatewaySettings, ServedModel, Upstream,
 };
 use toolwire_testkit::{ScriptedModel, http_client};
+
+use crate::every_name::EveryName;
 
 /// The maximum wait for something that happens in any case.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -105,18 +106,6 @@ impl Upstream for Provider {
     }
 }
 
-struct OneModel(ServedModel);
-
-impl ModelCatalog for OneModel {
-    fn names(&self) -> Vec<String> {
-        vec!["up".to_owned()]
-    }
-
-    fn find(&self, _: &str) -> Result<ServedModel, UnknownModel> {
-        Ok(self.0.clone())
-    }
-}
-
 struct Served {
     address: SocketAddr,
     path: &'static str,
@@ -138,7 +127,7 @@ async fn serve(
     let provider = Arc::new(Provider { sending, headers, bytes: Arc::default(), open: Arc::default() });
     let model = ServedModel::new(Arc::new(ScriptedModel::new([])));
     let model = model.with_upstream(dialect, provider.clone());
-    let gateway = Gateway::new(Arc::new(OneModel(model)), Arc::new(Functions::new()), settings);
+    let gateway = Gateway::new(Arc::new(EveryName(model)), Arc::new(Functions::new()), settings);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();

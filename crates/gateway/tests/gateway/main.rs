@@ -5,6 +5,7 @@
 mod access;
 mod approvals;
 mod budgets;
+mod every_name;
 mod forged_histories;
 mod forms;
 mod forwarded_streams;

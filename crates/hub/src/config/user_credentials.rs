@@ -1,6 +1,7 @@
 //! Parses the credentials of users: the keys `auth` and `forwardHeaders` of a server.
 
 use reqwest::header::HeaderName;
+use toolwire_contract::headers::is_of_connection;
 
 use super::problem::Problem;
 use super::values::{ConfigParser, ConfigValue};
@@ -30,32 +31,9 @@ pub struct ForwardedHeader {
 /// Headers in requests to a gateway that have a meaning for the gateway itself.
 const HEADERS_OF_GATEWAY: [&str; 5] = ["authorization", "cookie", "origin", "referer", "x-api-key"];
 
-/// Headers that belong to the connection or to the message.
-const HEADERS_OF_CONNECTION: [&str; 19] = [
-    "accept",
-    "accept-encoding",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "expect",
-    "forwarded",
-    "host",
-    "keep-alive",
-    "last-event-id",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-];
-
-fn is_of_connection(name: &str) -> bool {
-    HEADERS_OF_CONNECTION.contains(&name)
-        || ["mcp-", "sec-", "x-forwarded-", "x-toolwire-"].iter().any(|start| name.starts_with(start))
+/// Whether users cannot choose a header, because the connection, a browser or the gateway sets it.
+fn is_reserved(name: &str) -> bool {
+    is_of_connection(name) || ["sec-", "x-toolwire-"].iter().any(|start| name.starts_with(start))
 }
 
 impl ConfigParser<'_> {
@@ -114,7 +92,7 @@ impl ConfigParser<'_> {
             let (name, from) = (name.to_ascii_lowercase(), from.to_ascii_lowercase());
             let is_of_gateway = HEADERS_OF_GATEWAY.contains(&from.as_str());
             let is_twice = headers.iter().any(|header| header.name == name);
-            if is_of_connection(&name) || is_of_connection(&from) || is_of_gateway || is_twice {
+            if is_reserved(&name) || is_reserved(&from) || is_of_gateway || is_twice {
                 let name = if is_of_gateway { from } else { name };
                 return Err(self.error(&value.at, Problem::NotForwardable { name }));
             }

@@ -61,6 +61,22 @@ pub(crate) struct SessionCall {
     pub(crate) accepts_task: bool,
 }
 
+impl SessionCall {
+    /// A request with a limit for its duration, and with nothing else.
+    pub(crate) fn within(timeout: Duration) -> SessionCall {
+        SessionCall {
+            timeout,
+            max_total: timeout,
+            progress: None,
+            trace: None,
+            elicitation: None,
+            sampling: None,
+            log: None,
+            accepts_task: false,
+        }
+    }
+}
+
 impl Session {
     /// Calls a tool and returns its result as the server sent it.
     ///

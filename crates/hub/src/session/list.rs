@@ -61,16 +61,7 @@ impl Session {
         let mut cursors = HashSet::new();
         let mut bytes = 0;
         let mut cursor: Option<String> = None;
-        let call = SessionCall {
-            timeout: self.list_timeout,
-            max_total: UNLIMITED,
-            progress: None,
-            trace: None,
-            elicitation: None,
-            sampling: None,
-            log: None,
-            accepts_task: false,
-        };
+        let call = SessionCall { max_total: UNLIMITED, ..SessionCall::within(self.list_timeout) };
         let until = Instant::now() + UNLIMITED;
         loop {
             let params =

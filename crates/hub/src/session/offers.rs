@@ -39,7 +39,7 @@ impl Session {
 
     /// Lists what the server offers, page by page. An incomplete list is returned as it is.
     pub(crate) async fn list_offers(&self, kind: OfferKind) -> Result<Vec<Map<String, Value>>, SessionError> {
-        let call = self.offer_call(self.list_timeout.min(MAX_LIST_TIME));
+        let call = SessionCall::within(self.list_timeout.min(MAX_LIST_TIME));
         let until = Instant::now() + call.max_total;
         let (mut offers, mut cursors) = (Vec::new(), HashSet::new());
         let mut cursor: Option<String> = None;
@@ -116,7 +116,7 @@ impl Session {
         };
         let is_about_task =
             matches!(method, OfferMethod::GetTask | OfferMethod::UpdateTask | OfferMethod::CancelTask);
-        let call = SessionCall { accepts_task: is_about_task, ..self.offer_call(self.list_timeout) };
+        let call = SessionCall { accepts_task: is_about_task, ..SessionCall::within(self.list_timeout) };
         let (result, _) = self.request(request, &call, Instant::now() + call.max_total).await?;
         match result {
             Value::Object(fields) if method == OfferMethod::GetTask => self.answer_roots(fields).await,
@@ -169,23 +169,10 @@ impl Session {
         if !is_new || self.info.era == ProtocolEra::Modern {
             return Ok(());
         }
-        let call = self.offer_call(self.list_timeout);
+        let call = SessionCall::within(self.list_timeout);
         let request = SubscribeRequest::new(SubscribeRequestParams::new(uri));
         let request = ClientRequest::SubscribeRequest(request);
         self.request(request, &call, Instant::now() + call.max_total).await.map(drop)
-    }
-
-    pub(super) fn offer_call(&self, timeout: Duration) -> SessionCall {
-        SessionCall {
-            timeout,
-            max_total: timeout,
-            progress: None,
-            trace: None,
-            elicitation: None,
-            sampling: None,
-            log: None,
-            accepts_task: false,
-        }
     }
 }
 

@@ -7,6 +7,8 @@ use toolwire_contract::text::unescape_pointer_segment;
 use toolwire_dialect::Toolset;
 use toolwire_dialect::arguments::ArgumentError;
 
+use crate::json_schema::required;
+
 /// The maximum nesting of a sample, and the maximum number of attempts to correct it.
 const MAX_DEPTH: usize = 6;
 const MAX_ATTEMPTS: usize = 16;
@@ -114,13 +116,7 @@ impl Sampler<'_> {
 
     fn object(&self, members: &Map<String, Value>, depth: usize) -> Value {
         let mut object = Map::new();
-        let required: Vec<&str> = members
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let required: Vec<&str> = required(members).collect();
         let mut optional = 0;
         for (key, schema) in members.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let is_required = required.contains(&key.as_str());

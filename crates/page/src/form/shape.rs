@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::json_schema::required;
+
 /// Deeper parts of a schema are fields with JSON.
 const MAX_DEPTH: usize = 4;
 /// The maximum number of fields of one form.
@@ -106,13 +108,7 @@ impl<'s> Builder<'s> {
             return Kind::Json;
         }
         self.fields += count;
-        let required: Vec<&str> = schema
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let required: Vec<&str> = required(schema).collect();
         let mut fields = Vec::with_capacity(count);
         for (key, property) in properties.into_iter().flatten() {
             let own = property.as_object().unwrap_or(&empty);

@@ -12,12 +12,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use toolwire_contract::Message;
 use toolwire_contract::conversations::{ConversationId, Conversations, NewConversation};
-use toolwire_testkit::RedisServer;
+use toolwire_testkit::{Random, RedisServer};
 
 /// The default number of kills.
 const DEFAULT_KILLS: u64 = 20;
@@ -113,8 +113,8 @@ fn kills_in_redis() {
 /// the next writer continues from there.
 fn kill_repeatedly(place: &str, kills: u64) {
     let id = begin(place);
-    let mut random = Random::new();
-    println!("  {kills} kills, seed {}", random.0);
+    let mut random = Random::from_time();
+    println!("  {kills} kills, seed {}", random.seed());
     let mut acknowledged: BTreeMap<u64, String> = BTreeMap::new();
     for number in 0..kills {
         let mut writer = Writer::start(place, id.as_str(), number, u64::MAX);
@@ -203,22 +203,5 @@ impl Writer {
         self.process.wait().unwrap();
         while self.read_line() {}
         self.acknowledged
-    }
-}
-
-/// A random number generator (xorshift). The seed is printed.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Random {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Random(now.as_nanos() as u64 | 1)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
     }
 }

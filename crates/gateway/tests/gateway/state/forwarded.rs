@@ -12,13 +12,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use toolwire_agent::Functions;
 use toolwire_contract::model::ModelError;
 use toolwire_dialect::Dialect;
-use toolwire_gateway::{
-    ForwardedBody, ForwardedRequest, ForwardedResponse, Gateway, ModelCatalog, ServedModel, UnknownModel,
-    Upstream,
-};
+use toolwire_gateway::{ForwardedBody, ForwardedRequest, ForwardedResponse, Gateway, ServedModel, Upstream};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn, http_client};
 
 use super::*;
+use crate::every_name::EveryName;
 
 /// A provider with the Responses API. It numbers its responses.
 #[derive(Default)]
@@ -89,18 +87,6 @@ fn events(response: &Value) -> String {
     .concat()
 }
 
-struct OneModel(ServedModel);
-
-impl ModelCatalog for OneModel {
-    fn names(&self) -> Vec<String> {
-        vec!["up".to_owned()]
-    }
-
-    fn find(&self, _: &str) -> Result<ServedModel, UnknownModel> {
-        Ok(self.0.clone())
-    }
-}
-
 struct Served {
     address: SocketAddr,
     provider: Arc<Provider>,
@@ -115,7 +101,7 @@ async fn serve(part_bytes: usize) -> Served {
     })));
     let model = model.with_upstream(Dialect::Responses, provider.clone());
     let store = memory();
-    let gateway = Gateway::new(Arc::new(OneModel(model)), Arc::new(Functions::new()), settings(&store));
+    let gateway = Gateway::new(Arc::new(EveryName(model)), Arc::new(Functions::new()), settings(&store));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();

@@ -128,17 +128,7 @@ pub(super) fn object(value: Value) -> Map<String, Value> {
 }
 
 pub(super) fn options() -> SessionCall {
-    let (timeout, max_total) = (Duration::from_secs(60), Duration::from_secs(600));
-    SessionCall {
-        timeout,
-        max_total,
-        progress: None,
-        trace: None,
-        elicitation: None,
-        sampling: None,
-        log: None,
-        accepts_task: false,
-    }
+    SessionCall { max_total: Duration::from_secs(600), ..SessionCall::within(Duration::from_secs(60)) }
 }
 
 pub(super) async fn call(session: &Session, tool: &str, arguments: Value) -> Value {
