@@ -19,7 +19,7 @@ pub fn document(theme: Option<Theme>, next: &str, problem: Option<&str>) -> Mark
                     form #sign-in .card method="post" action="/sign-in" {
                         input type="hidden" name="next" value=(next);
                         label.field {
-                            span { "Key of the gateway, or the token of the link that `toolwire serve` printed" }
+                            span { "Key of the gateway, or the token of the link that " code { "toolwire serve" } " printed" }
                             input type="password" name="key" autocomplete="current-password" required autofocus;
                         }
                         button.button.primary { "Sign in" }
