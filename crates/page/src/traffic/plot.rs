@@ -247,8 +247,10 @@ fn short(value: f64) -> String {
 fn interval(length: Duration) -> String {
     let seconds = length.as_secs();
     let units = [(86_400, "day"), (3_600, "hour"), (60, "minute")];
-    let (unit, name) =
-        units.into_iter().find(|(unit, _)| seconds >= *unit && seconds % unit == 0).unwrap_or((1, "second"));
+    let (unit, name) = units
+        .into_iter()
+        .find(|(unit, _)| seconds >= *unit && seconds.is_multiple_of(*unit))
+        .unwrap_or((1, "second"));
     match seconds / unit {
         1 => format!("per {name}"),
         number => format!("per {}", counted(number, name)),
