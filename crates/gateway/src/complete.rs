@@ -93,7 +93,7 @@ impl Inner {
             }
             Plan::Run(prepared) => {
                 let storage = Storage { continuation, recording, request: saved };
-                self.respond(family, caller, *prepared, is_background, storage).await
+                self.run_prepared(family, caller, *prepared, is_background, storage).await
             }
         }
     }

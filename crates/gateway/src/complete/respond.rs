@@ -27,7 +27,7 @@ pub(super) struct Storage {
 
 impl Inner {
     /// Runs a request, and responds to it.
-    pub(super) async fn respond(
+    pub(super) async fn run_prepared(
         self: &Arc<Inner>,
         family: Family,
         caller: Caller,

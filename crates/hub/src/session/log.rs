@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolwire_contract::log::{Level, LogMessage, LogReceiver};
 
-use super::{ProtocolEra, Session};
+use super::{ProtocolEra, Session, SessionCall};
 use crate::config::SentSecrets;
 use crate::sync::lock;
 
@@ -33,7 +33,7 @@ impl Session {
         if !is_lower {
             return;
         }
-        let call = self.offer_call(self.list_timeout.min(SET_LEVEL_TIMEOUT));
+        let call = SessionCall::within(self.list_timeout.min(SET_LEVEL_TIMEOUT));
         let request = CustomRequest::new("logging/setLevel", Some(json!({"level": level.name()})));
         let request = ClientRequest::CustomRequest(request);
         if let Err(error) = self.request(request, &call, Instant::now() + call.max_total).await {
