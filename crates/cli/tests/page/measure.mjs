@@ -1,5 +1,6 @@
 // Measures the page in Chromium with the real gateway, and prints the figures. `scripts/page measure` runs it.
 import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { chromium } from '@playwright/test';
 import { Gateway } from './support/gateway.mjs';
 import { importLongChat, LONG_CHAT, memory, scrollThrough } from './support/long-chat.mjs';
@@ -34,6 +35,7 @@ function printFrames({ frames, tasks }, during) {
   print(`${during}: tasks over 50 ms`, long.length ? `${long.length}, the longest ${ms(Math.max(...long))}` : '0');
 }
 
+/** Measures the first paint of a page in new contexts, and what it loads. */
 async function firstPaint(browser, url) {
   const paints = [];
   let weight = 0;
@@ -56,7 +58,19 @@ async function firstPaint(browser, url) {
     if (round > 0) paints.push(paint);
     await context.close();
   }
-  print('first paint of `/` without a cache: median, worst', `${ms(percentile(paints, 0.5))}, ${ms(Math.max(...paints))} of ${ROUNDS}`);
+  return { paints, weight, requests };
+}
+
+/** Prints the first paint beside that of a page with one word, which shows the share of the browser. */
+async function firstPaints(browser, url) {
+  const word = createServer((_, response) => response.setHeader('content-type', 'text/html').end('<!doctype html><title>word</title><p>word'));
+  await new Promise((listening) => { word.listen(0, '127.0.0.1', listening); });
+  const least = await firstPaint(browser, `http://127.0.0.1:${word.address().port}/`);
+  const { paints, weight, requests } = await firstPaint(browser, url);
+  word.close();
+  const figures = (values) => `${ms(percentile(values, 0.5))}, ${ms(Math.max(...values))} of ${ROUNDS}`;
+  print('first paint of `/` without a cache: median, worst', figures(paints));
+  print('the same of a page with one word', figures(least.paints));
   print('weight of `/`', `${weight} bytes uncompressed, ${requests} requests`);
 }
 
@@ -129,7 +143,7 @@ const gateway = await Gateway.start({ config: { mcpServers: {}, toolwire: provid
 await importLongChat(gateway, MESSAGES);
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--disable-dev-shm-usage'] });
 console.log(`Chromium ${browser.version()}`);
-await firstPaint(browser, demo.url);
+await firstPaints(browser, demo.url);
 await updates(browser, gateway.url, provider);
 await longChat(browser, gateway.url);
 await browser.close();
