@@ -11,7 +11,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use toolwire_contract::text::counted;
 use toolwire_gateway::audit::AuditSink;
 
 use crate::command_error::{ERROR, NOTE, print_stderr};
