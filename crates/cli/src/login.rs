@@ -12,15 +12,17 @@ use toolwire_hub::auth::{AuthError, OAuth};
 use toolwire_hub::{Browser, Transport};
 
 use crate::call::wait_until_ready;
-use crate::command_error::CommandError;
+use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::output;
 use crate::servers::{self, LoadedConfig, TerminalBrowser};
+use crate::stored_secrets::server_tokens::TokenPlace;
 use crate::terminal_text::sanitize;
 
 /// Log in to a server
 ///
 /// Connects to the server and prints the URL of its login page. The tokens are stored for all other commands
-/// and refreshed when they expire.
+/// and refreshed when they expire. With a Redis store and `toolwire.gateway.credentialKey`, they are stored
+/// there for all gateways.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/login.txt"))]
 pub(crate) struct LoginArgs {
@@ -68,6 +70,13 @@ pub(crate) fn log_in(args: &LoginArgs, config: Option<&Path>) -> Result<ExitCode
             (true, false) => format!("already logged in to `{name}`\n"),
             (false, _) => format!("`{name}` requires no login\n"),
         })?;
+        let is_shared = loaded.server(&args.server)?.user_credentials.is_none();
+        if is_logged_in && is_shared && matches!(loaded.tokens, TokenPlace::FilesWithoutSecret) {
+            print_stderr(&format!(
+                "{NOTE}note:{NOTE:#} the login is stored on this machine only, although other gateways may have the same store\n\
+                 {HINT}hint:{HINT:#} set `toolwire.gateway.credentialKey`, and log in again\n"
+            ));
+        }
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -93,11 +102,19 @@ fn oauth(
     browser: Option<Arc<dyn Browser>>,
 ) -> Result<OAuth, CommandError> {
     let server = loaded.server(server)?;
-    let folder = servers::data_folder().ok_or_else(|| {
-        CommandError::work("no folder for tokens: neither XDG_DATA_HOME nor HOME is set")
-            .with_hint("set one of them")
-    })?;
-    match OAuth::of_server(server, &folder, browser) {
+    // In a gateway, each user of a server with `per-user` logs in on its page. This command has one user.
+    let shared = loaded.tokens.storage().filter(|_| server.user_credentials.is_none());
+    let oauth = match shared {
+        Some(storage) => OAuth::with_storage(server, storage, browser),
+        None => {
+            let folder = servers::data_folder().ok_or_else(|| {
+                CommandError::work("no folder for tokens: neither XDG_DATA_HOME nor HOME is set")
+                    .with_hint("set one of them")
+            })?;
+            OAuth::of_server(server, &folder, browser)
+        }
+    };
+    match oauth {
         Some(oauth) => oauth.map_err(command_error),
         None => {
             let reason = match server.transport {

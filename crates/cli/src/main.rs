@@ -31,6 +31,7 @@ mod settings;
 mod source;
 mod stderr;
 mod storage;
+mod stored_secrets;
 mod terminal_text;
 mod tools;
 

@@ -20,6 +20,7 @@ use crate::interrupt;
 use crate::log;
 use crate::settings::{self, HubSettings, Pins};
 use crate::source::describe_io_error;
+use crate::stored_secrets::server_tokens::TokenPlace;
 use crate::terminal_text::sanitize;
 pub(crate) use candidates::config_candidates;
 
@@ -35,6 +36,8 @@ pub(crate) struct LoadedConfig {
     /// The only server to connect to. The others stay in `config`, because tool names depend on all servers.
     only_server: Option<ServerName>,
     hub: HubSettings,
+    /// Where the tokens of the servers are stored.
+    pub(crate) tokens: TokenPlace,
 }
 
 /// Finds and parses the configuration, and prints its warnings and a note if the demo server is used.
@@ -85,6 +88,7 @@ fn demo_config(missing: String) -> Result<LoadedConfig, CommandError> {
         missing_files: Some(missing),
         only_server: None,
         hub: HubSettings::default(),
+        tokens: TokenPlace::default(),
     })
 }
 
@@ -114,7 +118,8 @@ fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
         ));
     }
     let hub = settings::read_hub(config.toolwire.as_ref(), &origin)?;
-    Ok(LoadedConfig { origin, config, missing_files: None, only_server: None, hub })
+    let tokens = TokenPlace::new(&hub.store, hub.gateway.credential_key.as_ref())?;
+    Ok(LoadedConfig { origin, config, missing_files: None, only_server: None, hub, tokens })
 }
 
 /// Returns the configuration of the servers that all users of a gateway share.
@@ -179,6 +184,7 @@ impl LoadedConfig {
         // This program, even if its file was replaced by an update. Only Linux has guards.
         options.guard = Some(PathBuf::from("/proc/self/exe")).filter(|program| program.exists());
         options.data_folder = data_folder();
+        options.shared_token_storage = self.tokens.storage();
         options.browser =
             io::stderr().is_terminal().then(|| -> Arc<dyn Browser> { Arc::new(TerminalBrowser) });
         options.only_server = self.only_server.clone();

@@ -65,7 +65,7 @@ pub(crate) struct GatewayConfig {
     pub(crate) session_key: Option<Secret>,
     /// The address of the gateway for browsers, where users log in to servers.
     pub(crate) public_url: Option<String>,
-    /// A secret that encrypts the stored tokens of users.
+    /// A secret that encrypts the stored tokens of users, and those of servers in a shared store.
     pub(crate) credential_key: Option<Secret>,
     pub(crate) limits: toolwire_gateway::GatewayLimits,
     /// The files for TLS.
@@ -252,6 +252,16 @@ struct Keys {
 pub(crate) struct HubSettings {
     pub(crate) limits: Option<Limits>,
     pub(crate) pins: Option<Pins>,
+    /// The store and the secret decide where tokens of servers are stored.
+    pub(crate) store: StoreSettings,
+    pub(crate) gateway: HubGatewaySettings,
+}
+
+/// The part of [`GatewayConfig`] that every command needs.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct HubGatewaySettings {
+    pub(crate) credential_key: Option<Secret>,
 }
 
 /// The key `toolwire.limits`.

@@ -56,6 +56,7 @@ pub(crate) enum Period {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "expected a URL, or an array of URLs")]
 enum RedisUrls {
+    /// A server, or the master that sentinels name.
     Server(String),
     /// Some nodes of a cluster.
     Cluster(Vec<String>),
@@ -235,8 +236,9 @@ pub(crate) fn expand_home(path: &str) -> PathBuf {
     }
 }
 
+/// Also recognizes URLs with a wrong scheme, such as `redis-sentinel://`, which are not the paths of files.
 fn is_redis_url(text: &str) -> bool {
-    ["redis://", "rediss://", "redis+unix://"].iter().any(|scheme| text.starts_with(scheme))
+    text.split_once("://").is_some_and(|(scheme, _)| scheme.starts_with("redis"))
 }
 
 impl Period {

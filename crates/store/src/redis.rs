@@ -23,6 +23,8 @@ mod connection;
 mod format;
 mod keys;
 mod operations;
+mod sentinel;
+mod sentinel_url;
 mod state;
 
 use std::collections::HashMap;
@@ -81,7 +83,8 @@ impl Default for RedisOptions {
 }
 
 impl Redis {
-    /// Connects to one server: `redis://`, `rediss://` or `redis+unix://`.
+    /// Connects to one server: `redis://`, `rediss://` or `redis+unix://`; or to the master that Redis
+    /// Sentinel names: `redis+sentinel://HOST:PORT,HOST:PORT/MASTER` or `rediss+sentinel://`.
     pub async fn connect(url: &str, options: RedisOptions) -> Result<Redis, StoreError> {
         Redis::new(RedisConnection::to_one(url, options.timeout).await?, options)
     }

@@ -28,6 +28,6 @@ pub use log::with_subscriber;
 pub use misbehaving_server::{enter_example_folder, misbehaving_server, start_misbehaving_http};
 pub use processes::{Process, open_file_count, peak_bytes, processes_with_variable, resident_bytes};
 pub use random::Random;
-pub use redis::{RedisCluster, RedisServer};
+pub use redis::{RedisCluster, RedisSentinel, RedisSentinels, RedisServer};
 pub use running_server::RunningServer;
 pub use scripted_model::{ScriptedModel, ScriptedTurn, check_messages};

@@ -1,5 +1,7 @@
 //! Redis servers for a single test, each on a free port and with a temporary folder for its data.
 
+mod sentinels;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -8,6 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::ports::free_port;
+pub use sentinels::{RedisSentinel, RedisSentinels};
 
 /// A running `redis-server`; dropping this kills it.
 pub struct RedisServer {
@@ -51,6 +54,13 @@ impl RedisServer {
         let _ = self.process.wait();
     }
 
+    /// Sends a signal to the process, such as `STOP`.
+    pub fn signal(&self, signal: &str) {
+        let id = self.process.id().to_string();
+        let status = Command::new("kill").args([&format!("-{signal}"), &id]).status();
+        assert!(status.is_ok_and(|status| status.success()), "the signal {signal} cannot be sent");
+    }
+
     /// Starts the server again after [`RedisServer::kill`], on the same port and with the same data.
     pub fn restart(&mut self) {
         self.process = launch(self.port, &self.folder, &self.options).expect("its port is still free");
@@ -58,14 +68,9 @@ impl RedisServer {
 
     /// Runs a command with `redis-cli` and returns the response.
     pub fn command(&self, arguments: &[&str]) -> String {
-        let port = self.port.to_string();
-        let output = Command::new("redis-cli")
-            .args(["-p", &port])
-            .args(arguments)
-            .output()
-            .unwrap_or_else(|error| panic!("`redis-cli` cannot be run: {error}; {INSTALL_HINT}"));
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+        let password = self.options.iter().position(|option| option == "--requirepass");
+        let password = password.and_then(|position| self.options.get(position + 1));
+        run_command(self.port, password.map(String::as_str), arguments)
     }
 }
 
@@ -115,23 +120,39 @@ impl RedisCluster {
     }
 }
 
+/// Runs a command at a server with `redis-cli` and returns the response.
+fn run_command(port: u16, password: Option<&str>, arguments: &[&str]) -> String {
+    let mut command = Command::new("redis-cli");
+    command.args(["-p", &port.to_string()]).args(arguments);
+    if let Some(password) = password {
+        command.env("REDISCLI_AUTH", password);
+    }
+    let output =
+        command.output().unwrap_or_else(|error| panic!("`redis-cli` cannot be run: {error}; {INSTALL_HINT}"));
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
 const INSTALL_HINT: &str = "on Debian and Ubuntu: `apt-get install redis-server`";
 
 /// Starts a server and waits until it logs that it is ready. Returns `None` when it ends instead.
 fn launch(port: u16, folder: &TempDir, options: &[String]) -> Option<Child> {
-    let mut process = Command::new("redis-server")
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-        .args(options)
-        .arg("--dir")
-        .arg(folder.path())
+    let mut command = Command::new("redis-server");
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]).args(options);
+    command.arg("--dir").arg(folder.path());
+    launch_until(command, "eady to accept connections")
+}
+
+/// Starts a server and waits for a line of its log with this text. Returns `None` when it ends instead.
+fn launch_until(mut command: Command, text: &str) -> Option<Child> {
+    let mut process = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap_or_else(|error| panic!("`redis-server` cannot be run: {error}; {INSTALL_HINT}"));
     let mut lines = BufReader::new(process.stdout.take().expect("stdout is piped")).lines();
-    let is_ready =
-        lines.by_ref().map_while(Result::ok).any(|line| line.contains("eady to accept connections"));
+    let is_ready = lines.by_ref().map_while(Result::ok).any(|line| line.contains(text));
     if !is_ready {
         let _ = process.wait();
         return None;

@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use toolwire_contract::text::counted;
 use toolwire_gateway::Keys;
+use toolwire_hub::{ServerConfig, Transport};
 
 use super::{ERROR, QUIET, SUCCESS, WARNING};
 use crate::command_error::CommandError;
@@ -20,6 +21,7 @@ use crate::serve::{DEFAULT_ADDRESS, KEY_VARIABLE, address, keys};
 use crate::servers::LoadedConfig;
 use crate::settings::Settings;
 use crate::storage;
+use crate::stored_secrets::server_tokens::TokenPlace;
 use crate::terminal_text::sanitize;
 
 /// A certificate that expires within this time is a problem.
@@ -74,6 +76,7 @@ pub(super) async fn report_gateway(text: &mut String, loaded: &LoadedConfig, set
     let mut findings = Findings::default();
     if configured("store") {
         report_store(&mut findings, settings).await;
+        report_logins(&mut findings, loaded);
     }
     if configured("gateway") || std::env::var_os(KEY_VARIABLE).is_some() {
         let listen = settings.gateway.listen.as_deref().unwrap_or(DEFAULT_ADDRESS);
@@ -112,6 +115,25 @@ async fn report_store(findings: &mut Findings, settings: &Settings) {
             Err(error) => findings.failed("store", storage::command_error(error)),
         },
         Err(error) => findings.failed("store", error),
+    }
+}
+
+/// Reports where the logins at servers are stored, if several gateways may have the same store.
+fn report_logins(findings: &mut Findings, loaded: &LoadedConfig) {
+    let may_need_login = |server: &ServerConfig| {
+        let is_shared = server.user_credentials.is_none() && !server.disabled;
+        is_shared && matches!(server.transport, Transport::Http { oauth: Some(_), .. })
+    };
+    if !loaded.config.servers.iter().any(may_need_login) {
+        return;
+    }
+    match &loaded.tokens {
+        TokenPlace::Files => {}
+        TokenPlace::FilesWithoutSecret => findings.good(
+            "logins",
+            "stored on this machine only; with `toolwire.gateway.credentialKey`, all gateways share them",
+        ),
+        TokenPlace::Shared(_) => findings.good("logins", "stored in Redis for all gateways"),
     }
 }
 

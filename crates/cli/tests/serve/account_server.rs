@@ -26,6 +26,8 @@ struct Shared {
     url: String,
     /// Whether only tokens of the authorization server are accepted.
     has_logins: bool,
+    /// The lifetime of tokens in seconds, if they are renewed with refresh tokens that are valid once.
+    rotation: Option<u64>,
     state: Mutex<Record>,
 }
 
@@ -36,6 +38,10 @@ pub(crate) struct Record {
     /// Requests in a session of another account.
     pub(crate) violations: Vec<String>,
     pub(crate) token_requests: usize,
+    /// Refresh tokens that were used for a second time.
+    pub(crate) reused: Vec<String>,
+    /// The account of each refresh token; `None` if it was used.
+    refresh_tokens: HashMap<String, Option<String>>,
     count: usize,
     /// The credential of each session.
     sessions: HashMap<String, String>,
@@ -50,9 +56,19 @@ pub(crate) struct Record {
 impl AccountServer {
     /// Starts a server that accepts `Bearer token-of-NAME`, or only its own tokens.
     pub(crate) async fn start(has_logins: bool) -> AccountServer {
+        AccountServer::start_with(has_logins, None).await
+    }
+
+    /// Starts a server whose tokens expire after some seconds. A refresh token that is used twice ends all
+    /// tokens, because it may have been stolen.
+    pub(crate) async fn start_rotating(lifetime: u64) -> AccountServer {
+        AccountServer::start_with(true, Some(lifetime)).await
+    }
+
+    async fn start_with(has_logins: bool, rotation: Option<u64>) -> AccountServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let shared = Arc::new(Shared { url: url.clone(), has_logins, state: Mutex::default() });
+        let shared = Arc::new(Shared { url: url.clone(), has_logins, rotation, state: Mutex::default() });
         let app = Router::new()
             .route("/mcp", post(handle).delete(|| async { StatusCode::OK }))
             .route("/.well-known/oauth-protected-resource/mcp", get(resource_metadata))
@@ -224,12 +240,38 @@ async fn authorize(
 async fn token(State(shared): State<Arc<Shared>>, Form(request): Form<HashMap<String, String>>) -> Response {
     let mut state = shared.state.lock().unwrap();
     state.token_requests += 1;
-    let found = request.get("code").and_then(|code| state.codes.remove(code));
-    let Some((account, _)) = found.filter(|(_, uri)| request.get("redirect_uri") == Some(uri)) else {
+    let found = match request.get("refresh_token") {
+        Some(token) => state.use_refresh_token(token),
+        None => {
+            let found = request.get("code").and_then(|code| state.codes.remove(code));
+            found.filter(|(_, uri)| request.get("redirect_uri") == Some(uri)).map(|(account, _)| account)
+        }
+    };
+    let Some(account) = found else {
         return (StatusCode::BAD_REQUEST, Json(json!({"error": "invalid_grant"}))).into_response();
     };
     state.count += 1;
     let token = format!("secret-token-of-{account}-{}", state.count);
-    state.tokens.insert(token.clone(), account);
-    Json(json!({"access_token": token, "token_type": "Bearer", "expires_in": 3600})).into_response()
+    state.tokens.insert(token.clone(), account.clone());
+    let mut response = json!({"access_token": token, "token_type": "Bearer", "expires_in": 3600});
+    if let Some(lifetime) = shared.rotation {
+        let refresh_token = format!("secret-refresh-token-{}", state.count);
+        state.refresh_tokens.insert(refresh_token.clone(), Some(account));
+        response["expires_in"] = json!(lifetime);
+        response["refresh_token"] = json!(refresh_token);
+    }
+    Json(response).into_response()
+}
+
+impl Record {
+    /// Returns the account of a refresh token that was not used before.
+    fn use_refresh_token(&mut self, token: &str) -> Option<String> {
+        let account = self.refresh_tokens.get_mut(token)?.take();
+        if account.is_none() {
+            self.reused.push(token.to_owned());
+            self.tokens.clear();
+            self.refresh_tokens.clear();
+        }
+        account
+    }
 }

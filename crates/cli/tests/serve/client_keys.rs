@@ -182,6 +182,22 @@ async fn gateways_with_one_redis_share_keys_and_limits() {
     while used() != json!(6 * 42) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    // The budget of a month is spent at both: each alone would permit as much again.
+    let budget = create(&folder, &["b", "--tokens-per-month", "300"]);
+    let mut body = body.clone();
+    body["max_tokens"] = json!(10);
+    let spend = async |number: usize| {
+        let url = format!("{}/v1/chat/completions", gateways[number % 2].url);
+        http_client().post(url).bearer_auth(&budget).json(&body).send().await.unwrap().status().as_u16()
+    };
+    let mut spent = 0;
+    while spend(spent).await == 200 {
+        spent += 1;
+        assert!(spent < 10, "300 tokens are seven requests of 42, and those whose usage is not stored yet");
+    }
+    assert!(spent > 4, "{spent}");
+    assert_eq!([spend(spent).await, spend(spent + 1).await], [429, 429]);
+
     keys(&folder, &["revoke", "a"]);
     until_status(one, &key, 401).await;
     until_status(other, &key, 401).await;

@@ -24,6 +24,8 @@ mod provider_choice;
 mod replaced_gateways;
 mod request_servers;
 mod secrets;
+mod sentinels;
+mod shared_logins;
 mod start;
 mod stored_responses;
 #[cfg(feature = "otlp")]

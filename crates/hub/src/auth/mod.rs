@@ -6,6 +6,8 @@
 //!
 //! - `oauth`: at most one attempt to get a token at a time
 //! - `token_manager`: one attempt, and `next_step`: its decisions
+//! - `new_grant`: a new login, or the credentials of the client
+//! - `stored_token`: the token that other processes renew
 //! - `token_storage`: where tokens are stored, and `token_store`: token files
 //! - `login`: a user's login, and `redirect`: the local page where it ends
 //! - `authorization_server`: discovery, refreshes and client credentials
@@ -18,10 +20,12 @@ mod challenge;
 mod client_assertion;
 mod error;
 mod login;
+mod new_grant;
 mod next_step;
 mod oauth;
 mod redirect;
 mod signing_key;
+mod stored_token;
 mod text;
 mod token_endpoint;
 mod token_manager;
@@ -68,6 +72,12 @@ pub(crate) trait TokenProvider: Send + Sync {
     /// there is never a login.
     fn login_in_progress(&self) -> Option<watch::Receiver<bool>> {
         None
+    }
+
+    /// Waits until another process has stored a token, after an attempt that had none. Never returns if
+    /// tokens are not stored.
+    fn stored_token(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
     }
 
     /// Allows a login immediately, because the user requested it.

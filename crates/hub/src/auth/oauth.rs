@@ -81,10 +81,19 @@ impl OAuth {
         server: &ServerConfig,
         storage: Arc<dyn TokenStorage>,
     ) -> Option<Result<OAuth, AuthError>> {
+        OAuth::with_storage(server, storage, None)
+    }
+
+    /// Like [`OAuth::of_server`], with tokens that the application stores, for example for several machines.
+    pub fn with_storage(
+        server: &ServerConfig,
+        storage: Arc<dyn TokenStorage>,
+        browser: Option<Arc<dyn Browser>>,
+    ) -> Option<Result<OAuth, AuthError>> {
         let Transport::Http { url, oauth: Some(config), .. } = &server.transport else { return None };
         let (name, config) = (server.name.as_str(), (**config).clone());
         let store = |url: &Url| TokenStore::of_application(storage, url);
-        Some(OAuth::with_store(name, url.as_str(), config, None, store))
+        Some(OAuth::with_store(name, url.as_str(), config, browser, store))
     }
 
     fn with_store(
@@ -137,7 +146,8 @@ impl OAuth {
 
     /// Whether there is a token, which may have expired.
     pub async fn is_logged_in(&self) -> bool {
-        self.manager.load().await;
+        // If the stored token cannot be read, the login reports the problem.
+        let _ = self.manager.load().await;
         self.manager.has_token()
     }
 
@@ -287,7 +297,11 @@ impl TokenProvider for OAuth {
     }
 
     fn login_in_progress(&self) -> Option<watch::Receiver<bool>> {
-        Some(self.manager.login_in_progress())
+        Some(self.manager.watch_login())
+    }
+
+    fn stored_token(&self) -> BoxFuture<'_, ()> {
+        self.manager.wait_for_stored_token().boxed()
     }
 
     fn allow_login(&self) {

@@ -1,4 +1,4 @@
-//! One server's token: loads it, refreshes it, and requests a new one.
+//! One server's token: decides how to get it, and refreshes it.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -9,12 +9,10 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     Browser, GrantKind,
-    authorization_server::{
-        self, AuthorizationServer, ProtectedServer, RefreshError, request_with_client_credentials,
-    },
+    authorization_server::{self, AuthorizationServer, ProtectedServer, RefreshError},
     challenge::Challenge,
     error::AuthProblem,
-    login::{self, PendingLogin, StartedLogin, log_in},
+    login::{self, PendingLogin, StartedLogin},
     next_step::{NextStep, TokenNeed, Validity, next_step, validity},
     redirect,
     token_storage::TokenStore,
@@ -22,8 +20,6 @@ use super::{
 };
 use crate::{Secret, sync::lock};
 
-/// After a failed login, no login page is opened for this time, even if the server is connected to again.
-const LOGIN_PAUSE: Duration = Duration::from_secs(600);
 /// After a failed refresh, a token that is still valid is used for this time without another attempt.
 const REFRESH_PAUSE: Duration = Duration::from_secs(10);
 /// Longer than a refresh in another process can take.
@@ -38,25 +34,29 @@ pub(super) struct TokenManager {
     pub(super) store: TokenStore,
     pub(super) browser: Option<Arc<dyn Browser>>,
     pub(super) login_timeout: Duration,
-    login_in_progress: watch::Sender<bool>,
+    pub(super) login_in_progress: watch::Sender<bool>,
     state: Mutex<TokenState>,
     /// From the last discovery, for refreshes.
     authorization_server: Mutex<Option<AuthorizationServer>>,
 }
 
 #[derive(Default)]
-struct TokenState {
-    /// Whether the token files were read.
-    is_loaded: bool,
-    grant: Option<Grant>,
+pub(super) struct TokenState {
+    /// Whether the stored tokens were read.
+    pub(super) is_loaded: bool,
+    pub(super) grant: Option<Grant>,
+    /// Whether the grant is stored.
+    pub(super) is_stored: bool,
+    /// Whether the last attempt failed because the storage could not be reached.
+    pub(super) storage_failed: bool,
     /// Increases with each new access token.
-    generation: u64,
-    login_failed: Option<(Instant, AuthProblem)>,
+    pub(super) generation: u64,
+    pub(super) login_failed: Option<(Instant, AuthProblem)>,
     refresh_failed: Option<Instant>,
     /// The reason why the last refresh token was refused.
-    refresh_refused: Option<String>,
+    pub(super) refresh_refused: Option<String>,
     /// The last login for additional scopes: when, and the requested scopes.
-    scope_upgrade: Option<(Instant, Vec<String>)>,
+    pub(super) scope_upgrade: Option<(Instant, Vec<String>)>,
 }
 
 impl TokenManager {
@@ -85,7 +85,7 @@ impl TokenManager {
         *self.login_in_progress.borrow()
     }
 
-    pub(super) fn login_in_progress(&self) -> watch::Receiver<bool> {
+    pub(super) fn watch_login(&self) -> watch::Receiver<bool> {
         self.login_in_progress.subscribe()
     }
 
@@ -99,7 +99,11 @@ impl TokenManager {
     }
 
     pub(super) fn has_token(&self) -> bool {
-        self.state().grant.as_ref().is_some_and(|grant| grant.access_token.is_some())
+        self.access_token().is_some()
+    }
+
+    pub(super) fn access_token(&self) -> Option<Secret> {
+        self.state().grant.as_ref()?.access_token.clone()
     }
 
     pub(super) fn forget(&self) {
@@ -107,7 +111,7 @@ impl TokenManager {
         *state = TokenState { is_loaded: true, generation: state.generation, ..TokenState::default() };
     }
 
-    fn state(&self) -> MutexGuard<'_, TokenState> {
+    pub(super) fn state(&self) -> MutexGuard<'_, TokenState> {
         lock(&self.state)
     }
 
@@ -158,48 +162,33 @@ impl TokenManager {
         need: TokenNeed,
         challenge: Option<Challenge>,
     ) -> TokenResult {
-        self.load().await;
+        let generation = self.generation();
+        let loaded = self.load().await;
+        if let Some(token) = self.loaded_since(generation, &need) {
+            return Ok(Some(token));
+        }
         let grant = self.state().grant.clone();
         match self.next_step(grant.as_ref(), &need) {
             NextStep::Use(token) => Ok(Some(token)),
             NextStep::SendWithout => Ok(None),
             NextStep::Refresh => self.refresh(need, challenge).await,
-            NextStep::Authorize => self.authorize(need, challenge, None).await,
+            NextStep::Authorize => match loaded {
+                // There may be a token, so nobody has to log in.
+                Err(error) if self.server.config.grant == GrantKind::AuthorizationCode => {
+                    self.use_unexpired(&need, error)
+                }
+                _ => self.authorize(need, challenge, None).await,
+            },
         }
     }
 
-    /// Loads the stored grant if it is newer than the current one.
-    pub(super) async fn load(&self) {
-        let stored = self.store.load().await.and_then(|grant| self.usable(grant));
-        let mut state = self.state();
-        state.is_loaded = true;
-        let issued_at = |grant: &Option<Grant>| grant.as_ref().map(|grant| grant.issued_at);
-        if stored.is_some() && issued_at(&stored) >= issued_at(&state.grant) && stored != state.grant {
-            state.grant = stored;
-            state.generation += 1;
-        }
-    }
-
-    /// Returns the grant if it was issued to this client, and adds the configured secret, which is not
-    /// stored.
-    fn usable(&self, mut grant: Grant) -> Option<Grant> {
-        let config = &self.server.config;
-        let is_same_client = match &config.client_id {
-            Some(id) => *id == grant.client.id,
-            None => grant.client.registered || config.client_metadata_url.as_ref() == Some(&grant.client.id),
-        };
-        if !grant.client.registered {
-            grant.client.secret = config.client_secret.clone();
-        }
-        is_same_client.then_some(grant)
-    }
-
-    async fn save(&self, grant: Grant) {
+    pub(super) async fn save(&self, grant: Grant) {
         let mut stored = grant.clone();
         if !stored.client.registered {
             stored.client.secret = None;
         }
-        if let Err(error) = self.store.save(stored).await {
+        let saved = self.store.save(stored).await;
+        if let Err(error) = &saved {
             // The token can still be used until this process ends.
             let path = self.store.folder();
             tracing::warn!(server = self.server.name, ?path, %error, "cannot store a token");
@@ -207,16 +196,22 @@ impl TokenManager {
         let mut state = self.state();
         state.generation += 1;
         state.is_loaded = true;
+        state.is_stored = saved.is_ok();
         state.refresh_failed = None;
         state.refresh_refused = None;
         state.grant = Some(grant);
     }
 
     async fn refresh(&self, need: TokenNeed, challenge: Option<Challenge>) -> TokenResult {
+        let generation = self.generation();
         let refresh_lock = match self.store.lock(LOCK_TIMEOUT).await {
             Ok(Some(refresh_lock)) => Some(refresh_lock),
             Ok(None) => {
                 return self.use_unexpired(&need, AuthProblem::Locked { after: LOCK_TIMEOUT });
+            }
+            // Without the lock, another machine could use the same refresh token, which may be valid once.
+            Err(error) if self.store.is_shared() => {
+                return self.use_unexpired(&need, self.storage_problem(&error));
             }
             Err(error) => {
                 tracing::warn!(server = self.server.name, %error, "cannot lock the token file");
@@ -224,7 +219,12 @@ impl TokenManager {
             }
         };
         // Another process may have refreshed the token while this one waited.
-        self.load().await;
+        if let Err(error) = self.load().await {
+            return self.use_unexpired(&need, error);
+        }
+        if let Some(token) = self.loaded_since(generation, &need) {
+            return Ok(Some(token));
+        }
         let grant = self.state().grant.clone();
         let grant = match (self.next_step(grant.as_ref(), &need), grant) {
             (NextStep::Refresh, Some(grant)) => grant,
@@ -273,7 +273,7 @@ impl TokenManager {
         }
     }
 
-    async fn discover(
+    pub(super) async fn discover(
         &self,
         known: Option<AuthorizationServer>,
         challenge: Option<&Challenge>,
@@ -288,7 +288,7 @@ impl TokenManager {
     }
 
     /// After a failure, returns the current token if it is still valid and the server has not refused it.
-    fn use_unexpired(&self, need: &TokenNeed, error: AuthProblem) -> TokenResult {
+    pub(super) fn use_unexpired(&self, need: &TokenNeed, error: AuthProblem) -> TokenResult {
         let mut state = self.state();
         match unexpired_token(state.grant.as_ref()) {
             Some(token) if *need == TokenNeed::Request => {
@@ -297,58 +297,6 @@ impl TokenManager {
                 Ok(Some(token))
             }
             _ => Err(error),
-        }
-    }
-
-    /// Requests a new grant: the user logs in, or the client sends its credentials.
-    async fn authorize(
-        &self,
-        need: TokenNeed,
-        challenge: Option<Challenge>,
-        known: Option<AuthorizationServer>,
-    ) -> TokenResult {
-        let needs_login = self.server.config.grant == GrantKind::AuthorizationCode;
-        if needs_login {
-            let can_open = self.browser.as_ref().is_some_and(|browser| browser.can_open(&self.server.name));
-            if !can_open {
-                return Err(AuthProblem::LoginRequired { refused: self.state().refresh_refused.clone() });
-            }
-            if let Some((failed, error)) = &self.state().login_failed
-                && failed.elapsed() < LOGIN_PAUSE
-            {
-                return Err(error.clone());
-            }
-        }
-        let authorization_server = match self.discover(known, challenge.as_ref()).await {
-            Ok(authorization_server) => authorization_server,
-            Err(error) => return self.use_unexpired(&need, error),
-        };
-        let scopes = self.requested_scopes(&need, &authorization_server)?;
-        let requested = scopes.clone();
-        let granted = match &self.browser {
-            Some(browser) if needs_login => {
-                let _login = LoginInProgress::start(&self.login_in_progress);
-                log_in(&self.server, authorization_server, scopes, &**browser, self.login_timeout).await
-            }
-            _ => request_with_client_credentials(&self.server, authorization_server, scopes).await,
-        };
-        match granted {
-            Ok(grant) => {
-                let token = grant.access_token.clone();
-                self.save(grant).await;
-                let mut state = self.state();
-                state.login_failed = None;
-                if matches!(need, TokenNeed::MoreScopes { .. }) {
-                    state.scope_upgrade = Some((Instant::now(), requested.unwrap_or_default()));
-                }
-                Ok(token)
-            }
-            Err(error) => {
-                if needs_login && opened_a_page(&error) {
-                    self.state().login_failed = Some((Instant::now(), error.clone()));
-                }
-                self.use_unexpired(&need, error)
-            }
         }
     }
 
@@ -363,62 +311,12 @@ impl TokenManager {
         let callback = redirect::parse_query(query, &login.state).ok_or(AuthProblem::WrongRedirect)?;
         let authorization_server = authorization_server::discover(&self.server, None).await?;
         let grant = login::complete(&self.server, &authorization_server, login, &callback).await?;
-        self.load().await;
+        self.load().await?;
         self.save(grant).await;
         Ok(())
     }
-
-    /// Returns the scopes to request: those granted so far and the missing ones (SEP-2350), or `None` for the
-    /// defaults. Fails if a recent login already requested the missing scopes.
-    fn requested_scopes(
-        &self,
-        need: &TokenNeed,
-        authorization_server: &AuthorizationServer,
-    ) -> Result<Option<Vec<String>>, AuthProblem> {
-        let TokenNeed::MoreScopes { scopes: missing, .. } = need else { return Ok(None) };
-        let state = self.state();
-        let granted = state.grant.as_ref().filter(|grant| grant.issuer == authorization_server.issuer);
-        let mut scopes = granted.map(|grant| grant.scopes.clone()).unwrap_or_default();
-        scopes.extend(missing.iter().filter(|scope| !scopes.contains(scope)).cloned().collect::<Vec<_>>());
-        if let Some((when, requested)) = &state.scope_upgrade
-            && when.elapsed() < LOGIN_PAUSE
-            && missing.iter().all(|scope| requested.contains(scope))
-        {
-            return Err(AuthProblem::InsufficientScope { scopes: missing.join(" ") });
-        }
-        Ok((!scopes.is_empty()).then_some(scopes))
-    }
 }
 
-/// Reports a login in progress until it is dropped, also if the login is cancelled.
-struct LoginInProgress<'a>(&'a watch::Sender<bool>);
-
-impl<'a> LoginInProgress<'a> {
-    fn start(sender: &'a watch::Sender<bool>) -> LoginInProgress<'a> {
-        sender.send_replace(true);
-        LoginInProgress(sender)
-    }
-}
-
-impl Drop for LoginInProgress<'_> {
-    fn drop(&mut self) {
-        self.0.send_replace(false);
-    }
-}
-
-/// Whether a login failed after its page was opened.
-fn opened_a_page(error: &AuthProblem) -> bool {
-    matches!(
-        error,
-        AuthProblem::Browser { .. }
-            | AuthProblem::LoginTimedOut { .. }
-            | AuthProblem::LoginRefused { .. }
-            | AuthProblem::WrongIssuer { .. }
-            | AuthProblem::NoIssuer
-            | AuthProblem::NoToken { .. }
-    )
-}
-
-fn unexpired_token(grant: Option<&Grant>) -> Option<Secret> {
+pub(super) fn unexpired_token(grant: Option<&Grant>) -> Option<Secret> {
     grant.filter(|grant| validity(grant, unix_now()) != Validity::Expired)?.access_token.clone()
 }

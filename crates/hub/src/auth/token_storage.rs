@@ -15,7 +15,8 @@ use crate::Secret;
 /// Held while a token is refreshed. Dropping it releases the lock.
 pub type TokenLock = Box<dyn Any + Send + Sync>;
 
-/// Stores the tokens of one user. A gateway has one for each user, and encrypts what it stores.
+/// Stores tokens for several processes: those of one user, or those that all users share. A gateway encrypts
+/// what it stores.
 ///
 /// `resource` is the URL of the server that the tokens are for.
 pub trait TokenStorage: Send + Sync {
@@ -56,23 +57,26 @@ impl TokenStore {
         }
     }
 
-    /// Returns the newest grant. What cannot be read is ignored: the worst consequence is another login.
-    pub(super) async fn load(&self) -> Option<Grant> {
+    /// Returns the newest grant. What is stored and cannot be read is ignored: the worst consequence is
+    /// another login. Fails if a storage of the application cannot be reached.
+    pub(super) async fn load(&self) -> io::Result<Option<Grant>> {
         let (storage, resource) = match self {
-            TokenStore::Files(files) => return files.load().await,
+            TokenStore::Files(files) => return Ok(files.load().await),
             TokenStore::OfApplication { storage, resource } => (storage, resource),
         };
-        let loaded = storage
-            .load(resource)
-            .await
-            .and_then(|tokens| tokens.map(|tokens| Grant::from_json(tokens.expose().as_bytes())).transpose());
-        match loaded {
-            Ok(grant) => grant.filter(|grant| *grant.resource == **resource),
+        let Some(tokens) = storage.load(resource).await? else { return Ok(None) };
+        match Grant::from_json(tokens.expose().as_bytes()) {
+            Ok(grant) => Ok(Some(grant).filter(|grant| *grant.resource == **resource)),
             Err(error) => {
                 tracing::warn!(%resource, kind = ?error.kind(), "ignoring stored tokens that cannot be read");
-                None
+                Ok(None)
             }
         }
+    }
+
+    /// Whether other machines may use the same tokens.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, TokenStore::OfApplication { .. })
     }
 
     pub(super) async fn save(&self, grant: Grant) -> io::Result<()> {

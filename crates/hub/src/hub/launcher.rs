@@ -114,8 +114,9 @@ async fn report_changes(server: Arc<Server>, version: watch::Sender<u64>) {
 
 /// Creates the token provider of a remote server.
 fn token_provider(config: &ServerConfig, options: &HubOptions) -> Option<Arc<dyn TokenProvider>> {
-    let oauth = match &options.token_storage {
-        Some(storage) => OAuth::of_user(config, storage.clone())?,
+    let shared = options.shared_token_storage.as_ref().filter(|_| config.user_credentials.is_none());
+    let oauth = match options.token_storage.as_ref().or(shared) {
+        Some(storage) => OAuth::with_storage(config, storage.clone(), options.browser.clone())?,
         None => OAuth::of_server(config, options.data_folder.as_ref()?, options.browser.clone())?,
     };
     match oauth {

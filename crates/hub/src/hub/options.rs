@@ -32,6 +32,9 @@ pub struct HubOptions {
     pub data_folder: Option<PathBuf>,
     /// Where tokens are stored instead of the data folder, if the hub is that of one user of a gateway.
     pub token_storage: Option<Arc<dyn TokenStorage>>,
+    /// Where the tokens of servers that all users share are stored instead of the data folder, for several
+    /// machines.
+    pub shared_token_storage: Option<Arc<dyn TokenStorage>>,
     /// Shows login pages to the user.
     pub browser: Option<Arc<dyn Browser>>,
     /// Limits how much of a result is returned; `None` returns everything.
@@ -54,6 +57,7 @@ impl Default for HubOptions {
             concurrent_starts: None,
             data_folder: None,
             token_storage: None,
+            shared_token_storage: None,
             browser: None,
             result_budget: Some(ResultBudget::default()),
             only_server: None,
@@ -82,6 +86,10 @@ impl HubOptions {
 
     pub fn with_token_storage(self, storage: Arc<dyn TokenStorage>) -> HubOptions {
         HubOptions { token_storage: Some(storage), ..self }
+    }
+
+    pub fn with_shared_token_storage(self, storage: Arc<dyn TokenStorage>) -> HubOptions {
+        HubOptions { shared_token_storage: Some(storage), ..self }
     }
 
     pub fn with_browser(self, browser: Arc<dyn Browser>) -> HubOptions {

@@ -124,7 +124,13 @@ pub(crate) async fn supervise(
             snapshot.restarts += 1;
         });
         context.notify_hub();
-        if !wait_for_restart(&mut machine, &mut inbox).await {
+        let stored_token = async {
+            match server.token_provider.as_ref().filter(|_| needs_login) {
+                Some(token_provider) => token_provider.stored_token().await,
+                None => std::future::pending().await,
+            }
+        };
+        if !wait_for_restart(&mut machine, &mut inbox, stored_token).await {
             break;
         }
         server.snapshot.send_modify(|snapshot| snapshot.attempt = Attempt::Running);
@@ -367,11 +373,14 @@ async fn refresh_tools(
     }
 }
 
-/// Waits until the server is to be connected again. Returns false if it is stopped instead.
+/// Waits until the server is to be connected again: also when `stored_token` reports that another process has
+/// logged in to it. Returns false if it is stopped instead.
 async fn wait_for_restart(
     machine: &mut RestartMachine,
     inbox: &mut mpsc::Receiver<SupervisorCommand>,
+    stored_token: impl Future<Output = ()>,
 ) -> bool {
+    let mut stored_token = std::pin::pin!(stored_token);
     loop {
         let until = match machine.state() {
             RestartState::BackingOff { until, .. } => Some(*until),
@@ -387,6 +396,8 @@ async fn wait_for_restart(
         };
         let event = tokio::select! {
             () = timer => RestartEvent::Timer,
+            // Every state that is waited in here accepts this event, so the future is not used again.
+            () = &mut stored_token => RestartEvent::RetryRequested,
             command = inbox.recv() => match command {
                 None | Some(SupervisorCommand::Stop) => return false,
                 Some(SupervisorCommand::Retry | SupervisorCommand::Restart) => RestartEvent::RetryRequested,

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -15,32 +16,41 @@ const REDIRECT_URI: &str = "http://127.0.0.1:8787/-/login/callback";
 
 /// The tokens of one user.
 #[derive(Default)]
-struct Memory(Mutex<HashMap<String, Secret>>);
+struct Memory {
+    tokens: Mutex<HashMap<String, Secret>>,
+    is_down: AtomicBool,
+}
 
 impl Memory {
+    fn tokens(&self) -> io::Result<MutexGuard<'_, HashMap<String, Secret>>> {
+        match self.is_down.load(Ordering::SeqCst) {
+            true => Err(io::Error::other("the storage is down")),
+            false => Ok(self.tokens.lock().expect("not poisoned")),
+        }
+    }
+
     fn saved(&self) -> Vec<(String, Secret)> {
-        let saved = self.0.lock().expect("not poisoned");
+        let saved = self.tokens().expect("not down");
         saved.iter().map(|(resource, tokens)| (resource.clone(), tokens.clone())).collect()
     }
 }
 
 impl TokenStorage for Memory {
     fn load<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, io::Result<Option<Secret>>> {
-        ready(Ok(self.0.lock().expect("not poisoned").get(resource).cloned())).boxed()
+        ready(self.tokens().map(|tokens| tokens.get(resource).cloned())).boxed()
     }
 
-    fn save<'a>(&'a self, resource: &'a str, tokens: Secret) -> BoxFuture<'a, io::Result<()>> {
-        self.0.lock().expect("not poisoned").insert(resource.to_owned(), tokens);
-        ready(Ok(())).boxed()
+    fn save<'a>(&'a self, resource: &'a str, saved: Secret) -> BoxFuture<'a, io::Result<()>> {
+        ready(self.tokens().map(|mut tokens| drop(tokens.insert(resource.to_owned(), saved)))).boxed()
     }
 
     fn delete<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, io::Result<bool>> {
-        ready(Ok(self.0.lock().expect("not poisoned").remove(resource).is_some())).boxed()
+        ready(self.tokens().map(|mut tokens| tokens.remove(resource).is_some())).boxed()
     }
 
     fn lock<'a>(&'a self, _: &'a str, _: Duration) -> BoxFuture<'a, io::Result<Option<TokenLock>>> {
-        let lock: TokenLock = Box::new(());
-        ready(Ok(Some(lock))).boxed()
+        let lock = || -> TokenLock { Box::new(()) };
+        ready(self.tokens().map(|_| Some(lock()))).boxed()
     }
 }
 
@@ -121,4 +131,41 @@ async fn a_token_of_a_user_is_renewed() {
     assert_eq!(setup.issuer.record().grants("refresh_token"), 1);
     assert_ne!(alice.saved(), before);
     setup.issuer.assert_no_violation();
+}
+
+/// Without its lock, a token is not refreshed: another gateway could use the same refresh token. Nobody has to
+/// log in because of that.
+#[tokio::test]
+async fn nothing_is_refreshed_while_the_storage_is_down() {
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    let alice = Arc::<Memory>::default();
+    let client = setup.client_of(&alice);
+    let started = client.start_login(REDIRECT_URI).await.expect("a login page");
+    client.complete_login(&started.pending, &visit(&started.url).await).await.expect("logged in");
+    alice.is_down.store(true, Ordering::SeqCst);
+    let without_token = setup.client_of(&alice);
+    for client in [&client, &without_token] {
+        assert_error(setup.call(client, None).await, "its stored token cannot be read: the storage is down");
+    }
+    assert_eq!(setup.issuer.record().grants("refresh_token"), 0);
+    alice.is_down.store(false, Ordering::SeqCst);
+    setup.issuer.rules().expires_in = Some(3600);
+    for client in [&client, &without_token] {
+        assert_eq!(setup.call(client, None).await.expect("renewed"), StatusCode::OK);
+    }
+    assert_eq!(setup.issuer.record().grants("refresh_token"), 1);
+    setup.issuer.assert_no_violation();
+}
+
+#[tokio::test]
+async fn a_logout_at_another_gateway_ends_the_login() {
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    let alice = Arc::<Memory>::default();
+    let client = setup.client_of(&alice);
+    let started = client.start_login(REDIRECT_URI).await.expect("a login page");
+    client.complete_login(&started.pending, &visit(&started.url).await).await.expect("logged in");
+    assert!(setup.client_of(&alice).forget().await.expect("forgotten"));
+    assert_error(setup.call(&client, None).await, "there is no browser to log in with");
+    assert_eq!(setup.issuer.record().grants("refresh_token"), 0);
+    assert_eq!(alice.saved(), []);
 }

@@ -1,5 +1,6 @@
-//! The connection to a Redis server or cluster, with reconnects and retries.
+//! The connection to a Redis server, to a cluster or to the master of sentinels, with reconnects and retries.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -7,20 +8,38 @@ use ::redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use ::redis::cluster::ClusterClient;
 use ::redis::cluster_async::ClusterConnection;
 use ::redis::{
-    Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline, RedisError, RedisFuture,
-    RedisResult, RetryMethod, ScriptInvocation, Value,
+    Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, RedisError, RedisResult, RetryMethod,
+    ScriptInvocation,
 };
 use tokio::time::Instant;
 use toolwire_contract::conversations::StoreError;
 
+use super::sentinel::SentinelConnection;
+use super::sentinel_url::{SentinelUrl, is_sentinel_url};
+
 /// The time that a request waits for a server that did not respond to the previous one.
 const TIMEOUT_WHILE_DOWN: Duration = Duration::from_millis(500);
+
+/// The same with sentinels, which must be asked before a server can be connected to.
+const SENTINEL_TIMEOUT_WHILE_DOWN: Duration = Duration::from_secs(2);
 
 /// One multiplexed connection for all callers, or one per cluster node.
 #[derive(Clone)]
 enum Connection {
     One(ConnectionManager),
     Cluster(ClusterConnection),
+    Sentinel(Arc<SentinelConnection>),
+}
+
+/// The reason why one attempt to send a request failed.
+pub(super) enum Failure {
+    Redis(RedisError),
+    /// No server is the master at the moment.
+    NoMaster(String),
+    /// Another server has become the master before there was a response.
+    Moved(String),
+    /// The sentinels or the master reject the configuration, so a retry is useless.
+    Refused(String),
 }
 
 pub(super) struct RedisConnection {
@@ -53,6 +72,9 @@ fn install_tls_provider() {
 
 impl RedisConnection {
     pub(super) async fn to_one(url: &str, timeout: Duration) -> Result<RedisConnection, StoreError> {
+        if is_sentinel_url(url) {
+            return RedisConnection::to_sentinels(url, timeout).await;
+        }
         let place = place(&[url])?;
         install_tls_provider();
         // The manager reconnects once per attempt; `send` does the retries.
@@ -70,7 +92,38 @@ impl RedisConnection {
         })
     }
 
+    async fn to_sentinels(url: &str, timeout: Duration) -> Result<RedisConnection, StoreError> {
+        let url = SentinelUrl::parse(url).map_err(|problem| invalid_url(&problem))?;
+        let sentinels: Vec<String> =
+            url.sentinels.iter().map(|sentinel| sentinel.addr().to_string()).collect();
+        let place = format!("redis master `{}` of the sentinels at {}", url.master, sentinels.join(", "));
+        install_tls_provider();
+        let connecting = SentinelConnection::connect(url, timeout);
+        let connection = match tokio::time::timeout(timeout, connecting).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(Failure::Redis(error))) => return Err(connection_error(&place, error)),
+            Ok(Err(Failure::Refused(problem))) => return Err(StoreError::Refused { place, problem }),
+            Ok(Err(Failure::NoMaster(problem) | Failure::Moved(problem))) => {
+                return Err(StoreError::Unavailable { place, problem });
+            }
+            Err(_) => {
+                let problem = format!("no response within {timeout:?}");
+                return Err(StoreError::Unavailable { place, problem });
+            }
+        };
+        Ok(RedisConnection {
+            connection: Connection::Sentinel(Arc::new(connection)),
+            place,
+            timeout,
+            is_down: AtomicBool::new(false),
+        })
+    }
+
     pub(super) async fn to_cluster(urls: &[&str], timeout: Duration) -> Result<RedisConnection, StoreError> {
+        if urls.iter().any(|url| is_sentinel_url(url)) {
+            let problem = "one URL has the addresses of all sentinels, and is not in an array";
+            return Err(invalid_url(problem));
+        }
         let place = place(urls)?;
         install_tls_provider();
         let connect = async {
@@ -97,23 +150,34 @@ impl RedisConnection {
         request: Request<'_>,
     ) -> Result<T, StoreError> {
         let is_down = self.is_down.load(Ordering::Relaxed);
-        let timeout = if is_down { self.timeout.min(TIMEOUT_WHILE_DOWN) } else { self.timeout };
+        let while_down = match &self.connection {
+            Connection::Sentinel(_) => SENTINEL_TIMEOUT_WHILE_DOWN,
+            _ => TIMEOUT_WHILE_DOWN,
+        };
+        let timeout = if is_down { self.timeout.min(while_down) } else { self.timeout };
         let start = Instant::now();
         let mut pause = Duration::from_millis(20);
         let mut may_have_run = false;
         loop {
-            let mut connection = self.connection.clone();
             let left = timeout.saturating_sub(start.elapsed());
-            let problem = match tokio::time::timeout(left, request.send_to(&mut connection)).await {
+            let problem = match tokio::time::timeout(left, self.attempt(&request)).await {
                 Ok(Ok(value)) => {
                     self.is_down.store(false, Ordering::Relaxed);
                     return Ok(value);
                 }
-                Ok(Err(error)) if is_temporary(&error) => {
+                Ok(Err(Failure::Redis(error))) if is_temporary(&error) => {
                     may_have_run |= error.is_io_error() && !error.is_connection_refusal();
                     error.to_string()
                 }
-                Ok(Err(error)) => return Err(self.explain(&error)),
+                Ok(Err(Failure::Redis(error))) => return Err(self.explain(&error)),
+                Ok(Err(Failure::Refused(problem))) => {
+                    return Err(StoreError::Refused { place: self.place.clone(), problem });
+                }
+                Ok(Err(Failure::NoMaster(problem))) => problem,
+                Ok(Err(Failure::Moved(problem))) => {
+                    may_have_run = true;
+                    problem
+                }
                 Err(_) => {
                     may_have_run = true;
                     format!("no response within {timeout:?}")
@@ -133,6 +197,18 @@ impl RedisConnection {
         }
     }
 
+    async fn attempt<T: FromRedisValue>(&self, request: &Request<'_>) -> Result<T, Failure> {
+        match &self.connection {
+            Connection::One(connection) => {
+                request.send_to(&mut connection.clone()).await.map_err(Failure::Redis)
+            }
+            Connection::Cluster(connection) => {
+                request.send_to(&mut connection.clone()).await.map_err(Failure::Redis)
+            }
+            Connection::Sentinel(connection) => connection.send(request).await,
+        }
+    }
+
     fn explain(&self, error: &RedisError) -> StoreError {
         let place = self.place.clone();
         let problem = error.to_string();
@@ -147,7 +223,10 @@ impl RedisConnection {
 }
 
 impl Request<'_> {
-    async fn send_to<T: FromRedisValue>(&self, connection: &mut Connection) -> RedisResult<T> {
+    pub(super) async fn send_to<T: FromRedisValue>(
+        &self,
+        connection: &mut (impl ConnectionLike + Send),
+    ) -> RedisResult<T> {
         match self {
             Request::Command(command) => command.query_async(connection).await,
             Request::Script(script) => script.invoke_async(connection).await,
@@ -156,9 +235,16 @@ impl Request<'_> {
 }
 
 /// Whether a retry may succeed: the connection broke, or the server is starting or failing over.
-fn is_temporary(error: &RedisError) -> bool {
-    !matches!(error.retry_method(), RetryMethod::NoRetry)
-        && !matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::UnexpectedReturnType)
+pub(super) fn is_temporary(error: &RedisError) -> bool {
+    // After a failover, the new master may wait for its replicas (`min-replicas-to-write`).
+    error.code() == Some("NOREPLICAS")
+        || !matches!(error.retry_method(), RetryMethod::NoRetry)
+            && !matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::UnexpectedReturnType)
+}
+
+/// The URL itself is left out, because it may contain a password.
+fn invalid_url(problem: &str) -> StoreError {
+    StoreError::Refused { place: "redis".to_owned(), problem: format!("invalid URL: {problem}") }
 }
 
 fn connection_error(place: &str, error: RedisError) -> StoreError {
@@ -179,40 +265,8 @@ fn place(urls: &[&str]) -> Result<String, StoreError> {
         .iter()
         .map(|url| match url.into_connection_info() {
             Ok(info) => Ok(format!("redis at {}", info.addr())),
-            // The URL itself is left out, because it may contain a password.
-            Err(error) => Err(StoreError::Refused {
-                place: "redis".to_owned(),
-                problem: format!("invalid URL: {error}"),
-            }),
+            Err(error) => Err(invalid_url(&error.to_string())),
         })
         .collect();
     Ok(addresses?.join(", "))
-}
-
-impl ConnectionLike for Connection {
-    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        match self {
-            Connection::One(connection) => connection.req_packed_command(command),
-            Connection::Cluster(connection) => connection.req_packed_command(command),
-        }
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        match self {
-            Connection::One(connection) => connection.req_packed_commands(pipeline, offset, count),
-            Connection::Cluster(connection) => connection.req_packed_commands(pipeline, offset, count),
-        }
-    }
-
-    fn get_db(&self) -> i64 {
-        match self {
-            Connection::One(connection) => connection.get_db(),
-            Connection::Cluster(connection) => connection.get_db(),
-        }
-    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use toolwire_contract::conversations::Conversations;
 use toolwire_store::{InMemory, Redis, RedisOptions, Sqlite, SqliteOptions};
-use toolwire_testkit::{RedisCluster, RedisServer};
+use toolwire_testkit::{RedisCluster, RedisSentinels, RedisServer};
 
 /// An empty store.
 pub(crate) enum Backend {
@@ -14,6 +14,7 @@ pub(crate) enum Backend {
     Redis { server: RedisServer },
     Memory { store: Arc<InMemory> },
     Cluster { cluster: Arc<RedisCluster>, prefix: String },
+    Sentinels { sentinels: Arc<RedisSentinels>, prefix: String },
 }
 
 impl Backend {
@@ -33,6 +34,10 @@ impl Backend {
         Backend::Cluster { cluster: Arc::clone(cluster), prefix: prefix.to_owned() }
     }
 
+    pub(crate) fn sentinels(sentinels: &Arc<RedisSentinels>, prefix: &str) -> Backend {
+        Backend::Sentinels { sentinels: Arc::clone(sentinels), prefix: prefix.to_owned() }
+    }
+
     /// Opens the store; each call opens it again.
     pub(crate) async fn open(&self) -> Arc<dyn Conversations> {
         match self {
@@ -40,17 +45,28 @@ impl Backend {
                 let path: PathBuf = folder.path().join("conversations.db");
                 Arc::new(Sqlite::open(path, SqliteOptions::default()).await.unwrap())
             }
-            Backend::Redis { server } => {
-                Arc::new(Redis::connect(&server.url(), RedisOptions::default()).await.unwrap())
-            }
             Backend::Memory { store } => store.clone(),
+            _ => Arc::new(self.connect().await),
+        }
+    }
+
+    /// Connects to Redis.
+    pub(crate) async fn connect(&self) -> Redis {
+        let mut options = RedisOptions::default();
+        let connected = match self {
+            Backend::Sqlite { .. } | Backend::Memory { .. } => panic!("not a Redis server"),
+            Backend::Redis { server } => Redis::connect(&server.url(), options).await,
             Backend::Cluster { cluster, prefix } => {
                 let urls: Vec<String> = cluster.nodes().iter().map(RedisServer::url).collect();
                 let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-                let mut options = RedisOptions::default();
                 options.prefix = prefix.clone();
-                Arc::new(Redis::connect_cluster(&urls, options).await.unwrap())
+                Redis::connect_cluster(&urls, options).await
             }
-        }
+            Backend::Sentinels { sentinels, prefix } => {
+                options.prefix = prefix.clone();
+                Redis::connect(&sentinels.url(), options).await
+            }
+        };
+        connected.unwrap()
     }
 }

@@ -31,17 +31,8 @@ impl Backend {
     async fn open_keys(&self) -> Opened {
         match self {
             Backend::Sqlite { folder } => opened(SqliteKeys::new(folder.path().join("a/keys.db")), false),
-            Backend::Redis { server } => {
-                opened(Redis::connect(&server.url(), RedisOptions::default()).await.unwrap(), true)
-            }
             Backend::Memory { .. } => opened(InMemoryKeys::new(), true),
-            Backend::Cluster { cluster, prefix } => {
-                let urls: Vec<String> = cluster.nodes().iter().map(RedisServer::url).collect();
-                let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-                let mut options = RedisOptions::default();
-                options.prefix = prefix.clone();
-                opened(Redis::connect_cluster(&urls, options).await.unwrap(), true)
-            }
+            _ => opened(self.connect().await, true),
         }
     }
 

@@ -8,6 +8,7 @@ mod backends;
 mod files;
 mod forking;
 mod keys;
+mod redis_sentinels;
 mod redis_servers;
 mod searching;
 mod state;
@@ -15,7 +16,7 @@ mod storing;
 mod transfer;
 mod writers;
 
-/// Runs each case on each backend, and all of them in sequence on a cluster.
+/// Runs each case on each backend, and all of them in sequence on a cluster and on a master with sentinels.
 macro_rules! on_every_backend {
     ($($module:ident :: $case:ident,)*) => {
         mod on_sqlite {
@@ -50,6 +51,22 @@ macro_rules! on_every_backend {
             for node in cluster.nodes() {
                 assert_ne!(node.command(&["DBSIZE"]), "0");
             }
+        }
+
+        #[tokio::test]
+        async fn on_a_master_with_sentinels() {
+            let sentinels = toolwire_testkit::RedisSentinels::start_with(Some("of-redis"), Some("of-sentinels"));
+            let sentinels = std::sync::Arc::new(sentinels);
+            let mut modules = std::collections::BTreeSet::new();
+            $(
+                // Some cases run after each failover.
+                if modules.insert(stringify!($module)) {
+                    sentinels.fail_over();
+                }
+                println!("{}", stringify!($case));
+                let backend = crate::backends::Backend::sentinels(&sentinels, stringify!($case));
+                crate::$module::$case(&backend).await;
+            )*
         }
     };
 }

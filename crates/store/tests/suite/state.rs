@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolwire_contract::state::{Claim, HeldWrite, StateKey, StateStore};
-use toolwire_store::{InMemoryState, Redis, RedisOptions, SqliteState};
-use toolwire_testkit::RedisServer;
+use toolwire_store::{InMemoryState, SqliteState};
 
 use crate::backends::Backend;
 
@@ -20,22 +19,11 @@ impl Backend {
                 let path = folder.path().join("a/state.db");
                 [Arc::new(SqliteState::new(path.clone())), Arc::new(SqliteState::new(path))]
             }
-            Backend::Redis { server } => {
-                let connect = async || Redis::connect(&server.url(), RedisOptions::default()).await.unwrap();
-                [Arc::new(connect().await), Arc::new(connect().await)]
-            }
             Backend::Memory { .. } => {
                 let state = Arc::new(InMemoryState::new());
                 [state.clone(), state]
             }
-            Backend::Cluster { cluster, prefix } => {
-                let urls: Vec<String> = cluster.nodes().iter().map(RedisServer::url).collect();
-                let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-                let mut options = RedisOptions::default();
-                options.prefix = prefix.clone();
-                let connect = async || Redis::connect_cluster(&urls, options.clone()).await.unwrap();
-                [Arc::new(connect().await), Arc::new(connect().await)]
-            }
+            _ => [Arc::new(self.connect().await), Arc::new(self.connect().await)],
         }
     }
 }

@@ -242,6 +242,7 @@ struct Changed {
 async fn start(server: ServerConfig, mut options: HubOptions) -> CheckOutcome {
     // A check pins no definitions and opens no login page.
     options.data_folder = None;
+    options.shared_token_storage = None;
     options.browser = None;
     options.only_server = None;
     let started = Instant::now();

@@ -10,9 +10,8 @@ use toolwire_hub::auth::{OAuth, TokenStorage};
 use toolwire_hub::config::UserCredentials;
 use toolwire_page::link::Link;
 
-use super::seal::Seal;
-use super::tokens::{StoredLogin, StoredSecrets, UserTokens};
 use crate::command_error::CommandError;
+use crate::stored_secrets::{Seal, StoredLogin, StoredSecrets, StoredTokens};
 use crate::terminal_text::sanitize;
 
 /// The path of the gateway to which authorization servers redirect browsers.
@@ -44,17 +43,8 @@ impl LoginPlace {
             return Err(CommandError::usage(message)
                 .with_hint("write a scheme and a host, such as `https://gateway.example`"));
         }
-        if let Some(length) = secret
-            .as_ref()
-            .map(|(secret, _)| secret.expose().len())
-            .filter(|length| *length < Seal::MIN_SECRET_BYTES)
-        {
-            let message = format!(
-                "`toolwire.gateway.credentialKey` has {length} bytes; at least {} are required",
-                Seal::MIN_SECRET_BYTES
-            );
-            return Err(CommandError::usage(message)
-                .with_hint("use a random text, such as the output of `openssl rand -hex 32`"));
+        if let Some((secret, _)) = &secret {
+            Seal::check(secret)?;
         }
         let secrets = secret.map(|(secret, store)| Arc::new(StoredSecrets::new(store, secret)));
         Ok(LoginPlace { address: address.or(local), secrets })
@@ -92,7 +82,7 @@ impl LoginPlace {
     /// Returns the storage of a user's tokens.
     pub(super) fn tokens(&self, user: &str) -> Option<Arc<dyn TokenStorage>> {
         let secrets = self.secrets.clone()?;
-        Some(Arc::new(UserTokens { secrets, user: user.to_owned() }))
+        Some(Arc::new(StoredTokens { secrets, owner: user.to_owned() }))
     }
 
     /// Starts a login, and returns the address of its page.
@@ -136,7 +126,7 @@ impl LoginPlace {
         let unknown = || UserLoginError::UnknownServer { server: name.to_owned() };
         let server = servers.iter().find(|server| server.name.as_str() == name && has_login(server));
         let (server, secrets) = server.zip(self.secrets.clone()).ok_or_else(unknown)?;
-        let tokens = UserTokens { secrets: secrets.clone(), user: user.to_owned() };
+        let tokens = StoredTokens { secrets: secrets.clone(), owner: user.to_owned() };
         let oauth = OAuth::of_user(server, Arc::new(tokens)).ok_or_else(unknown)?;
         Ok((oauth.map_err(|error| failed(error.reason()))?, secrets))
     }

@@ -4,9 +4,7 @@
 //! requests need it, and closed some time after the last one.
 
 mod logins;
-mod seal;
 mod server;
-mod tokens;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};

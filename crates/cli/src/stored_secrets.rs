@@ -1,5 +1,8 @@
-//! The tokens of users, and logins that are not complete, encrypted in the store of the gateway's state. All
-//! gateways with the same store and the same key have the same ones.
+//! OAuth tokens, and logins that are not complete, encrypted in the store of the gateway's state. All gateways
+//! with the same store and the same key have the same ones.
+
+mod seal;
+pub(crate) mod server_tokens;
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +16,8 @@ use toolwire_contract::Secret;
 use toolwire_contract::state::{Claim, StateKey, StateStore};
 use toolwire_hub::auth::{TokenLock, TokenStorage};
 
-use super::seal::{Place, Seal};
+use seal::Place;
+pub(crate) use seal::Seal;
 
 /// Tokens that were neither used nor renewed for this time are removed.
 const LIFETIME: Duration = Duration::from_secs(180 * 24 * 60 * 60);
@@ -28,17 +32,17 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 /// The owner of logins that are not complete.
 const LOGINS: &str = "logins";
 
-/// The stored secrets of all users.
-pub(super) struct StoredSecrets {
+/// The stored secrets of all users and servers.
+pub(crate) struct StoredSecrets {
     store: Arc<dyn StateStore>,
     seal: Seal,
 }
 
 /// A login that is not complete.
 #[derive(Serialize, Deserialize)]
-pub(super) struct StoredLogin {
-    pub(super) user: String,
-    pub(super) server: String,
+pub(crate) struct StoredLogin {
+    pub(crate) user: String,
+    pub(crate) server: String,
     /// The hash of the secret of the user's browser.
     browser: String,
     /// The secrets of the login itself.
@@ -46,22 +50,22 @@ pub(super) struct StoredLogin {
 }
 
 impl StoredLogin {
-    pub(super) fn new(user: String, server: String, browser: &Secret, pending: &Secret) -> StoredLogin {
+    pub(crate) fn new(user: String, server: String, browser: &Secret, pending: &Secret) -> StoredLogin {
         StoredLogin { user, server, browser: hash(browser.expose()), pending: pending.expose().to_owned() }
     }
 
-    pub(super) fn pending(&self) -> Secret {
+    pub(crate) fn pending(&self) -> Secret {
         Secret::new(self.pending.as_str())
     }
 }
 
 impl StoredSecrets {
-    pub(super) fn new(store: Arc<dyn StateStore>, secret: &Secret) -> StoredSecrets {
+    pub(crate) fn new(store: Arc<dyn StateStore>, secret: &Secret) -> StoredSecrets {
         StoredSecrets { store, seal: Seal::new(secret) }
     }
 
     /// Stores a login, to be found by the `state` of its redirect.
-    pub(super) async fn add_login(&self, state: &str, login: &StoredLogin) -> io::Result<()> {
+    pub(crate) async fn add_login(&self, state: &str, login: &StoredLogin) -> io::Result<()> {
         let key = login_key(state)?;
         let text = Secret::new(serde_json::to_string(login)?);
         let sealed = self.seal.seal(&place("login", &key), &text)?;
@@ -69,7 +73,7 @@ impl StoredSecrets {
     }
 
     /// Removes and returns a login, if it was started in this browser. A login is returned once.
-    pub(super) async fn take_login(&self, state: &str, browser: &Secret) -> io::Result<Option<StoredLogin>> {
+    pub(crate) async fn take_login(&self, state: &str, browser: &Secret) -> io::Result<Option<StoredLogin>> {
         let key = login_key(state)?;
         let Some(sealed) = self.store.get(&key).await.map_err(io::Error::other)? else { return Ok(None) };
         let Some(text) = self.seal.open(&place("login", &key), &sealed) else { return Ok(None) };
@@ -83,19 +87,19 @@ impl StoredSecrets {
     }
 }
 
-/// The tokens of one user.
-pub(super) struct UserTokens {
-    pub(super) secrets: Arc<StoredSecrets>,
-    pub(super) user: String,
+/// The tokens of one user, or those that all users share.
+pub(crate) struct StoredTokens {
+    pub(crate) secrets: Arc<StoredSecrets>,
+    pub(crate) owner: String,
 }
 
-impl UserTokens {
+impl StoredTokens {
     fn key(&self, resource: &str) -> io::Result<StateKey> {
-        StateKey::new(self.user.as_str(), format!("oauth_{}", hash(resource))).map_err(io::Error::other)
+        StateKey::new(self.owner.as_str(), format!("oauth_{}", hash(resource))).map_err(io::Error::other)
     }
 }
 
-impl TokenStorage for UserTokens {
+impl TokenStorage for StoredTokens {
     fn load<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, io::Result<Option<Secret>>> {
         Box::pin(async move {
             let key = self.key(resource)?;
@@ -104,7 +108,7 @@ impl TokenStorage for UserTokens {
             let opened = self.secrets.seal.open(&place("tokens", &key), &sealed);
             if opened.is_none() {
                 tracing::warn!(
-                    user = self.user,
+                    owner = self.owner,
                     "stored tokens cannot be decrypted; a new login is required"
                 );
             }
@@ -193,8 +197,8 @@ mod tests {
         Arc::new(StoredSecrets::new(store.clone(), &secret))
     }
 
-    fn tokens(secrets: &Arc<StoredSecrets>, user: &str) -> UserTokens {
-        UserTokens { secrets: secrets.clone(), user: user.to_owned() }
+    fn tokens(secrets: &Arc<StoredSecrets>, owner: &str) -> StoredTokens {
+        StoredTokens { secrets: secrets.clone(), owner: owner.to_owned() }
     }
 
     #[tokio::test]

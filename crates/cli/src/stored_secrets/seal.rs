@@ -1,4 +1,4 @@
-//! Encrypts what is stored for users: AES-256-GCM with random nonces and a key from the configuration.
+//! Encrypts stored secrets: AES-256-GCM with random nonces and a key from the configuration.
 
 use std::fmt;
 use std::io;
@@ -10,28 +10,42 @@ use ring::hkdf;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use toolwire_contract::Secret;
 
+use crate::command_error::CommandError;
+
 /// Identifies the format, so that a later one can have another algorithm.
 const VERSION: &str = "1.";
 
 /// Encrypts and decrypts texts.
-pub(super) struct Seal {
+pub(crate) struct Seal {
     key: LessSafeKey,
     random: SystemRandom,
 }
 
 /// The place of a text. A text that is moved to another place cannot be decrypted there.
-pub(super) struct Place<'a> {
+pub(crate) struct Place<'a> {
     /// The kind of the text.
-    pub(super) kind: &'a str,
-    pub(super) owner: &'a str,
-    pub(super) id: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) owner: &'a str,
+    pub(crate) id: &'a str,
 }
 
 impl Seal {
     /// The minimum length of the secret in bytes. Shorter secrets could be guessed.
-    pub(super) const MIN_SECRET_BYTES: usize = 32;
+    const MIN_SECRET_BYTES: usize = 32;
 
-    pub(super) fn new(secret: &Secret) -> Seal {
+    /// Checks the secret of the configuration.
+    pub(crate) fn check(secret: &Secret) -> Result<(), CommandError> {
+        let (length, minimum) = (secret.expose().len(), Seal::MIN_SECRET_BYTES);
+        if length >= minimum {
+            return Ok(());
+        }
+        let message =
+            format!("`toolwire.gateway.credentialKey` has {length} bytes; at least {minimum} are required");
+        Err(CommandError::usage(message)
+            .with_hint("use a random text, such as the output of `openssl rand -hex 32`"))
+    }
+
+    pub(crate) fn new(secret: &Secret) -> Seal {
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"toolwire");
         let extracted = salt.extract(secret.expose().as_bytes());
         let expanded = extracted.expand(&[b"credentials of users"], &AES_256_GCM);
@@ -39,7 +53,7 @@ impl Seal {
         Seal { key: LessSafeKey::new(key), random: SystemRandom::new() }
     }
 
-    pub(super) fn seal(&self, place: &Place<'_>, text: &Secret) -> io::Result<String> {
+    pub(crate) fn seal(&self, place: &Place<'_>, text: &Secret) -> io::Result<String> {
         let mut nonce = [0; NONCE_LEN];
         let failed = |_| io::Error::other("the text cannot be encrypted");
         self.random.fill(&mut nonce).map_err(failed)?;
@@ -52,7 +66,7 @@ impl Seal {
     }
 
     /// Returns `None` if the text was sealed with another secret or for another place, or was changed.
-    pub(super) fn open(&self, place: &Place<'_>, sealed: &str) -> Option<Secret> {
+    pub(crate) fn open(&self, place: &Place<'_>, sealed: &str) -> Option<Secret> {
         let mut bytes = URL_SAFE_NO_PAD.decode(sealed.strip_prefix(VERSION)?).ok()?;
         let (nonce, content) = bytes.split_at_mut_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
@@ -61,7 +75,7 @@ impl Seal {
     }
 
     /// Returns random letters and digits that cannot be guessed.
-    pub(super) fn random_text(&self) -> io::Result<String> {
+    pub(crate) fn random_text(&self) -> io::Result<String> {
         let mut bytes = [0; 20];
         self.random.fill(&mut bytes).map_err(|_| io::Error::other("the system provides no random bytes"))?;
         Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
