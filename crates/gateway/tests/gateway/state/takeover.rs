@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolwire_agent::approval::ApprovalPolicy;
 use toolwire_contract::conversations::Timestamp;
-use toolwire_contract::keys::{KeyDigest, KeyRecord, KeyRights, KeyTable as _};
+use toolwire_contract::keys::{KeyRecord, KeyRights, KeyTable as _};
 use toolwire_contract::state::{Claim, StateKey};
 use toolwire_gateway::{IssuedKey, Keys};
 use toolwire_store::InMemoryKeys;
