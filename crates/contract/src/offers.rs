@@ -17,6 +17,12 @@ pub trait ServerOffers: Send + Sync {
         permits: &'a ServerFilter<'a>,
     ) -> BoxFuture<'a, Result<Map<String, Value>, OfferRequestError>>;
 
+    /// Returns the tool whose call became a task; `None` if no server has such a task.
+    fn tool_of_task(&self, id: &str) -> Option<TaskTool> {
+        let _ = id;
+        None
+    }
+
     /// Yields the changes that servers report.
     fn changes(&self) -> BoxStream<'static, OfferChange>;
 }
@@ -44,6 +50,14 @@ pub struct Offer {
 pub struct OfferRequest {
     pub method: OfferMethod,
     pub params: Map<String, Value>,
+}
+
+/// A tool whose call its server continues as a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskTool {
+    pub server: String,
+    /// The name of the tool on its server.
+    pub name: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

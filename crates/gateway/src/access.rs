@@ -28,12 +28,7 @@ impl Inner {
         client: IpAddr,
     ) -> Result<Principal, Failure> {
         let principal = self.settings.keys.authenticate(headers).await;
-        let principal = principal.map(|principal| match self.user_servers.get() {
-            Some(servers) if !servers.is_empty() => {
-                principal.with_credentials(credentials(&servers.headers(), headers))
-            }
-            _ => principal,
-        });
+        let principal = principal.map(|principal| self.with_user_headers(principal, headers));
         principal.map_err(|error| {
             if error == AuthenticationError::Unavailable {
                 return unauthenticated(&error);
@@ -45,6 +40,16 @@ impl Inner {
                 None => unauthenticated(&error),
             }
         })
+    }
+
+    /// Adds the credentials for servers in the headers of a request.
+    pub(crate) fn with_user_headers(&self, principal: Principal, headers: &HeaderMap) -> Principal {
+        match self.user_servers.get() {
+            Some(servers) if !servers.is_empty() => {
+                principal.with_credentials(credentials(&servers.headers(), headers))
+            }
+            _ => principal,
+        }
     }
 
     /// Returns the tools that a caller may use.

@@ -27,6 +27,12 @@ pub(crate) struct Admission {
     per_key: usize,
     /// By the id of the key.
     by_key: Arc<Counts<String>>,
+    /// Responses in the background have places of their own, so that a client that has one can read it. There
+    /// are as many as for requests.
+    backgrounds: Arc<Semaphore>,
+    backgrounds_by_key: Arc<Counts<String>>,
+    /// The places of responses that other gateways have begun, so that they leave some for new ones.
+    takeovers: Arc<Semaphore>,
     /// The maximum number of streams of one key that only wait for changes.
     listeners_per_key: usize,
     listeners_by_key: Arc<Counts<String>>,
@@ -43,6 +49,9 @@ enum BodyOwner {
     Key(Principal),
     Address(IpAddr),
 }
+
+/// The part of the places for responses in the background that those of other gateways may have.
+const TAKEOVER_SHARE: usize = 4;
 
 /// Counts a request against the limits until it is dropped.
 pub(crate) struct Admitted {
@@ -67,6 +76,11 @@ impl Admission {
             bodies: Arc::new(Semaphore::new(limits.all_bodies_bytes.div_ceil(UNIT_BYTES))),
             per_key: limits.requests_per_key.unwrap_or(per_key),
             by_key: Arc::default(),
+            backgrounds: Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS))),
+            backgrounds_by_key: Arc::default(),
+            takeovers: Arc::new(Semaphore::new(
+                limits.requests.min(Semaphore::MAX_PERMITS).div_ceil(TAKEOVER_SHARE),
+            )),
             listeners_per_key: if has_several_keys { GatewayLimits::LISTENERS_PER_KEY } else { usize::MAX },
             listeners_by_key: Arc::default(),
             has_several_keys,
@@ -105,6 +119,34 @@ impl Admission {
             later(ErrorKind::Overloaded, "the gateway is handling too many requests".to_owned())
         })?;
         Ok(Admitted { _request: request, _key: key })
+    }
+
+    /// Admits a response in the background.
+    pub(crate) fn enter_background(&self, principal: &Principal) -> Result<Admitted, Failure> {
+        let max = self.per_key;
+        let key = match principal.key_id() {
+            None => None,
+            Some(id) => Some(self.backgrounds_by_key.enter(id.to_owned(), 1, max).ok_or_else(|| {
+                let message = format!("this key has {max} responses in the background, which is the maximum");
+                later(ErrorKind::RateLimited, message)
+            })?),
+        };
+        let place = self.backgrounds.clone().try_acquire_owned().map_err(|_| {
+            later(
+                ErrorKind::Overloaded,
+                "the gateway is writing too many responses in the background".to_owned(),
+            )
+        })?;
+        Ok(Admitted { _request: place, _key: key })
+    }
+
+    /// Admits a response in the background that another gateway has begun; `None` if there is no place now.
+    pub(crate) fn continue_background(
+        &self,
+        principal: &Principal,
+    ) -> Option<(Admitted, OwnedSemaphorePermit)> {
+        let place = self.takeovers.clone().try_acquire_owned().ok()?;
+        Some((self.enter_background(principal).ok()?, place))
     }
 
     /// Admits a stream that only waits for changes. It is not a request, because it would take a place for
@@ -262,6 +304,25 @@ mod tests {
         assert!(admission.listen(&other).is_ok() && admission.enter(&one, 1).is_ok());
         drop(streams);
         assert!(admission.listen(&one).is_ok());
+    }
+
+    #[test]
+    fn responses_in_the_background_have_places_of_their_own() {
+        let limits = GatewayLimits { requests: 8, requests_per_key: Some(1), ..GatewayLimits::default() };
+        let admission = Admission::new(&limits, true);
+        let [one, other, third] = principals();
+        let (request, begun) = (admission.enter(&one, 1), admission.enter_background(&one));
+        assert!(request.is_ok() && begun.is_ok() && admission.enter(&one, 1).is_err());
+        let Err(refused) = admission.enter_background(&one) else { panic!("there is only one place") };
+        assert_eq!(refused.error.kind, ErrorKind::RateLimited);
+        assert!(admission.continue_background(&one).is_none(), "it counts too");
+        drop(begun);
+        let continued = [&one, &other].map(|principal| admission.continue_background(principal));
+        assert!(continued.iter().all(Option::is_some) && admission.enter_background(&one).is_err());
+        assert!(admission.continue_background(&third).is_none(), "some places are left for new responses");
+        assert!(admission.enter_background(&third).is_ok());
+        drop(continued);
+        assert!(admission.continue_background(&third).is_some());
     }
 
     #[test]

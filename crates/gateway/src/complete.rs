@@ -41,6 +41,7 @@ impl Inner {
         let recording = self.recording(family, &caller.principal, &body)?;
         let is_background = self.is_background(family, &body, recording.as_ref())?;
         if is_background {
+            caller.hold.keep(self.admission.enter_background(&caller.principal)?);
             caller.deadline = Instant::now() + self.settings.limits.background_timeout;
             caller.client_deadline = None;
         }

@@ -36,6 +36,14 @@ pub(crate) fn random_text(length: usize) -> Result<String, NoRandomness> {
     Ok(text)
 }
 
+/// Returns a random number from 0 to 1.
+pub(crate) fn random_fraction() -> f64 {
+    let mut bytes = [0; 2];
+    // Without randomness, all gateways use the same number.
+    let _ = getrandom::fill(&mut bytes);
+    f64::from(u16::from_le_bytes(bytes)) / f64::from(u16::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

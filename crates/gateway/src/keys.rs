@@ -1,5 +1,6 @@
 //! The keys of the clients, and the authentication.
 
+mod owners;
 mod validity;
 
 use std::sync::Arc;
@@ -54,6 +55,8 @@ pub(crate) enum AuthenticationError {
     #[error("keys cannot be checked at the moment; try again later")]
     Unavailable,
 }
+
+pub(crate) use owners::WorkOwner;
 
 use AuthenticationError::{DifferentKeys, Unauthenticated, Unavailable};
 

@@ -150,7 +150,8 @@ pub fn local_tools(tools: Arc<dyn Toolbox>, settings: &GatewaySettings) -> Arc<d
 /// Returns the prompts, resources and tasks that the user of this machine may use without a gateway.
 pub fn local_offers(offers: Arc<dyn ServerOffers>, settings: &GatewaySettings) -> Arc<dyn ServerOffers> {
     let (lifetime, screens_tasks) = (Lifetime::default(), settings.screen_results);
-    Arc::new(PermittedOffers { offers, rights: None, lifetime, screens_tasks })
+    // The settings are read once, and so are their rules.
+    Arc::new(PermittedOffers { offers, rights: None, lifetime, screens_tasks, tools: None })
 }
 
 impl Inner {
@@ -199,7 +200,7 @@ impl Inner {
             principal: principal.clone(),
         });
         let lifetime = Lifetime { place, invalidation: invalidation.clone() };
-        let tools = self.mcp_tools(&principal, request_id, parts.extensions.get::<OpenSpan>());
+        let (permitted, tools) = self.mcp_tools(&principal, request_id, parts.extensions.get::<OpenSpan>());
         let tools = Arc::new(RunningTools { tools, lifetime: lifetime.clone() });
         let client = McpClient {
             owner: principal.key_id().unwrap_or_default().to_owned(),
@@ -211,6 +212,7 @@ impl Inner {
             rights,
             lifetime,
             screens_tasks: self.settings.screen_results,
+            tools: Some(permitted),
         });
         for name in self.user_servers.get().map_or_else(Vec::new, |servers| servers.headers()) {
             // The credentials are in the principal, and concern nothing else.
@@ -271,13 +273,13 @@ impl Inner {
         Ok(Begun { admitted, listens: messages.listens, _listener: listener, _meters: meters })
     }
 
-    /// Returns the tools for one request.
+    /// Returns the tools that a client may use, and those that one of its requests gets.
     fn mcp_tools(
         &self,
         principal: &Principal,
         request_id: &str,
         span: Option<&OpenSpan>,
-    ) -> Arc<dyn Toolbox> {
+    ) -> (Arc<McpTools>, Arc<dyn Toolbox>) {
         let rights = principal.tool_rights();
         let new = || {
             let policy = self.settings.agent.approvals.clone();
@@ -292,7 +294,7 @@ impl Inner {
             tools = Arc::new(TracedToolbox::new(tools, span.clone()));
         }
         let tools = self.audited(&tools, principal, request_id).unwrap_or(tools);
-        with_search(permitted, tools, &self.settings)
+        (permitted.clone(), with_search(permitted, tools, &self.settings))
     }
 }
 

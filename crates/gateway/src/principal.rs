@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use toolwire_contract::Secret;
 use toolwire_contract::conversations::Timestamp;
@@ -45,9 +46,19 @@ pub(crate) enum Source {
     Configuration(u64),
     /// A key of the key table.
     Table(KeyId),
-    /// A token, and its expiry.
+    /// A token, its issuer, and its expiry.
     #[cfg(feature = "oidc")]
-    Token(Timestamp),
+    Token(Arc<str>, Timestamp),
+}
+
+/// The owner of a token, as it is stored with what continues without the token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SavedToken {
+    issuer: String,
+    name: String,
+    /// The rights that the claims of the token have given.
+    rights: KeyRights,
 }
 
 impl Identity {
@@ -72,6 +83,11 @@ impl Identity {
         Identity::new(id, name, tenant, rights, Source::Configuration(fingerprint))
     }
 
+    /// Identifies the key in stores.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Whether another identity has the same key, tenant and rights.
     pub(crate) fn is_same_key(&self, other: &Identity) -> bool {
         (&self.id, &self.owner, &self.rights) == (&other.id, &other.owner, &other.rights)
@@ -90,7 +106,15 @@ impl Identity {
         let id = format!("token_{}", hash(&format!("{issuer}\n{subject}")));
         // Other issuers, and keys, may use the same name for another tenant.
         let tenant = tenant.map(|tenant| format!("{issuer}\n{tenant}"));
-        Identity::new(id, name, tenant.as_deref(), rights, Source::Token(expires))
+        Identity::new(id, name, tenant.as_deref(), rights, Source::Token(issuer.into(), expires))
+    }
+
+    /// Creates the identity of a token that is not known any more.
+    #[cfg(feature = "oidc")]
+    pub(crate) fn saved_token(id: &str, owner: &str, token: &SavedToken) -> Identity {
+        let source = Source::Token(token.issuer.as_str().into(), Timestamp(0));
+        let identity = Identity::new(id.to_owned(), &token.name, None, token.rights.clone(), source);
+        Identity { owner: owner.to_owned(), ..identity }
     }
 
     /// Creates the identity of a stored key.
@@ -108,6 +132,12 @@ pub fn stored_key_owner(id: &KeyId) -> String {
 /// Returns a part of a hash that is long enough to be unique. Names of people may contain any character.
 fn hash(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl SavedToken {
+    pub(crate) fn issuer(&self) -> &str {
+        &self.issuer
+    }
 }
 
 impl Principal {
@@ -148,10 +178,22 @@ impl Principal {
     pub(crate) fn is_token(&self) -> bool {
         #[cfg(feature = "oidc")]
         let is_token =
-            self.identity.as_ref().is_some_and(|identity| matches!(identity.source, Source::Token(_)));
+            self.identity.as_ref().is_some_and(|identity| matches!(identity.source, Source::Token(..)));
         #[cfg(not(feature = "oidc"))]
         let is_token = false;
         is_token
+    }
+
+    /// Returns what is stored about the owner of a token, for what continues without the token.
+    pub(crate) fn saved_token(&self) -> Option<SavedToken> {
+        #[cfg(feature = "oidc")]
+        if let Some(identity) = &self.identity
+            && let Source::Token(issuer, _) = &identity.source
+        {
+            let (name, rights) = (identity.name.to_string(), (*identity.rights).clone());
+            return Some(SavedToken { issuer: issuer.to_string(), name, rights });
+        }
+        None
     }
 
     /// Returns the name of the key.

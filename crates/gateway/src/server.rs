@@ -23,6 +23,7 @@ use crate::admission::{Counts, client_network};
 use crate::body::{MAX_HEADER_BYTES, MAX_HEADERS};
 use crate::head_timer::HeadTimer;
 use crate::settings::{GatewayLimits, LimitError};
+use crate::state::supervise;
 use crate::{Gateway, OriginError};
 
 /// The HTTP library reads headers that exceed the limits by up to this factor, so that the client gets an
@@ -86,6 +87,10 @@ impl Gateway {
             addresses: Arc::default(),
         };
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
+        // It ends before the gateway gives up its own responses.
+        let supervising = stop.child_token();
+        tasks.spawn(supervise(server.gateways.clone(), supervising.clone()));
+        let _supervising = supervising.drop_guard();
         server.accept_until(stop.cancelled(), &tasks, &closing).await;
         let limits = server.latest().0.settings.limits.clone();
         let lifecycle = &gateway.0.lifecycle;

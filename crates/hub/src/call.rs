@@ -174,7 +174,7 @@ fn read_result(route: &Route, mut result: Value) -> Result<ToolResult, CallError
     }
     remove_own_keys(&mut result);
     let result = ToolResult::try_from(result).map_err(|invalid| malformed(invalid.to_string()))?;
-    Ok(name_task(route.server.as_str(), result))
+    Ok(name_task(route.server.as_str(), &route.tool, result))
 }
 
 /// Removes Toolwire's own keys from `_meta` of a result and of its content. With them, a server could send a

@@ -24,6 +24,8 @@ struct Documents {
     bytes: usize,
     /// The holders of claims, and the ends of the claims.
     claims: HashMap<StateKey, (String, Option<Instant>)>,
+    /// The list of unfinished work, and when each is due.
+    unfinished: HashMap<StateKey, Option<Instant>>,
 }
 
 #[derive(Debug)]
@@ -192,6 +194,24 @@ impl StateStore for InMemoryState {
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let entries = log.into_iter().flat_map(|log| &log.entries).skip(count(position)).take(count(limit));
         ready(entries.cloned().collect())
+    }
+
+    fn schedule<'a>(&'a self, key: &'a StateKey, after: Duration) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.documents().unfinished.insert(key.clone(), Instant::now().checked_add(after));
+        ready(())
+    }
+
+    fn unschedule<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.documents().unfinished.remove(key);
+        ready(())
+    }
+
+    fn due(&self, limit: u64) -> BoxFuture<'_, Result<Vec<StateKey>, StoreError>> {
+        let documents = self.documents();
+        let mut due: Vec<_> = documents.unfinished.iter().filter(|(_, time)| is_past(**time)).collect();
+        due.sort_by_key(|(_, time)| **time);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        ready(due.into_iter().take(limit).map(|(key, _)| key.clone()).collect())
     }
 }
 

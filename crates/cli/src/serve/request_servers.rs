@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, join_all};
 use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_gateway::{RequestServer, RequestServerError, RequestServers};
 use toolwire_hub::config::HttpKind;
@@ -45,6 +46,8 @@ struct Pool {
     /// run.
     run_timeout: Duration,
     servers: Mutex<Vec<Arc<PooledServer>>>,
+    /// Connections that are being closed.
+    closing: TaskTracker,
 }
 
 impl ServerPool {
@@ -54,6 +57,7 @@ impl ServerPool {
             connect_timeout,
             run_timeout,
             servers: Mutex::default(),
+            closing: TaskTracker::new(),
         });
         let weak = Arc::downgrade(&pool);
         let sweeper = tokio::spawn(async move {
@@ -66,12 +70,15 @@ impl ServerPool {
         ServerPool { pool, sweeper }
     }
 
-    /// Closes all connections.
+    /// Closes all connections, and waits for those that are being closed already.
     pub(super) async fn close(&self) {
         let servers = std::mem::take(&mut *self.pool.servers());
         let connections: Vec<_> =
             servers.iter().filter_map(|server| server.state().connection.take()).collect();
         join_all(connections.iter().map(|connection| connection.hub().close())).await;
+        drop(connections);
+        self.pool.closing.close();
+        self.pool.closing.wait().await;
     }
 }
 
@@ -145,7 +152,7 @@ impl Pool {
         config.connect_timeout = self.connect_timeout;
         config.extends_connect_timeout = false;
         config.call_timeout = CALL_TIMEOUT;
-        let created = Arc::new(PooledServer::new(server, config, self.hosts.clone()));
+        let created = Arc::new(PooledServer::new(server, config, self.hosts.clone(), self.closing.clone()));
         servers.push(created.clone());
         Ok(ConnectingServer { pool: self, server: Some(created) })
     }
@@ -350,6 +357,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_pool_waits_for_connections_that_are_being_closed() {
+        let mcp = serve(SocketAddr::from(([127, 0, 0, 1], 0)), "The temperature").await;
+        let pool = pool();
+        drop(pool.connect(server("one", mcp.url())).await.expect("a server"));
+        let hub = first_hub(&pool);
+        close_idle(&pool, IDLE_TIMEOUT);
+        assert_eq!(connected(&pool), [false; 0]);
+        pool.close().await;
+        assert!(hub.status().iter().all(|server| server.phase == Phase::Stopped), "{:?}", hub.status());
+    }
+
+    #[tokio::test]
     async fn a_client_has_a_limited_number_of_servers() {
         let pool = pool();
         let add = |client: &str, number: usize| {
@@ -363,7 +382,8 @@ mod tests {
         assert!(add("two", 0).is_ok());
         let connect = |entry: &ConnectingServer<'_>| {
             let hub = Hub::start(&Config::default(), HubOptions::default());
-            entry.server().state().connection = Some(Arc::new(server::Connection::new(hub)));
+            entry.server().state().connection =
+                Some(Arc::new(server::Connection::new(hub, TaskTracker::new())));
         };
         used.iter().for_each(connect);
         drop(used);

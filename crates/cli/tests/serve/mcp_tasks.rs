@@ -98,3 +98,40 @@ async fn tasks_survive_their_gateway() {
         assert_eq!(result["content"][0]["text"], "computed y", "{revision}: {result}");
     }
 }
+
+/// A rule that is added while a task runs applies to the task too: its result does not reach the client.
+#[tokio::test(flavor = "multi_thread")]
+async fn later_rules_apply_to_running_tasks() {
+    let address = ([127, 0, 0, 1], 0).into();
+    let upstream = serve_http(fixture::server(), address, HttpOptions::default()).await.unwrap();
+    let key = json!({"key": ONE, "tenant": "one"});
+    let mut config = json!({
+        "mcpServers": {"fixture": {"url": upstream.url()}},
+        "toolwire": {"gateway": {"keys": {"one": key}, "sessionKey": "a-shared-secret-0123456789-abcdefgh"}},
+    });
+    let before = serve(&folder("mcp-task-rules-1", Some(&config)), &[]);
+    // The rules of the key, and those of the configuration.
+    config["toolwire"]["gateway"]["keys"]["one"]["deny"] = json!(["fixture/slow_*"]);
+    let of_key = serve(&folder("mcp-task-rules-2", Some(&config)), &[]);
+    config["toolwire"]["gateway"]["keys"]["one"]["deny"] = json!([]);
+    config["toolwire"]["agent"] = json!({"approvals": {"deny": ["slow_compute"]}});
+    let of_all = serve(&folder("mcp-task-rules-3", Some(&config)), &[]);
+
+    let client = connect(&before.url, ONE).await;
+    let task = start(&client, "slow_compute", json!({"seconds": 0.01, "label": "x"})).await;
+    let asking = start(&client, "confirm_delete", json!({"filename": "x.txt"})).await;
+    assert_eq!(status(&client, &task, "completed").await["result"]["content"][0]["text"], "computed x");
+    for gateway in [&of_key, &of_all] {
+        let client = connect(&gateway.url, ONE).await;
+        for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+            let mut params = json!({"taskId": task});
+            if method == "tasks/update" {
+                params["inputResponses"] = json!({});
+            }
+            let response = client.request(method, params).await;
+            assert_eq!(response["error"]["code"], -32602, "{method}: {response}");
+        }
+        status(&client, &asking, "input_required").await;
+    }
+    status(&connect(&before.url, ONE).await, &task, "completed").await;
+}

@@ -113,9 +113,6 @@ impl Inner {
         };
         let mut invalidation = self.settings.keys.invalidation(&principal);
         let hold = Hold::default();
-        // The client may leave while a response begins in the background, which counts against the limits.
-        let admitted = Arc::new(admitted);
-        hold.keep(admitted.clone());
         let caller = Caller {
             hold: hold.clone(),
             principal,
@@ -170,12 +167,13 @@ impl Inner {
             Some(end) => response.map(|response| response.map(|body| body.until(end))),
             None => response,
         };
-        // A stream counts against the limits until its end, and so does a response in the background.
-        let admitted = Arc::new((admitted, room));
+        // A response in the background has a place of its own, but it uses the memory of the body until its end.
+        let room = Arc::new(room);
         if hold.is_background() {
-            hold.keep(admitted.clone());
+            hold.keep(room.clone());
         }
-        response.map(|response| response.map(|body| body.holding(admitted)))
+        // A stream counts against the limits until its end.
+        response.map(|response| response.map(|body| body.holding((admitted, room))))
     }
 
     async fn respond_to_json(

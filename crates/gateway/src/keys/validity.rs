@@ -27,9 +27,9 @@ impl Keys {
                 self.configured.iter().any(is_same).then_some(()).ok_or(Unauthenticated)
             }
             #[cfg(feature = "oidc")]
-            (Source::Token(expires), _) if now() < *expires => Ok(()),
+            (Source::Token(_, expires), _) if now() < *expires => Ok(()),
             #[cfg(feature = "oidc")]
-            (Source::Token(_), _) => Err(Unauthenticated),
+            (Source::Token(..), _) => Err(Unauthenticated),
             (Source::Table(id), Some(stored)) => match stored.is_valid(id).await {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(Unauthenticated),
@@ -45,7 +45,7 @@ impl Keys {
         let id = match principal.identity()?.source.clone() {
             Source::Configuration(_) => return None,
             #[cfg(feature = "oidc")]
-            Source::Token(expires) => {
+            Source::Token(_, expires) => {
                 let left = Duration::from_millis(expires.0.saturating_sub(now().0));
                 return Some(Box::pin(tokio::time::sleep(left)));
             }

@@ -82,8 +82,13 @@ impl Inner {
     async fn delete_response(&self, principal: &Principal, id: &str) -> Result<HttpResponse, Failure> {
         let storage = self.response_storage(id)?;
         let key = response_key(principal, id).ok_or_else(|| not_found(id))?;
-        self.stop_background(storage, &key).await?;
-        match storage.store.remove(&key).await.map_err(|error| unavailable(&error))? {
+        let has_stopped = self.stop_background(storage, &key).await?;
+        let is_removed = storage.store.remove(&key).await.map_err(|error| unavailable(&error))?;
+        // After the document: a gateway that finds the entry of a missing one removes it too.
+        if has_stopped && let Err(error) = storage.store.unschedule(&key).await {
+            tracing::warn!(%error, "a removed response stays in the list of unfinished work");
+        }
+        match is_removed {
             true => {
                 Ok(json_response(StatusCode::OK, &json!({"id": id, "object": "response", "deleted": true})))
             }

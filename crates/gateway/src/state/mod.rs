@@ -26,7 +26,7 @@ use toolwire_dialect::client::ErrorKind;
 use crate::principal::Principal;
 use crate::response::Failure;
 pub(crate) use background::{
-    BackgroundResponse, Backgrounds, CallGate, GateSender, Resumed, RunRecord, SavedRequest,
+    BackgroundResponse, Backgrounds, CallGate, GateSender, Resumed, RunRecord, SavedRequest, supervise,
 };
 pub(crate) use continuation::{Continuation, Purpose};
 use endpoints::not_found;

@@ -43,6 +43,14 @@ impl StoredResponse {
         matches!(status.as_deref(), Some("queued" | "in_progress"))
     }
 
+    /// Returns the document of a response in the background that this gateway hands over, so that it does not
+    /// count as one that has died; `None` if it does not count anyway.
+    pub(super) fn without_takeover(&mut self) -> Option<String> {
+        let background = self.background.as_mut()?;
+        background.takeovers = background.takeovers.checked_sub(1)?;
+        serde_json::to_string(self).ok()
+    }
+
     /// Whether the response was requested with `background: true`.
     pub(super) fn is_background(&self) -> bool {
         ResponseFields::read(&self.response).is_ok_and(|fields| fields.background == Some(true))

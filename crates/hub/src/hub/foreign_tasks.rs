@@ -1,11 +1,12 @@
 //! Tasks of servers: calls that a server continues after its response (the tasks extension of MCP
 //! 2026-07-28).
 //!
-//! The id of a task names its server, so that nothing has to be stored to find the task again.
+//! The id of a task names its server and its tool, so that nothing has to be stored to find the task again,
+//! and to check whether its tool is still permitted.
 
 use serde_json::{Map, Value};
 use toolwire_contract::ToolResult;
-use toolwire_contract::offers::{OfferMethod, OfferRequestError, ServerFilter};
+use toolwire_contract::offers::{OfferMethod, OfferRequestError, ServerFilter, TaskTool};
 
 use super::Hub;
 use super::offers::{request, text};
@@ -23,11 +24,12 @@ impl Hub {
         let id = text(&params, TASK_ID)?;
         let unknown =
             || OfferRequestError::InvalidParameters { problem: "unknown or expired task".to_owned() };
-        let (server, own_id) = server_of(&id).filter(|(server, _)| permits(server)).ok_or_else(unknown)?;
+        let (tool, own_id) = read_id(&id).filter(|(tool, _)| permits(&tool.server)).ok_or_else(unknown)?;
+        let server = tool.server;
         let mut ready = self.ready().into_iter();
         let found = ready.find(|(known, _)| known.config.name.as_str() == server);
         let (server, session) = found.ok_or_else(|| OfferRequestError::Failed {
-            server: server.to_owned(),
+            server: server.clone(),
             reason: "it is not connected".to_owned(),
         })?;
         params.insert(TASK_ID.to_owned(), own_id.into());
@@ -39,21 +41,26 @@ impl Hub {
     }
 }
 
-/// Adds the name of the server to the id of a task.
-pub(crate) fn name_task(server: &str, mut result: ToolResult) -> ToolResult {
+/// Adds the names of the server and of its tool to the id of a task.
+pub(crate) fn name_task(server: &str, tool: &str, mut result: ToolResult) -> ToolResult {
     if result.is_task()
         && let Some(id) = result.extra.get(TASK_ID).and_then(Value::as_str)
     {
-        let id = format!("{}:{server}{id}", server.len());
+        let id = format!("{}:{server}{}:{tool}{id}", server.len(), tool.len());
         result.extra.insert(TASK_ID.to_owned(), id.into());
     }
     result
 }
 
-/// Returns the name of the server, and the id that it has given to the task.
-fn server_of(id: &str) -> Option<(&str, &str)> {
-    let (length, rest) = id.split_once(':')?;
-    rest.split_at_checked(length.parse().ok()?)
+/// Returns the tool of a task, and the id that the server has given to the task.
+pub(super) fn read_id(id: &str) -> Option<(TaskTool, &str)> {
+    fn name(text: &str) -> Option<(&str, &str)> {
+        let (length, rest) = text.split_once(':')?;
+        rest.split_at_checked(length.parse().ok()?)
+    }
+    let (server, rest) = name(id)?;
+    let (tool, own_id) = name(rest)?;
+    Some((TaskTool { server: server.to_owned(), name: tool.to_owned() }, own_id))
 }
 
 #[cfg(test)]
@@ -63,18 +70,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_task_names_its_server() {
-        for (server, id) in [("a", "1"), ("12:a", ":x"), ("grüße", ""), ("3", "4:5")] {
+    fn the_id_of_a_task_names_its_server_and_its_tool() {
+        for (server, tool, id) in
+            [("a", "t", "1"), ("12:a", "1:", ":x"), ("grüße", "ü", ""), ("3", "4:5", "6:7")]
+        {
             let result = json!({"resultType": "task", "taskId": id, "status": "working"});
-            let named = name_task(server, ToolResult::try_from(result).expect("a result"));
+            let named = name_task(server, tool, ToolResult::try_from(result).expect("a result"));
             let named = named.extra["taskId"].as_str().expect("a text");
-            assert_eq!(server_of(named), Some((server, id)));
+            let expected = TaskTool { server: server.to_owned(), name: tool.to_owned() };
+            assert_eq!(read_id(named), Some((expected, id)));
         }
-        for invalid in ["", "a", ":", "x:a", "5:abc", "-1:a", "1:ü", "99999999999999999999:a"] {
-            assert_eq!(server_of(invalid), None, "{invalid}");
+        for invalid in
+            ["", "a", ":", "x:a", "5:abc", "-1:a", "1:ü", "99999999999999999999:a", "1:a", "1:a5:abc"]
+        {
+            assert_eq!(read_id(invalid), None, "{invalid}");
         }
         let result = json!({"content": [], "taskId": "1"});
         let result = ToolResult::try_from(result).expect("a result");
-        assert_eq!(name_task("a", result.clone()), result, "not a task");
+        assert_eq!(name_task("a", "t", result.clone()), result, "not a task");
     }
 }

@@ -14,9 +14,11 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use toolwire_contract::offers::{
     Offer, OfferChange, OfferKind, OfferMethod, OfferRequest, OfferRequestError, ServerFilter, ServerOffers,
+    TaskTool,
 };
 
 use super::Hub;
+use super::foreign_tasks::read_id;
 use crate::session::{Session, SessionError};
 use crate::supervise::Server;
 
@@ -202,6 +204,10 @@ impl ServerOffers for Hub {
                 }
             }
         })
+    }
+
+    fn tool_of_task(&self, id: &str) -> Option<TaskTool> {
+        read_id(id).map(|(tool, _)| tool)
     }
 
     fn changes(&self) -> BoxStream<'static, OfferChange> {

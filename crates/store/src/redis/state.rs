@@ -5,6 +5,9 @@
 //! | `PREFIX:{OWNER:ID}:state` | string | a document; expires with it |
 //! | `PREFIX:{OWNER:ID}:claim` | string | the holder of a claim; expires with it |
 //! | `PREFIX:{OWNER:ID}:log` | list | the entries of a log; expires with it |
+//! | `PREFIX:unfinished` | sorted set | the list of unfinished work: `OWNER:ID`, and when it is due |
+//!
+//! The list is in another slot of a cluster than its documents, so it is not written together with them.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -19,6 +22,8 @@ use super::connection::{Access, Request};
 
 static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("claim.lua")));
 static WRITE_HELD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("write_held.lua")));
+static SCHEDULE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("schedule.lua")));
+static DUE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("due.lua")));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("release.lua")));
 
 fn milliseconds(lifetime: Duration) -> u64 {
@@ -34,6 +39,10 @@ impl Redis {
         let mut command = cmd(name);
         command.arg(self.state_key(key, "state"));
         command
+    }
+
+    fn unfinished(&self) -> String {
+        format!("{}:unfinished", self.options.prefix)
     }
 }
 
@@ -118,6 +127,38 @@ impl StateStore for Redis {
             let mut command = cmd("LRANGE");
             command.arg(self.state_key(key, "log")).arg(position).arg(position.saturating_add(limit - 1));
             self.connection.send(Access::Reads, Request::Command(command)).await
+        })
+    }
+
+    fn schedule<'a>(&'a self, key: &'a StateKey, after: Duration) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut script = SCHEDULE.key(self.unfinished());
+            script.arg(key.to_string()).arg(milliseconds(after));
+            let _: u64 = self.connection.send(Access::Writes, Request::Script(script)).await?;
+            Ok(())
+        })
+    }
+
+    fn unschedule<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut command = cmd("ZREM");
+            command.arg(self.unfinished()).arg(key.to_string());
+            let _: u64 = self.connection.send(Access::Writes, Request::Command(command)).await?;
+            Ok(())
+        })
+    }
+
+    fn due(&self, limit: u64) -> BoxFuture<'_, Result<Vec<StateKey>, StoreError>> {
+        Box::pin(async move {
+            let mut script = DUE.key(self.unfinished());
+            script.arg(limit);
+            let members: Vec<String> = self.connection.send(Access::Reads, Request::Script(script)).await?;
+            let key = |member: String| {
+                let key = member.split_once(':').and_then(|(owner, id)| StateKey::new(owner, id).ok());
+                let problem = format!("`{member}` is not the key of a document");
+                key.ok_or_else(|| StoreError::Damaged { place: self.connection.place.clone(), problem })
+            };
+            members.into_iter().map(key).collect()
         })
     }
 }

@@ -73,7 +73,12 @@ fn open_file(path: &Path) -> Result<Connection, SqliteFailure> {
          CREATE TABLE IF NOT EXISTS log_entry (
              owner TEXT NOT NULL, id TEXT NOT NULL, position INTEGER NOT NULL, content TEXT NOT NULL,
              PRIMARY KEY (owner, id, position)
-         ) WITHOUT ROWID;",
+         ) WITHOUT ROWID;
+         CREATE TABLE IF NOT EXISTS unfinished (
+             owner TEXT NOT NULL, id TEXT NOT NULL, due INTEGER NOT NULL,
+             PRIMARY KEY (owner, id)
+         ) WITHOUT ROWID;
+         CREATE INDEX IF NOT EXISTS unfinished_by_time ON unfinished (due);",
     )?;
     Ok(connection)
 }
@@ -295,5 +300,45 @@ impl StateStore for SqliteState {
             )?;
             Ok(found.collect::<Result<Vec<String>, _>>()?)
         }))
+    }
+
+    fn schedule<'a>(&'a self, key: &'a StateKey, after: Duration) -> BoxFuture<'a, Result<(), StoreError>> {
+        let key = key.clone();
+        Box::pin(self.run(Access::Writes, move |connection| {
+            connection
+                .prepare_cached("INSERT OR REPLACE INTO unfinished VALUES (?1, ?2, ?3)")?
+                .execute(params![key.owner(), key.id(), end_of(after)])?;
+            Ok(())
+        }))
+    }
+
+    fn unschedule<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<(), StoreError>> {
+        let key = key.clone();
+        Box::pin(self.run(Access::Writes, move |connection| {
+            connection
+                .prepare_cached("DELETE FROM unfinished WHERE owner = ?1 AND id = ?2")?
+                .execute([key.owner(), key.id()])?;
+            Ok(())
+        }))
+    }
+
+    fn due(&self, limit: u64) -> BoxFuture<'_, Result<Vec<StateKey>, StoreError>> {
+        Box::pin(async move {
+            // It is asked again and again, also by gateways that never store anything.
+            if self.worker.get().is_none() && !tokio::fs::try_exists(&self.path).await.unwrap_or(true) {
+                return Ok(Vec::new());
+            }
+            let read = move |connection: &mut Connection| {
+                let mut select = connection.prepare_cached(
+                    "SELECT owner, id FROM unfinished WHERE due <= ?1 ORDER BY due LIMIT ?2",
+                )?;
+                let found = select.query_map([milliseconds(now().0), milliseconds(limit)], |row| {
+                    Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+                })?;
+                Ok(found.collect::<Result<Vec<_>, _>>()?)
+            };
+            let found = self.run(Access::Reads, read).await?.into_iter();
+            Ok(found.filter_map(|(owner, id)| StateKey::new(owner, id).ok()).collect())
+        })
     }
 }

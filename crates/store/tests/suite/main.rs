@@ -112,4 +112,5 @@ on_every_backend! {
     state::only_one_holder_has_a_claim,
     state::only_the_holder_of_a_claim_writes,
     state::a_claim_and_a_log_expire,
+    state::unfinished_work_is_listed_when_it_is_due,
 }

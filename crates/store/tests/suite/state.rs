@@ -165,3 +165,33 @@ pub(crate) async fn a_claim_and_a_log_expire(backend: &Backend) {
     assert_eq!(other.write_held(&long, write(None, 0, &["y"])).await, Ok(true));
     assert_eq!(one.log(&long.key, 0, 9).await, Ok(vec!["y".to_owned()]));
 }
+
+pub(crate) async fn unfinished_work_is_listed_when_it_is_due(backend: &Backend) {
+    let [one, other] = backend.open_state_twice().await;
+    assert_eq!(one.due(9).await, Ok(Vec::new()));
+    let (first, second, later) = (key("a", "first"), key("b", "second"), key("a", "later"));
+    one.schedule(&later, LONG).await.unwrap();
+    one.schedule(&second, LONG).await.unwrap();
+    assert_eq!(other.due(9).await, Ok(Vec::new()));
+    one.schedule(&first, Duration::from_millis(1)).await.unwrap();
+    while other.due(9).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // The time of a key changes, and the list has each key once.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    other.schedule(&second, Duration::from_millis(1)).await.unwrap();
+    while one.due(9).await.unwrap().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(one.due(9).await, Ok(vec![first.clone(), second.clone()]));
+    assert_eq!((one.due(1).await, one.due(0).await), (Ok(vec![first.clone()]), Ok(Vec::new())));
+    other.schedule(&first, LONG).await.unwrap();
+    assert_eq!(one.due(9).await, Ok(vec![second.clone()]));
+    // A document is another thing.
+    one.put(&second, "{}".to_owned(), LONG).await.unwrap();
+    assert_eq!(other.remove(&second).await, Ok(true));
+    assert_eq!(one.due(9).await, Ok(vec![second.clone()]));
+    other.unschedule(&second).await.unwrap();
+    other.unschedule(&key("a", "unknown")).await.unwrap();
+    assert_eq!(one.due(9).await, Ok(Vec::new()));
+}

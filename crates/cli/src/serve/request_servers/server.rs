@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
 use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
 use toolwire_contract::{Tool, ToolResult};
 use toolwire_gateway::RequestServer;
@@ -18,6 +19,7 @@ pub(super) struct PooledServer {
     pub(super) server: RequestServer,
     config: ServerConfig,
     hosts: Arc<AllowedHosts>,
+    closing: TaskTracker,
     /// Held while the server is being connected.
     connecting: tokio::sync::Mutex<()>,
     state: Mutex<PooledState>,
@@ -42,15 +44,19 @@ struct ListedTools {
 }
 
 /// A connection to a server. It is closed when nothing uses it.
-pub(super) struct Connection(Option<Arc<Hub>>);
+pub(super) struct Connection {
+    hub: Option<Arc<Hub>>,
+    /// Closes the connection. The pool waits for it when the gateway stops.
+    closing: TaskTracker,
+}
 
 impl Connection {
-    pub(super) fn new(hub: Hub) -> Connection {
-        Connection(Some(Arc::new(hub)))
+    pub(super) fn new(hub: Hub, closing: TaskTracker) -> Connection {
+        Connection { hub: Some(Arc::new(hub)), closing }
     }
 
     pub(super) fn hub(&self) -> &Arc<Hub> {
-        self.0.as_ref().expect("only `drop` takes it")
+        self.hub.as_ref().expect("only `drop` takes it")
     }
 
     /// Returns why the only server of the hub is unavailable.
@@ -74,8 +80,8 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         // Outside of a runtime, the process ends.
-        if let (Some(hub), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
-            runtime.spawn(async move { hub.close().await });
+        if let (Some(hub), Ok(runtime)) = (self.hub.take(), Handle::try_current()) {
+            self.closing.spawn_on(async move { hub.close().await }, &runtime);
         }
     }
 }
@@ -104,14 +110,20 @@ impl PooledState {
 }
 
 impl PooledServer {
-    pub(super) fn new(server: RequestServer, config: ServerConfig, hosts: Arc<AllowedHosts>) -> PooledServer {
+    pub(super) fn new(
+        server: RequestServer,
+        config: ServerConfig,
+        hosts: Arc<AllowedHosts>,
+        closing: TaskTracker,
+    ) -> PooledServer {
         let state = PooledState {
             connection: None,
             listed: Arc::default(),
             used_at: Instant::now(),
             is_dormant: false,
         };
-        PooledServer { server, config, hosts, connecting: Default::default(), state: Mutex::new(state) }
+        let state = Mutex::new(state);
+        PooledServer { server, config, hosts, closing, connecting: Default::default(), state }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, PooledState> {
@@ -133,7 +145,7 @@ impl PooledServer {
         }
         let config = Config { servers: vec![self.config.clone()], toolwire: None };
         let options = HubOptions::default().with_allowed_hosts(self.hosts.clone());
-        let connection = Arc::new(Connection::new(Hub::start(&config, options)));
+        let connection = Arc::new(Connection::new(Hub::start(&config, options), self.closing.clone()));
         connection.hub().settled().await;
         if let Some(reason) = connection.unavailable_reason() {
             return Err(reason);

@@ -15,6 +15,7 @@ use futures::stream::BoxStream;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 use toolwire_contract::state::StateStore;
 use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
 use toolwire_contract::{Secret, Tool, ToolResult};
@@ -52,6 +53,8 @@ pub(super) struct Pool {
     servers: Mutex<Vec<Arc<UserServer>>>,
     /// Counts the changes of the tools of all users.
     pub(super) version: watch::Sender<u64>,
+    /// Connections that are being closed.
+    pub(super) closing: TaskTracker,
 }
 
 /// Checks the servers for which each user has credentials, and returns how users get access to each of them.
@@ -98,6 +101,7 @@ impl UserPool {
             place,
             servers: Mutex::default(),
             version: watch::Sender::new(0),
+            closing: TaskTracker::new(),
         });
         let weak = Arc::downgrade(&pool);
         let sweeper = tokio::spawn(async move {
@@ -138,12 +142,15 @@ impl UserPool {
         Arc::new(Changes(self.pool.version.clone()))
     }
 
-    /// Closes all connections.
+    /// Closes all connections, and waits for those that are being closed already.
     pub(super) async fn close(&self) {
         let servers = std::mem::take(&mut *self.pool.servers());
         let connections: Vec<_> =
             servers.iter().filter_map(|server| server.state().connection.take()).collect();
         join_all(connections.iter().map(|connection| connection.close())).await;
+        drop(connections);
+        self.pool.closing.close();
+        self.pool.closing.wait().await;
     }
 }
 

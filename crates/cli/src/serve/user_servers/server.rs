@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 use toolwire_contract::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
 use toolwire_contract::{Tool, ToolResult};
 use toolwire_gateway::ServerUser;
@@ -68,10 +69,12 @@ pub(super) struct UserServerState {
 pub(super) struct Connection {
     hub: Option<Arc<Hub>>,
     reporting: JoinHandle<()>,
+    /// Closes the connection. The pool waits for it when the gateway stops.
+    closing: TaskTracker,
 }
 
 impl Connection {
-    fn new(hub: Hub, version: watch::Sender<u64>) -> Connection {
+    fn new(hub: Hub, version: watch::Sender<u64>, closing: TaskTracker) -> Connection {
         let hub = Arc::new(hub);
         let (mut tools, mut status) = (hub.changes(), hub.status_changes());
         let reporting = tokio::spawn(async move {
@@ -86,7 +89,7 @@ impl Connection {
                 version.send_modify(|version| *version += 1);
             }
         });
-        Connection { hub: Some(hub), reporting }
+        Connection { hub: Some(hub), reporting, closing }
     }
 
     pub(super) async fn close(&self) {
@@ -103,7 +106,7 @@ impl Drop for Connection {
         self.reporting.abort();
         // Outside of a runtime, the process ends.
         if let (Some(hub), Ok(runtime)) = (self.hub.take(), Handle::try_current()) {
-            runtime.spawn(async move { hub.close().await });
+            self.closing.spawn_on(async move { hub.close().await }, &runtime);
         }
     }
 }
@@ -172,7 +175,7 @@ impl UserServer {
         }
         let config = Config { servers: vec![self.config.clone()], toolwire: None };
         let hub = Hub::start(&config, self.options.clone());
-        let connection = Arc::new(Connection::new(hub, pool.version.clone()));
+        let connection = Arc::new(Connection::new(hub, pool.version.clone(), pool.closing.clone()));
         state.connection = Some(connection.clone());
         Ok(connection)
     }

@@ -1,6 +1,7 @@
 //! Ends responses in the background: the client cancels them, or no gateway can continue them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -58,14 +59,18 @@ impl Inner {
         }
         let claim = self.new_lease(&key)?;
         storage.store.seize(&claim).await.map_err(|error| unavailable(&error))?;
-        let journal = Journal::new(storage.clone(), claim, 0);
+        let journal = Journal::new(storage.clone(), claim);
         // The response may have become complete, or the client may have deleted it.
         let stored = match find().await {
             Ok(Some(stored)) if stored.is_running() => stored,
             // Its task is not ended: it may still add the items to the conversation.
-            found => {
-                journal.release().await;
-                return Ok(whole(&found?.ok_or_else(|| not_found(id))?.response));
+            Ok(found) => {
+                journal.finish().await;
+                return Ok(whole(&found.ok_or_else(|| not_found(id))?.response));
+            }
+            Err(failure) => {
+                journal.hand_over(None, Duration::ZERO).await;
+                return Err(failure);
             }
         };
         self.backgrounds.end(&key);
@@ -73,21 +78,21 @@ impl Inner {
         Ok(whole(&response))
     }
 
-    /// Ends the work on a response that is about to be removed.
+    /// Ends the work on a response that is about to be removed. Returns whether there was any.
     pub(in crate::state) async fn stop_background(
         &self,
         storage: &ResponseStorage,
         key: &StateKey,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let stored: Option<StoredResponse> = storage.find(&self.large_bodies, key).await?;
-        let Some(stored) = stored.filter(StoredResponse::is_running) else { return Ok(()) };
+        let Some(stored) = stored.filter(StoredResponse::is_running) else { return Ok(false) };
         // The claim expires: no other gateway may continue until the document is removed.
         let claim = self.new_lease(key)?;
         storage.store.seize(&claim).await.map_err(|error| unavailable(&error))?;
         self.backgrounds.end(key);
         let lock = stored.background.and_then(|background| background.conversation);
         self.unlock_conversation(storage, key, lock).await;
-        Ok(())
+        Ok(true)
     }
 
     /// Releases the lock of a conversation whose response does not continue.
@@ -133,8 +138,8 @@ impl Inner {
         let lock = stored.background.take().and_then(|background| background.conversation);
         let key = journal.key().clone();
         let document = serde_json::to_string(&stored).map_err(|error| internal(error.to_string()))?;
-        journal.write(Some(document)).await.map_err(|Lost| no_store())?;
-        journal.release().await;
+        journal.write_end(Some(document)).await.map_err(|Lost| no_store())?;
+        journal.finish().await;
         self.unlock_conversation(storage, &key, lock).await;
         Ok(stored.response)
     }

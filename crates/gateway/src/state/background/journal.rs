@@ -11,16 +11,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use toolwire_contract::conversations::StoreError;
+use toolwire_contract::conversations::{StoreError, Timestamp};
 use toolwire_contract::model::Usage;
 use toolwire_contract::state::{Claim, HeldWrite, StateKey};
 use toolwire_contract::{Message, Role};
 use toolwire_dialect::client::{StreamData, StreamEvent, WrittenResponse};
 
+use crate::principal::now;
 use crate::state::ResponseStorage;
 
-/// The time after the last event in which a client can read the events again.
+/// The time after the end in which a client can read the events again.
 const LOG_LIFETIME: Duration = Duration::from_secs(60 * 60);
+
+/// The lease is renewed this many times in its lifetime, and with it the entry in the list of unfinished work.
+pub(super) const RENEWALS: u32 = 3;
 
 /// The pause after the store has failed.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -75,6 +79,14 @@ pub(super) struct Journal {
     claim: Claim,
     /// The time until which no other gateway has the lease.
     held_until: Instant,
+    /// The time by which the response must be complete; in the past if it is complete, or has no time left.
+    deadline: Timestamp,
+    /// When the entry in the list of unfinished work was last written.
+    listed: Option<Instant>,
+    /// Whether a write has begun whose outcome is not known.
+    is_writing: bool,
+    /// Whether the end of the response is written.
+    has_end: bool,
     /// The number of entries in the store.
     position: u64,
     unwritten: Vec<String>,
@@ -84,17 +96,32 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Starts after `position` entries that are already written.
-    pub(super) fn new(storage: ResponseStorage, claim: Claim, position: u64) -> Journal {
-        let held_until = Instant::now() + claim.lifetime;
-        let (unwritten, progress) = (Vec::new(), watch::Sender::new(position));
-        Journal { storage, claim, held_until, position, unwritten, bytes: 0, progress }
+    /// Creates the log of a response, with its lease. Nothing is known of what the log contains already.
+    pub(super) fn new(storage: ResponseStorage, claim: Claim) -> Journal {
+        Journal {
+            storage,
+            held_until: Instant::now() + claim.lifetime,
+            claim,
+            deadline: Timestamp(0),
+            listed: None,
+            is_writing: false,
+            has_end: false,
+            position: 0,
+            unwritten: Vec::new(),
+            bytes: 0,
+            progress: watch::Sender::new(0),
+        }
     }
 
     /// Sets the number of entries in the store.
     pub(super) fn start_at(&mut self, position: u64) {
         self.position = position;
         self.progress.send_replace(position);
+    }
+
+    /// Sets the time by which the response must be complete. Until then, the log and the document are kept.
+    pub(super) fn set_deadline(&mut self, deadline: Timestamp) {
+        self.deadline = deadline;
     }
 
     pub(super) fn key(&self) -> &StateKey {
@@ -144,22 +171,60 @@ impl Journal {
         self.bytes > MAX_LOG_BYTES
     }
 
+    /// Adds the response to the list of unfinished work, from which another gateway takes it after the lease has
+    /// expired. Returns whether this has succeeded.
+    pub(super) async fn list(&mut self) -> bool {
+        let listed = self.storage.store.schedule(&self.claim.key, self.claim.lifetime);
+        match tokio::time::timeout_at(self.held_until, listed).await {
+            Ok(Ok(())) => {
+                self.listed = Some(Instant::now());
+                true
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a response in the background is not listed");
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
     /// Writes the new entries and the document, and renews the lease. If the store is unavailable, it tries
     /// again until the lease may have expired.
     pub(super) async fn write(&mut self, document: Option<String>) -> Result<(), Lost> {
+        self.write_entries(document).await?;
+        let is_old = |listed: Instant| listed.elapsed() >= self.claim.lifetime / RENEWALS;
+        if self.listed.is_none_or(is_old) {
+            // If this fails, another gateway finds that the response still has its lease.
+            self.list().await;
+        }
+        Ok(())
+    }
+
+    /// Writes the new entries, of which the last one is the end of the response, and the final document.
+    pub(super) async fn write_end(&mut self, document: Option<String>) -> Result<(), Lost> {
+        (self.has_end, self.deadline) = (true, Timestamp(0));
+        self.write_entries(document).await
+    }
+
+    async fn write_entries(&mut self, document: Option<String>) -> Result<(), Lost> {
+        // The response may have no entries for a long time, while it waits for a call.
+        let left = Duration::from_millis(self.deadline.0.saturating_sub(now().0));
+        let retention = self.storage.retention;
         loop {
             let start = Instant::now();
             let write = HeldWrite {
                 document: document.clone(),
-                lifetime: self.storage.retention,
+                lifetime: retention + left,
                 position: self.position,
                 entries: self.unwritten.clone(),
-                log_lifetime: LOG_LIFETIME.min(self.storage.retention),
+                log_lifetime: LOG_LIFETIME.min(retention) + left,
             };
+            self.is_writing = true;
             let written =
                 tokio::time::timeout_at(self.held_until, self.storage.store.write_held(&self.claim, write));
             match written.await {
                 Ok(Ok(true)) => {
+                    self.is_writing = false;
                     self.held_until = start + self.claim.lifetime;
                     self.position += self.unwritten.len() as u64;
                     self.unwritten.clear();
@@ -180,8 +245,32 @@ impl Journal {
         }
     }
 
-    /// Gives the lease back.
-    pub(super) async fn release(self) {
+    /// Gives the lease back after the end of the response.
+    pub(super) async fn finish(self) {
+        if let Err(error) = self.storage.store.unschedule(&self.claim.key).await {
+            // The gateway that finds the entry removes it.
+            tracing::warn!(%error, "a complete response stays in the list of unfinished work");
+        }
+        self.release().await;
+    }
+
+    /// Gives the lease back, so that another gateway continues the response after a time. The document is
+    /// written first, if it is known that this replaces nothing newer.
+    pub(super) async fn hand_over(mut self, document: Option<String>, after: Duration) {
+        if document.is_some() && !self.is_writing && !self.has_end {
+            // What the run has added since its last write is lost, as if the gateway had died.
+            self.unwritten.clear();
+            if self.write_entries(document).await.is_err() {
+                return;
+            }
+        }
+        if let Err(error) = self.storage.store.schedule(&self.claim.key, after).await {
+            tracing::warn!(%error, "a response in the background is continued only after its lease has expired");
+        }
+        self.release().await;
+    }
+
+    async fn release(self) {
         if let Err(error) = self.storage.store.release(&self.claim).await {
             tracing::warn!(%error, "the lease of a response in the background is not released");
         }

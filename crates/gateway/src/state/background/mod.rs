@@ -2,7 +2,8 @@
 //! with the same store shows, cancels and continues them.
 //!
 //! The gateway that writes a response has its lease, which is a claim in the store. Each write renews it, and
-//! fails if another gateway has taken it. So at most one gateway continues a response.
+//! fails if another gateway has taken it. So at most one gateway continues a response. A list in the store contains
+//! the responses that are not complete, and when their leases may have expired.
 
 mod ending;
 mod guarded_tools;
@@ -10,6 +11,7 @@ mod journal;
 mod run;
 mod start;
 mod stream;
+mod supervisor;
 mod takeover;
 
 use std::collections::HashMap;
@@ -26,6 +28,7 @@ pub(crate) use guarded_tools::{CallGate, GateSender};
 pub(crate) use journal::RunRecord;
 pub(super) use start::StoredBackground;
 pub(crate) use start::{BackgroundResponse, SavedRequest};
+pub(crate) use supervisor::supervise;
 pub(crate) use takeover::Resumed;
 
 /// The responses that this process writes in the background.

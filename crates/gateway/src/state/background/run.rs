@@ -1,5 +1,7 @@
 //! Writes a response in the background.
 
+use std::time::Duration;
+
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::value::RawValue;
@@ -9,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use toolwire_dialect::client::{ClientError, ClientEvent, ErrorKind, ResponseWriter};
 
 use super::guarded_tools::{CallGate, WaitingCall};
-use super::journal::{Journal, Lost};
+use super::journal::{Journal, Lost, RENEWALS};
 use crate::exchange::Exchange;
 use crate::gateway::Hold;
 use crate::items::ClientItems;
@@ -19,9 +21,6 @@ use crate::state::recording::{Recording, Records};
 
 /// Events that are ready at the same time are written together, up to this size.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
-
-/// The lease is renewed this many times in its lifetime.
-const RENEWALS: u32 = 3;
 
 /// A response that is written in the background.
 pub(super) struct BackgroundRun {
@@ -54,7 +53,7 @@ impl BackgroundRun {
             () = stop.cancelled() => None,
             written = self.write() => Some(written),
         };
-        let BackgroundRun { journal, mut exchange, hold, recording, .. } = self;
+        let BackgroundRun { journal, mut exchange, hold, recording, mut stored, .. } = self;
         // The gateway that continues the response has the same lock of the conversation.
         if let Some(recording) = recording {
             recording.keep_lock();
@@ -62,7 +61,7 @@ impl BackgroundRun {
         match ended {
             Some(Ok(())) => {
                 exchange.delivered();
-                journal.release().await;
+                journal.finish().await;
             }
             Some(Err(Lost)) => {
                 tracing::warn!(key = %journal.key(), "this gateway does not continue a response: it has lost the lease");
@@ -71,7 +70,7 @@ impl BackgroundRun {
             None => {
                 // All calls end before another gateway continues.
                 drop(exchange);
-                journal.release().await;
+                journal.hand_over(stored.without_takeover(), Duration::ZERO).await;
             }
         }
         drop(hold);
@@ -182,7 +181,7 @@ impl BackgroundRun {
                 Records { response: self.in_progress(), conversation: None, lock: None }
             }
         };
-        if let Err(Lost) = self.journal.write(response).await {
+        if let Err(Lost) = self.journal.write_end(response).await {
             // The gateway that continues the response has the same lock of the conversation.
             if let Some(lock) = lock {
                 lock.keep();

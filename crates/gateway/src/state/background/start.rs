@@ -22,7 +22,7 @@ use crate::gateway::{Hold, Inner};
 use crate::ids::random_text;
 use crate::items::ClientItems;
 use crate::large_bodies::is_large;
-use crate::principal::{Principal, now};
+use crate::principal::{Principal, SavedToken, now};
 use crate::request_body::RequestBody;
 use crate::response::{Failure, HttpResponse, json};
 use crate::state::record::{ModelState, StoredResponse, check_size};
@@ -38,12 +38,18 @@ pub(in crate::state) struct StoredBackground {
     /// The id of the key of the request, with whose rights and limits the response is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) key_id: Option<String>,
+    /// Present if the request has a token instead of a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) token: Option<SavedToken>,
     /// The id of the conversation that gets the items, and the holder of its lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) conversation: Option<(String, String)>,
     /// What another gateway needs to continue; `None` if it cannot continue the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) request: Option<SavedRequest>,
+    /// The number of gateways that have continued the response, without those that have handed it over.
+    #[serde(default)]
+    pub(in crate::state) takeovers: u32,
 }
 
 /// A request, without anything that other gateways do not have.
@@ -166,11 +172,12 @@ impl Inner {
         let conversation = recording.conversation_lock();
         let timeout = u64::try_from(self.settings.limits.background_timeout.as_millis()).unwrap_or(u64::MAX);
         let deadline = Timestamp(now().0.saturating_add(timeout));
-        let key_id = principal.key_id().map(str::to_owned);
+        let (key_id, token) = (principal.key_id().map(str::to_owned), principal.saved_token());
         let write = move || {
             let input = recording.resolve_input(&id)?;
             let response = RawValue::from_string(text).map_err(|error| error.to_string())?;
-            let background = Some(StoredBackground { deadline, key_id, conversation, request });
+            let background =
+                Some(StoredBackground { deadline, key_id, token, conversation, request, takeovers: 0 });
             let stored = StoredResponse { response, input, model: ModelState::default(), background };
             let document = serde_json::to_string(&stored).map_err(|error| error.to_string())?;
             Ok::<_, String>((recording, stored, document))
@@ -187,7 +194,12 @@ impl Inner {
         if !storage.store.claim(&claim).await.map_err(|error| unavailable(&error))? {
             return Err(Failure::new(ErrorKind::Internal, "the id of the response is in use"));
         }
-        let mut journal = Journal::new(storage.clone(), claim, 0);
+        let mut journal = Journal::new(storage.clone(), claim);
+        journal.set_deadline(deadline);
+        // Before the document, so that each document is listed. The entry is removed if there is no document.
+        if !journal.list().await {
+            return Err(no_store());
+        }
         journal.write(Some(document)).await.map_err(|Lost| no_store())?;
         let revocation = self.revocation(principal);
         let recording = Some(recording);

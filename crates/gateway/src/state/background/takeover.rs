@@ -19,13 +19,14 @@ use toolwire_dialect::client::{ClientError, ClientEvent, ErrorKind, ResponseWrit
 
 use super::CallGate;
 use super::ending::stored_head;
-use super::journal::{Journal, SavedProgress};
+use super::journal::{Journal, RENEWALS, SavedProgress};
 use super::run::BackgroundRun;
 use super::start::{SavedRequest, StoredBackground};
 use crate::complete::StoredParts;
 use crate::gateway::{Caller, Hold, Inner};
 use crate::ids::random_text;
 use crate::items::ClientItems;
+use crate::keys::WorkOwner;
 use crate::meter::Estimate;
 use crate::principal::{Principal, now};
 use crate::request_body::RequestBody;
@@ -33,7 +34,7 @@ use crate::response::Failure;
 use crate::state::input::{NewInput, expanded};
 use crate::state::record::StoredResponse;
 use crate::state::recording::Recording;
-use crate::state::{no_store, not_found, unavailable};
+use crate::state::{ResponseStorage, no_store, not_found, unavailable};
 
 /// The progress of a response that another gateway has begun.
 pub(crate) struct Resumed {
@@ -46,6 +47,22 @@ pub(crate) struct Resumed {
     pub(crate) usage: Usage,
 }
 
+/// The number of gateways that continue a response one after the other. If all of them end while they write
+/// it, the response itself may be the reason.
+const MAX_TAKEOVERS: u32 = 3;
+
+/// The outcome of the attempt to continue a response.
+pub(super) enum Takeover {
+    /// Another gateway has the lease.
+    IsHeld,
+    /// The response is complete now, or was removed.
+    IsComplete(Option<Box<StoredResponse>>),
+    /// Neither this gateway nor its reader can continue the response now.
+    IsRefused,
+    /// This gateway continues the response, or ends it.
+    Begun,
+}
+
 impl Inner {
     /// Returns a stored response. If its gateway has died, this one continues it.
     pub(in crate::state) async fn recovered(
@@ -54,8 +71,9 @@ impl Inner {
         key: &StateKey,
     ) -> Result<Option<StoredResponse>, Failure> {
         let storage = self.settings.responses.as_ref().ok_or_else(|| not_found(key.id()))?;
-        let find = || storage.find::<StoredResponse>(&self.large_bodies, key);
-        let Some(stored) = find().await? else { return Ok(None) };
+        let Some(stored) = storage.find::<StoredResponse>(&self.large_bodies, key).await? else {
+            return Ok(None);
+        };
         let backgrounds = &self.backgrounds;
         if !stored.is_running() || backgrounds.is_closing() || backgrounds.progress(key).is_some() {
             return Ok(Some(stored));
@@ -67,35 +85,109 @@ impl Inner {
         if stored.background.as_ref().is_some_and(is_of_other_key) {
             return Ok(Some(stored));
         }
-        let claim = self.new_lease(key)?;
-        if !storage.store.claim(&claim).await.map_err(|error| unavailable(&error))? {
-            return Ok(Some(stored));
+        match self.take(storage, key, Some(principal)).await? {
+            // Its gateway may have completed it in the meantime.
+            Takeover::IsComplete(found) => Ok(found.map(|found| *found)),
+            Takeover::IsHeld | Takeover::IsRefused | Takeover::Begun => Ok(Some(stored)),
         }
-        let journal = Journal::new(storage.clone(), claim, 0);
-        // Its gateway may have completed it in the meantime.
-        let stored = match find().await {
+    }
+
+    /// Continues a response if its gateway has died. `reader` is the caller who asks for it, if there is one.
+    pub(super) async fn take(
+        self: &Arc<Inner>,
+        storage: &ResponseStorage,
+        key: &StateKey,
+        reader: Option<&Principal>,
+    ) -> Result<Takeover, Failure> {
+        let claim = self.new_lease(key)?;
+        let lease = claim.lifetime;
+        if !storage.store.claim(&claim).await.map_err(|error| unavailable(&error))? {
+            return Ok(Takeover::IsHeld);
+        }
+        let mut journal = Journal::new(storage.clone(), claim);
+        let mut stored = match storage.find::<StoredResponse>(&self.large_bodies, key).await {
             Ok(Some(stored)) if stored.is_running() => stored,
-            found => {
-                journal.release().await;
-                return found;
+            Ok(Some(stored)) => {
+                journal.finish().await;
+                return Ok(Takeover::IsComplete(Some(stored.into())));
+            }
+            Ok(None) => {
+                match storage.store.get(key).await {
+                    Ok(None) => journal.finish().await,
+                    // A gateway of another version may be able to read it.
+                    _ => journal.hand_over(None, lease).await,
+                }
+                return Ok(Takeover::IsComplete(None));
+            }
+            Err(failure) => {
+                journal.hand_over(None, lease).await;
+                return Err(failure);
+            }
+        };
+        if let Some(end) = end_without_takeover(stored.background.as_ref()) {
+            self.end_in_background(journal, stored, end);
+            return Ok(Takeover::Begun);
+        }
+        let owner = match (&stored.background, reader) {
+            (Some(background), Some(reader)) if background.key_id.as_deref() == reader.key_id() => {
+                WorkOwner::Known(reader.clone())
+            }
+            (Some(StoredBackground { key_id, token, .. }), _) => {
+                let keys = &self.settings.keys;
+                match keys.work_owner(key_id.as_deref(), token.as_ref(), key.owner()).await {
+                    WorkOwner::Known(owner) => {
+                        WorkOwner::Known(self.with_user_headers(owner, &HeaderMap::new()))
+                    }
+                    other => other,
+                }
+            }
+            (None, _) => WorkOwner::Unknown,
+        };
+        let principal = match owner {
+            WorkOwner::Known(principal) => principal,
+            WorkOwner::Invalid => {
+                self.end_in_background(journal, stored, ClientEvent::Cancelled);
+                return Ok(Takeover::Begun);
+            }
+            WorkOwner::Unknown => {
+                journal.hand_over(None, lease).await;
+                return Ok(Takeover::IsRefused);
             }
         };
         let hold = Hold::default();
-        match self.admission.enter(principal, 1) {
-            Ok(admitted) => hold.keep(admitted),
-            // The next request tries again.
-            Err(_) => {
-                journal.release().await;
-                return Ok(Some(stored));
+        match self.admission.continue_background(&principal) {
+            Some(place) => hold.keep(place),
+            None => {
+                journal.hand_over(None, self.retry_pause()).await;
+                return Ok(Takeover::IsRefused);
             }
         }
-        let shown = StoredResponse::of(stored.response.clone());
-        let (inner, principal) = (self.clone(), principal.clone());
-        let (key, progress) = (key.clone(), journal.progress());
-        self.backgrounds.spawn(key, progress, async move {
+        if let Some(background) = &mut stored.background {
+            journal.set_deadline(background.deadline);
+            background.takeovers += 1;
+        }
+        let (inner, progress) = (self.clone(), journal.progress());
+        self.backgrounds.spawn(key.clone(), progress, async move {
             inner.take_over(principal, journal, stored, hold).await;
         });
-        Ok(Some(shown))
+        Ok(Takeover::Begun)
+    }
+
+    /// The time until a gateway looks again at a response that it cannot continue now.
+    pub(super) fn retry_pause(&self) -> Duration {
+        self.settings.limits.background_lease / RENEWALS
+    }
+
+    /// Ends a response that no gateway continues.
+    fn end_in_background(self: &Arc<Inner>, journal: Journal, stored: StoredResponse, end: ClientEvent) {
+        let (inner, key, progress) = (self.clone(), journal.key().clone(), journal.progress());
+        self.backgrounds.spawn(key, progress, async move { inner.end_now(journal, stored, &end).await });
+    }
+
+    async fn end_now(self: &Arc<Inner>, journal: Journal, stored: StoredResponse, end: &ClientEvent) {
+        if let Err(failure) = self.end_response(journal, stored, end).await {
+            tracing::warn!(problem = failure.error.message, "a response cannot be ended");
+        }
     }
 
     async fn take_over(
@@ -106,6 +198,11 @@ impl Inner {
         hold: Hold,
     ) {
         tracing::info!(key = %journal.key(), "this gateway continues a response whose gateway has died");
+        // Before anything else, so that the attempt counts if this gateway ends too.
+        let Ok(document) = serde_json::to_string(&stored) else { return };
+        if journal.write(Some(document)).await.is_err() {
+            return;
+        }
         let background = stored.background.take();
         let rebuilt =
             self.rebuilt(&principal, &mut journal, &stored, background.as_ref(), hold.clone()).await;
@@ -127,12 +224,12 @@ impl Inner {
                 };
                 run.drive(self.backgrounds.stop.clone()).await;
             }
-            Err(Refusal::Later) => journal.release().await,
+            Err(Refusal::Later) => {
+                let lease = journal.lease();
+                journal.hand_over(stored.without_takeover(), lease).await;
+            }
             Err(Refusal::Final(error)) => {
-                let end = ClientEvent::Failed(error);
-                if let Err(failure) = self.end_response(journal, stored, &end).await {
-                    tracing::warn!(problem = failure.error.message, "a response cannot be ended");
-                }
+                self.end_now(journal, stored, &ClientEvent::Failed(error)).await;
             }
         }
     }
@@ -149,14 +246,9 @@ impl Inner {
         let family = Family::OpenAiResponses;
         let storage = self.settings.responses.as_ref().ok_or_else(no_store)?;
         let Some(StoredBackground { deadline, conversation, request: Some(request), .. }) = background else {
-            let message = "the gateway that wrote this response has ended, and others cannot continue it: the request has \
-                           credentials of servers, or decisions about calls; it is unknown which calls took effect";
-            return Err(Refusal::Final(ClientError::new(ErrorKind::Internal, message)));
+            return Err(Refusal::Final(not_continuable()));
         };
         let left = Duration::from_millis(deadline.0.saturating_sub(now().0));
-        if left.is_zero() {
-            return Err(Refusal::Final(ClientError::new(ErrorKind::TimedOut, "the response took too long")));
-        }
         let progress = SavedProgress::read(storage, journal.key()).await.map_err(|_| Refusal::Later)?;
         let SavedProgress { length, written, messages, started, usage } = progress;
         journal.start_at(length);
@@ -222,6 +314,32 @@ impl Inner {
         let exchange = self.start(family, caller, prepared, parts)?;
         Ok(Rebuilt { exchange, writer, recording, items, gate })
     }
+}
+
+/// Returns the end of a response that no gateway continues.
+fn end_without_takeover(background: Option<&StoredBackground>) -> Option<ClientEvent> {
+    let Some(StoredBackground { deadline, request: Some(_), takeovers, .. }) = background else {
+        return Some(ClientEvent::Failed(not_continuable()));
+    };
+    if deadline.0 <= now().0 {
+        let error = ClientError::new(ErrorKind::TimedOut, "the response took too long");
+        return Some(ClientEvent::Failed(error));
+    }
+    if *takeovers >= MAX_TAKEOVERS {
+        let message = format!(
+            "{} gateways have ended while they wrote this response, so no other one continues it; it is unknown which \
+             calls took effect",
+            takeovers + 1
+        );
+        return Some(ClientEvent::Failed(ClientError::new(ErrorKind::Internal, message)));
+    }
+    None
+}
+
+fn not_continuable() -> ClientError {
+    let message = "the gateway that wrote this response has ended, and others cannot continue it: the request has \
+                   credentials of servers, or decisions about calls; it is unknown which calls took effect";
+    ClientError::new(ErrorKind::Internal, message)
 }
 
 struct Rebuilt {

@@ -1,21 +1,17 @@
 //! Responses in the background.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use toolwire_agent::approval::ApprovalPolicy;
-use toolwire_contract::conversations::StoreError;
-use toolwire_contract::state::{Claim, HeldWrite, StateKey};
 use toolwire_gateway::Keys;
 use toolwire_testkit::http_client;
 
 use super::*;
 
 /// Starts a response in the background, and returns it.
-async fn start(gateway: &TestGateway, input: &str, fields: Value) -> Value {
+pub(super) async fn start(gateway: &TestGateway, input: &str, fields: Value) -> Value {
     let mut all = json!({"background": true});
     all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     let response = create(gateway, json!(input), all).await;
@@ -29,7 +25,7 @@ async fn start(gateway: &TestGateway, input: &str, fields: Value) -> Value {
 }
 
 /// Reads a response until it is complete.
-async fn completed(gateway: &TestGateway, response: &Value) -> Value {
+pub(super) async fn completed(gateway: &TestGateway, response: &Value) -> Value {
     loop {
         let (status, response) = get(gateway, &path_of(response)).await;
         assert_eq!((status, &response["background"]), (200, &json!(true)), "{response}");
@@ -40,7 +36,7 @@ async fn completed(gateway: &TestGateway, response: &Value) -> Value {
 }
 
 /// Reads the events of a response.
-async fn stream(gateway: &TestGateway, response: &Value, query: &str) -> Vec<Value> {
+pub(super) async fn stream(gateway: &TestGateway, response: &Value, query: &str) -> Vec<Value> {
     let url = gateway.url(&format!("{}?stream=true{query}", path_of(response)));
     let response = http_client().get(url).send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "text/event-stream; charset=utf-8");
@@ -55,12 +51,12 @@ fn events(stream: &str) -> Vec<Value> {
     events
 }
 
-fn numbers(events: &[Value]) -> Vec<u64> {
+pub(super) fn numbers(events: &[Value]) -> Vec<u64> {
     events.iter().map(|event| event["sequence_number"].as_u64().unwrap()).collect()
 }
 
 /// Waits until a number of calls runs at a gateway.
-async fn running(gateway: &TestGateway, count: usize) {
+pub(super) async fn running(gateway: &TestGateway, count: usize) {
     while gateway.running.now.load(Ordering::SeqCst) != count {
         tokio::task::yield_now().await;
     }
@@ -291,191 +287,16 @@ async fn another_owners_response_does_not_exist() {
         assert_eq!((foreign.0, foreign.1.replace(own, random)), unknown);
     }
     assert_eq!(gateway.running.now.load(Ordering::SeqCst), 1, "it still runs");
-    // It counts as a request of its key until its end.
-    let say = json!({"model": MODEL, "input": "say x"});
+    // A key has a number of responses in the background, and can read them at the same time.
+    let path = path_of(&response);
+    assert_eq!(send(keys[0], "GET", &path, &json!({})).await.0, 200);
+    let mut say = json!({"model": MODEL, "input": "say x", "background": true});
     assert_eq!(send(keys[0], "POST", "/v1/responses", &say).await.0, 429);
     assert_eq!(send(keys[1], "POST", "/v1/responses", &say).await.0, 200);
-}
-
-/// A gateway's connection to the store, which can break.
-struct Link {
-    store: Arc<dyn StateStore>,
-    is_down: AtomicBool,
-    /// Whether entries about calls are not stored.
-    refuses_calls: AtomicBool,
-}
-
-impl Link {
-    fn new(store: &Arc<dyn StateStore>) -> Arc<Link> {
-        let (is_down, refuses_calls) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Link { store: store.clone(), is_down, refuses_calls })
-    }
-
-    fn check(&self) -> Result<(), StoreError> {
-        match self.is_down.load(Ordering::SeqCst) {
-            true => Err(StoreError::Unavailable { place: "store".to_owned(), problem: "down".to_owned() }),
-            false => Ok(()),
-        }
-    }
-}
-
-impl StateStore for Link {
-    fn put<'a>(
-        &'a self,
-        key: &'a StateKey,
-        content: String,
-        lifetime: Duration,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            self.store.put(key, content, lifetime).await
-        })
-    }
-
-    fn get<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<Option<String>, StoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            self.store.get(key).await
-        })
-    }
-
-    fn remove<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<bool, StoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            self.store.remove(key).await
-        })
-    }
-
-    fn claim<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<bool, StoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            self.store.claim(claim).await
-        })
-    }
-
-    fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            self.store.release(claim).await
-        })
-    }
-
-    fn seize<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            self.store.seize(claim).await
-        })
-    }
-
-    fn write_held<'a>(
-        &'a self,
-        claim: &'a Claim,
-        write: HeldWrite,
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        Box::pin(async move {
-            let has_call = write.entries.iter().any(|entry| entry.starts_with("{\"started\""));
-            if has_call && self.refuses_calls.load(Ordering::SeqCst) {
-                self.is_down.store(true, Ordering::SeqCst);
-            }
-            self.check()?;
-            self.store.write_held(claim, write).await
-        })
-    }
-
-    fn log<'a>(
-        &'a self,
-        key: &'a StateKey,
-        position: u64,
-        limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            self.store.log(key, position, limit).await
-        })
-    }
-}
-
-/// Starts two gateways. The connection of the first one to the store can break.
-async fn gateways_with_link() -> (Arc<Link>, [TestGateway; 2]) {
-    let store = memory();
-    let link = Link::new(&store);
-    let linked: Arc<dyn StateStore> = link.clone();
-    let start = async |store: &Arc<dyn StateStore>| {
-        let mut settings = settings(store);
-        settings.limits.background_lease = Duration::from_millis(1_500);
-        settings.agent.approvals = ApprovalPolicy::allow_all();
-        TestGateway::with(settings).await
-    };
-    (link, [start(&linked).await, start(&store).await])
-}
-
-/// Another gateway continues the response when the first one cannot renew its lease. A call that may have
-/// taken effect, and whose tool does not say that it may be repeated, is not made again.
-#[tokio::test]
-async fn another_gateway_continues_a_response() {
-    let (link, gateways) = gateways_with_link().await;
-    let response = start(&gateways[0], "comment-hold", json!({})).await;
-    running(&gateways[0], 1).await;
-    assert_eq!(get(&gateways[1], &path_of(&response)).await.1["status"], "in_progress");
-    link.is_down.store(true, Ordering::SeqCst);
-    let response = completed(&gateways[1], &response).await;
-    assert_eq!(response["status"], "completed", "{response}");
-    assert!(text(&response).contains("unknown"), "{response}");
-    assert_eq!(response["output"][0]["content"][0]["text"], "A comment.");
-    assert_eq!(gateways[0].running.calls.load(Ordering::SeqCst), 1);
-    assert_eq!(gateways[1].running.calls.load(Ordering::SeqCst), 0, "the call is not made again");
-    // The first gateway ends its call, and cannot change anything when it reaches the store again.
-    running(&gateways[0], 0).await;
-    link.is_down.store(false, Ordering::SeqCst);
-    assert_eq!(get(&gateways[0], &path_of(&response)).await, (200, response.clone()));
-    let events = stream(&gateways[0], &response, "").await;
-    assert_eq!(numbers(&events), (0..events.len() as u64).collect::<Vec<_>>());
-    assert_eq!(events.last().unwrap()["response"], response);
-}
-
-/// A client that reads the events is enough, and a call that may be repeated is made again.
-#[tokio::test]
-async fn a_stream_continues_at_another_gateway() {
-    let (link, gateways) = gateways_with_link().await;
-    let fields = json!({"input": [
-        {"role": "user", "content": "earlier"}, {"role": "assistant", "content": "yes"}, {"role": "user", "content": "wait 700"},
-    ]});
-    let response = start(&gateways[0], "replaced", fields).await;
-    running(&gateways[0], 1).await;
-    link.is_down.store(true, Ordering::SeqCst);
-    let events = stream(&gateways[1], &response, "").await;
-    assert_eq!(numbers(&events), (0..events.len() as u64).collect::<Vec<_>>());
-    let response = &events.last().unwrap()["response"];
-    assert_eq!((&response["status"], text(response)), (&json!("completed"), "Results: waited."));
-    assert_eq!(gateways[1].running.calls.load(Ordering::SeqCst), 1, "the call is made again");
-    let requests = gateways[1].model.requests();
-    let messages = serde_json::to_string(&requests.last().unwrap().messages).unwrap();
-    assert!(messages.contains("earlier"), "{messages}");
-}
-
-/// A call begins only after the log says so.
-#[tokio::test]
-async fn a_call_that_cannot_be_recorded_is_not_made() {
-    let (link, gateways) = gateways_with_link().await;
-    link.refuses_calls.store(true, Ordering::SeqCst);
-    let response = start(&gateways[0], "rounds", json!({})).await;
-    let response = completed(&gateways[1], &response).await;
-    assert_eq!(text(&response), "Results: value of a | value of b.");
-    assert_eq!(gateways[0].running.calls.load(Ordering::SeqCst), 0);
-    assert_eq!(gateways[1].running.calls.load(Ordering::SeqCst), 2);
-}
-
-/// Credentials are not stored, so no other gateway could call the tools.
-#[tokio::test]
-async fn a_request_with_credentials_is_not_continued() {
-    let (link, gateways) = gateways_with_link().await;
-    let tools = json!([{"type": "mcp", "server_label": "demo", "authorization": "secret-token", "require_approval": "never"}]);
-    let response = start(&gateways[0], "wait", json!({"tools": tools})).await;
-    running(&gateways[0], 1).await;
-    link.is_down.store(true, Ordering::SeqCst);
-    let response = completed(&gateways[1], &response).await;
-    assert_eq!((&response["status"], &response["error"]["code"]), (&json!("failed"), &json!("server_error")));
-    assert_eq!(gateways[1].running.calls.load(Ordering::SeqCst), 0);
-    let events = stream(&gateways[1], &response, "").await;
-    assert_eq!(events.last().unwrap()["type"], "response.failed");
+    say["background"] = json!(false);
+    assert_eq!(send(keys[0], "POST", "/v1/responses", &say).await.0, 200);
+    // A response that ends makes room for the next one.
+    assert_eq!(send(keys[0], "POST", &format!("{path}/cancel"), &json!({})).await.0, 200);
+    say["background"] = json!(true);
+    while send(keys[0], "POST", "/v1/responses", &say).await.0 != 200 {}
 }

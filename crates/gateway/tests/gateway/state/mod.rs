@@ -6,8 +6,10 @@ mod continuing;
 mod conversations;
 mod forwarded;
 mod isolation;
+mod link;
 mod reading;
 mod stores;
+mod takeover;
 
 use std::sync::Arc;
 

@@ -95,6 +95,18 @@ impl StateStore for Watched {
     ) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
         self.store.log(key, position, limit)
     }
+
+    fn schedule<'a>(&'a self, key: &'a StateKey, after: Duration) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.store.schedule(key, after)
+    }
+
+    fn unschedule<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.store.unschedule(key)
+    }
+
+    fn due(&self, limit: u64) -> BoxFuture<'_, Result<Vec<StateKey>, StoreError>> {
+        self.store.due(limit)
+    }
 }
 
 #[tokio::test]
