@@ -15,7 +15,7 @@ use crate::http::is_complete;
 /// A request as bytes.
 pub(crate) struct Request {
     pub(crate) address: SocketAddr,
-    bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Request {
@@ -84,7 +84,7 @@ pub(crate) async fn open_streams(request: &Request, count: usize) -> io::Result<
     Ok(streams)
 }
 
-async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+pub(crate) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let connection = TcpStream::connect(address).await?;
     connection.set_nodelay(true)?;
     Ok(connection)
@@ -116,7 +116,7 @@ async fn exchange(
     Ok(first.unwrap_or_default())
 }
 
-async fn read(connection: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<()> {
+pub(crate) async fn read(connection: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<()> {
     match connection.read_buf(buffer).await? {
         0 => Err(io::Error::other(format!("the connection was closed: {}", String::from_utf8_lossy(buffer)))),
         _ => Ok(()),
