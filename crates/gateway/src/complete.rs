@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::header::HeaderValue;
 use tokio::time::Instant;
 use toolwire_agent::run::Run;
-use toolwire_agent::{Agent, AgentSettings};
+use toolwire_agent::{Agent, AgentSettings, BuildError};
 use toolwire_contract::model::ToolChoice;
 use toolwire_contract::{Block, Content, Message, Role};
 use toolwire_dialect::Family;
@@ -261,6 +261,7 @@ impl Inner {
         let mut context = self.context(family, caller);
         // Calls of `functions` have no ids.
         context.returns_call_ids = !client.has_functions;
+        context.output_parameter = client.output_parameter;
         let StoredParts { response_id, continuation, pause, gate, resumed } = stored;
         context.response_id = response_id;
         context.records = gate.is_some().then(Vec::new);
@@ -390,6 +391,7 @@ impl Inner {
             family,
             principal: caller.principal,
             returns_call_ids: true,
+            output_parameter: "",
             hidden: self.hidden.clone(),
             paused: self.paused.clone(),
             deadline: caller.deadline,
@@ -428,7 +430,10 @@ impl Inner {
         settings.generation = request.generation.clone();
         settings.client_tools = request.tools.clone();
         settings.output = request.output.clone();
-        settings.check().map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
+        settings.check().map_err(|error| match error {
+            BuildError::InvalidSchema { .. } => Failure::invalid(client.output_parameter, error.to_string()),
+            _ => Failure::new(ErrorKind::InvalidRequest, error.to_string()),
+        })?;
         settings.tool_choice = request.tool_choice.clone();
         if let ToolChoice::Tool(name) = &request.tool_choice
             && client.provider_tools().all(|tool| tool != name)

@@ -37,6 +37,7 @@ mod user_tools;
 // Models, tools, runs and responses.
 mod catalog;
 mod complete;
+mod content_check;
 mod exchange;
 mod fixed_tools;
 mod forward;

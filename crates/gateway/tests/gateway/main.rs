@@ -5,6 +5,7 @@
 mod access;
 mod approvals;
 mod budgets;
+mod error_details;
 mod forged_histories;
 mod forms;
 mod forwarded_streams;

@@ -43,6 +43,8 @@ def check_errors_of_provider():
         (401, anthropic.InternalServerError, 502, "api_error"),
         (403, anthropic.InternalServerError, 502, "api_error"),
         (404, anthropic.NotFoundError, 404, "not_found_error"),
+        (409, anthropic.ConflictError, 409, "invalid_request_error"),
+        (422, anthropic.UnprocessableEntityError, 422, "invalid_request_error"),
         (429, anthropic.RateLimitError, 429, "rate_limit_error"),
         (500, anthropic.InternalServerError, 502, "api_error"),
         (503, anthropic.OverloadedError, 529, "overloaded_error"),

@@ -67,6 +67,8 @@ def check_errors_of_provider():
         (401, openai.InternalServerError, 502, "upstream_auth"),
         (403, openai.InternalServerError, 502, "upstream_auth"),
         (404, openai.NotFoundError, 404, "model_not_found"),
+        (409, openai.ConflictError, 409, "conflict"),
+        (422, openai.UnprocessableEntityError, 422, "invalid_value"),
         (429, openai.RateLimitError, 429, "rate_limit_exceeded"),
         (500, openai.InternalServerError, 502, "upstream_unreachable"),
         (503, openai.InternalServerError, 503, None),

@@ -151,6 +151,9 @@ impl ModelCatalog for OneModel {
         if name == forms::FILES {
             return Ok(forms::served(self.0.clone()));
         }
+        if name == "text-only" {
+            return Ok(ServedModel::new(Arc::new(content::TextOnly(self.0.clone()))));
+        }
         if name == "compatible" {
             let mut served = ServedModel::new(self.0.clone());
             (served.dialect, served.api_support) = (Some(Dialect::OpenAi), ApiSupport::Partial);
@@ -388,6 +391,11 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
             hint: None,
             retry_after: None,
             body: Value::Null,
+        }),
+        ("unreachable", _) => ScriptedTurn::error(ModelError::Unreachable {
+            model: MODEL.to_owned(),
+            problem: "Connection refused (os error 111)".to_owned(),
+            hint: Some("check the base URL http://10.0.0.7:9911 and the network".to_owned()),
         }),
         ("broken", _) => broken(),
         ("hang", _) => ScriptedTurn { events: vec![ModelEvent::Text("Half a".to_owned())], end: None },
