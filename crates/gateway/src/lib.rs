@@ -10,6 +10,7 @@ mod body_scan;
 mod failed_keys;
 mod form;
 mod head_timer;
+mod idempotency;
 mod ids;
 mod issued_key;
 mod keys;

@@ -188,6 +188,8 @@ pub(crate) struct Failure {
     pub(crate) status: Option<StatusCode>,
     /// Whether a client may repeat the request; `None` leaves it to the status.
     pub(crate) should_retry: Option<bool>,
+    /// Whether a tool of a server was called, so that the request must not be run again.
+    pub(crate) has_called: bool,
     /// The methods that the path has.
     pub(crate) allow: Option<Box<str>>,
 }
@@ -238,7 +240,13 @@ impl From<ClientError> for Failure {
             error.kind,
             ErrorKind::ProviderKey | ErrorKind::QuotaExceeded | ErrorKind::InvalidOutput
         );
-        Failure { error, status: None, should_retry: is_final.then_some(false), allow: None }
+        Failure {
+            error,
+            status: None,
+            should_retry: is_final.then_some(false),
+            has_called: false,
+            allow: None,
+        }
     }
 }
 

@@ -277,6 +277,7 @@ impl ResponseInProgress {
         let mut failure = Failure::from(error);
         if self.exchange.has_called() {
             failure.should_retry = Some(false);
+            failure.has_called = true;
         }
         failure
     }

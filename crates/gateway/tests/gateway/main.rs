@@ -10,6 +10,7 @@ mod forged_histories;
 mod forms;
 mod forwarded_streams;
 mod hosted_servers;
+mod idempotency;
 mod items;
 mod keys;
 mod large_bodies;

@@ -118,6 +118,18 @@ def check_retries():
                 contains(str(error), "overloaded_error", "the provider is busy")
 
 
+def check_idempotency_keys():
+    # The first attempts time out, and the tool is called once.
+    retrying = Anthropic(base_url=GATEWAY, api_key="any", max_retries=5, timeout=3.0)
+    arguments = dict(model=MODEL, max_tokens=100, extra_headers={"Idempotency-Key": "messages"})
+    question = user("wait 5000 messages keyed")
+    first = retrying.messages.create(messages=question, **arguments)
+    equal(first.content[0].text, "Results: waited.")
+    equal(retrying.messages.create(messages=question, **arguments).id, first.id)
+    again = lambda: retrying.messages.create(messages=user("say hi"), **arguments)
+    raises(anthropic.UnprocessableEntityError, again)
+
+
 def check_cancel():
     for text in ("hang", "wait"):
         stream = client.messages.create(model=MODEL, max_tokens=100, messages=user(text), stream=True)

@@ -169,6 +169,26 @@ def check_retries():
                 equal(request()[-1].type, "response.failed")
 
 
+def check_idempotency_keys():
+    # The first attempts time out, and the tool is called once.
+    retrying = OpenAI(base_url=f"{GATEWAY}/v1", api_key="any", max_retries=5, timeout=3.0)
+
+    def chat(text, **more):
+        return retrying.chat.completions.create(model=MODEL, messages=user(text), **more)
+
+    def responses(text, **more):
+        return retrying.responses.create(model=MODEL, input=text, **more)
+
+    for create in (chat, responses):
+        headers = {"Idempotency-Key": create.__name__}
+        text = f"wait 5000 {create.__name__} keyed"
+        first = create(text, extra_headers=headers)
+        contains(str(first), "Results: waited.")
+        equal(create(text, extra_headers=headers).id, first.id)
+        error = raises(openai.UnprocessableEntityError, lambda: create("say hi", extra_headers=headers))
+        equal(error.code, "idempotency_key_reused")
+
+
 def check_cancel():
     for text in ("hang", "wait"):
         for stream in (
