@@ -304,7 +304,13 @@ pub(crate) fn model_error(error: &ModelError) -> ClientError {
         ModelError::Unusable { hint: Some(hint), .. } => format!(". Hint: {hint}"),
         _ => String::new(),
     };
-    let mut client_error = ClientError::new(kind, format!("{error}{hint}"));
+    let message = match error {
+        ModelError::Refused { model, body: Value::String(text), .. } if is_web_page(text) => {
+            format!("`{model}` returned a web page instead of a response")
+        }
+        _ => format!("{error}{hint}"),
+    };
+    let mut client_error = ClientError::new(kind, message);
     if let ModelError::Refused { retry_after, body, status, .. } = error {
         client_error.retry_after = *retry_after;
         if matches!(kind, ErrorKind::InvalidRequest | ErrorKind::Conflict) {
@@ -315,6 +321,11 @@ pub(crate) fn model_error(error: &ModelError) -> ClientError {
         }
     }
     client_error
+}
+
+/// Whether the text of an error is a web page. Such pages are those of proxies and may contain addresses.
+pub(crate) fn is_web_page(text: &str) -> bool {
+    text.trim_start().starts_with('<')
 }
 
 /// Logs why a model cannot be reached, with the address of its endpoint, which clients do not get.

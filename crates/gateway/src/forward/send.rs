@@ -14,7 +14,7 @@ use toolwire_dialect::response::read_usage;
 
 use crate::catalog::{ForwardedBody, ForwardedRequest, Upstream};
 use crate::forwarded_events::{Events, pass_on, run_timeout_error};
-use crate::response::{Failure, HttpResponse, ResponseBody, json, log_unreachable, model_error};
+use crate::response::{Failure, HttpResponse, ResponseBody, is_web_page, json, log_unreachable, model_error};
 use crate::spans::ForwardedSpan;
 use crate::top_level::TopLevel;
 use crate::traffic::RequestRecorder;
@@ -150,7 +150,11 @@ impl Forward {
         let is_known = message.is_some_and(Value::is_string)
             && (self.family != Family::Anthropic || body["type"] == "error");
         if !is_known {
-            let message = String::from_utf8_lossy(text).chars().take(500).collect();
+            let text = String::from_utf8_lossy(text);
+            let message = match is_web_page(&text) {
+                true => "the provider sent a web page".to_owned(),
+                false => text.chars().take(500).collect(),
+            };
             return Err(Failure::from(refusal(message)).with_status(status));
         }
         let mut refused = json(status, &body);

@@ -86,9 +86,11 @@ async fn a_client_gets_the_status_of_the_provider() {
 async fn an_error_does_not_contain_the_address_of_an_endpoint() {
     let gateway = TestGateway::start().await;
     for path in PATHS {
-        let error = fails(&gateway, path, &request(path, MODEL, "unreachable"), 502).await;
-        let message = error["message"].as_str().unwrap();
-        assert!(message.contains(MODEL) && !message.contains("10.0.0.7"), "{message}");
+        for scenario in ["unreachable", "page"] {
+            let error = fails(&gateway, path, &request(path, MODEL, scenario), 502).await;
+            let message = error["message"].as_str().unwrap();
+            assert!(message.contains(MODEL) && !message.contains("10.0.0.7"), "{message}");
+        }
     }
 }
 

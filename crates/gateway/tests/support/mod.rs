@@ -397,6 +397,17 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
             problem: "Connection refused (os error 111)".to_owned(),
             hint: Some("check the base URL http://10.0.0.7:9911 and the network".to_owned()),
         }),
+        ("page", _) => {
+            let page = "<html><address>Server at 10.0.0.7 Port 9911</address></html>";
+            ScriptedTurn::error(ModelError::Refused {
+                model: MODEL.to_owned(),
+                status: Some(502),
+                message: page.to_owned(),
+                hint: None,
+                retry_after: None,
+                body: json!(page),
+            })
+        }
         ("broken", _) => broken(),
         ("hang", _) => ScriptedTurn { events: vec![ModelEvent::Text("Half a".to_owned())], end: None },
         (_, 0) => ScriptedTurn::text_in_chunks("I know no such scenario.", 6),
