@@ -187,9 +187,21 @@ pub enum StopReason {
 #[non_exhaustive]
 pub enum ModelError {
     #[error("`{model}` cannot be used: {problem}")]
-    Unusable { model: String, problem: String, hint: Option<String> },
+    Unusable {
+        model: String,
+        problem: String,
+        hint: Option<String>,
+        /// The part of the request that this model cannot get.
+        part: Option<RequestPart>,
+    },
     #[error("`{model}` could not be reached: {problem}")]
-    Unreachable { model: String, problem: String },
+    Unreachable {
+        model: String,
+        problem: String,
+        /// The next thing to try. It may contain the address of the endpoint, which the clients of a gateway
+        /// must not get.
+        hint: Option<String>,
+    },
     #[error("`{model}` {waiting_for} ({after:?} timeout)")]
     TimedOut { model: String, waiting_for: WaitPhase, after: Duration },
     /// The provider returned an error.
@@ -223,6 +235,17 @@ pub enum ModelError {
     /// The response does not have the format of this API.
     #[error("the response of `{model}` is malformed: {problem}")]
     Malformed { model: String, problem: String },
+}
+
+/// A part of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequestPart {
+    Messages,
+    Tools,
+    ToolChoice,
+    /// The format of the response.
+    Output,
 }
 
 /// The reason why a model does not accept an image or a file.
@@ -306,7 +329,10 @@ impl ModelError {
             ModelError::ContextExceeded { .. } => Some(
                 "shorten the conversation, offer fewer tools, or use a model with a larger context window",
             ),
-            ModelError::Unreachable { .. } => Some("check the base URL of the endpoint and the network"),
+            ModelError::Unreachable { hint: Some(hint), .. } => Some(hint),
+            ModelError::Unreachable { hint: None, .. } => {
+                Some("check the base URL of the endpoint and the network")
+            }
             ModelError::TimedOut { .. } => Some("retry, or increase the timeout"),
             ModelError::Broken { .. } => Some("retry"),
             ModelError::Malformed { .. } => {

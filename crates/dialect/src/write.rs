@@ -1,8 +1,10 @@
 //! Writes requests, calls and results.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use toolwire_contract::model::{ModelRequest, UnsupportedContent};
-use toolwire_contract::{Content, Role, ToolResult};
+use toolwire_contract::{Content, Message, Role, ToolResult};
 
 use crate::families::ClientFields;
 use crate::output::BoundOutput;
@@ -95,6 +97,12 @@ pub(crate) fn history_reader<'a>(
     let user_limits = user_limits(dialect, options);
     let assistant_limits = if rules.accepts_assistant_media { user_limits } else { ContentLimits::TEXT };
     HistoryReader { dialect, rules, tools, user_limits, assistant_limits }
+}
+
+/// Returns the type of the first part of a user message that this API cannot get, and that no note can
+/// replace, such as the URL of a file. [`write_request`] fails with [`RequestError::ForeignContent`] for it.
+pub fn foreign_content(dialect: Dialect, message: &Arc<Message>) -> Option<String> {
+    find_foreign_content(std::slice::from_ref(message), dialect.family().meta_key())
 }
 
 /// Checks whether a user message of a request may contain a block. [`write_request`] replaces other images

@@ -1,6 +1,7 @@
 //! One response: drives the run, and turns its events into those of the client's API.
 
 mod approvals;
+mod errors;
 mod servers;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -23,7 +24,7 @@ use crate::ids::random_id;
 use crate::meter::Meter;
 use crate::paused_runs::PausedRuns;
 use crate::principal::Principal;
-use crate::response::{model_error, run_error};
+use crate::response::model_error;
 use crate::spans::{OpenSpan, traced};
 use crate::state::{HeldClaim, KeptMessages, RunRecord};
 use crate::traffic::RunRecorder;
@@ -33,6 +34,8 @@ use approvals::Continued;
 pub(crate) struct ExchangeContext {
     pub(crate) family: Family,
     pub(crate) principal: Principal,
+    /// The path of the format of the response in the request; empty if it is unknown.
+    pub(crate) output_parameter: &'static str,
     /// Whether the client sends the ids of its calls back, so that hidden messages are found by them.
     pub(crate) returns_call_ids: bool,
     pub(crate) hidden: Arc<HiddenRounds>,
@@ -296,7 +299,7 @@ impl Exchange {
             Ending::Stopped(limit) if !run.settings().output.is_text() => self.fail_without_output(limit),
             Ending::Stopped(RunLimit::EmptyResponses) => self.done(stop),
             Ending::Stopped(_) => self.done(StopReason::Length),
-            Ending::Failed(failure) => self.fail(run_error(&failure)),
+            Ending::Failed(failure) => self.fail_run(&failure),
             other => {
                 tracing::debug!(?other, "unexpected end of a run");
                 self.fail(ClientError::new(ErrorKind::Internal, "the run was cancelled"));
@@ -321,12 +324,6 @@ impl Exchange {
         }
         self.is_last_request = true;
         self.run = Some(self.agent.drive(run));
-    }
-
-    /// Ends a response that must have a format, and does not have it when a limit is reached.
-    fn fail_without_output(&mut self, limit: RunLimit) {
-        let message = format!("the model has not responded in the required format: {limit}");
-        self.fail(ClientError::new(ErrorKind::InvalidOutput, message));
     }
 
     fn emit(&mut self, event: ClientEvent) {
@@ -412,18 +409,5 @@ impl Exchange {
         if let Some(continued) = &mut self.continued {
             continued.is_complete = true;
         }
-    }
-
-    fn fail(&mut self, error: ClientError) {
-        // The events that the run has still emitted are stored, but the client gets the error instead.
-        let shown = self.ready.len();
-        self.keep_approved();
-        self.ready.truncate(shown);
-        self.run = None;
-        let usage = self.usage.plus(&self.run_usage.since(&self.earlier_usage));
-        if usage != Usage::default() {
-            self.ready.push_back(ClientEvent::Usage(usage));
-        }
-        self.ready.push_back(ClientEvent::Failed(error));
     }
 }

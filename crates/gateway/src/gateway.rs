@@ -26,6 +26,7 @@ use crate::admission::Admission;
 use crate::catalog::ModelCatalog;
 use crate::failed_keys::FailedKeys;
 use crate::hidden_rounds::HiddenRounds;
+use crate::idempotency::Idempotency;
 use crate::ids::random_id;
 use crate::items::Items;
 use crate::large_bodies::LargeBodies;
@@ -79,6 +80,7 @@ pub(crate) struct Inner {
     pub(crate) paused: Arc<PausedRuns>,
     pub(crate) items: Arc<Items>,
     pub(crate) backgrounds: Arc<Backgrounds>,
+    pub(crate) idempotency: Arc<Idempotency>,
     pub(crate) checked_tools: Arc<CheckedTools>,
     pub(crate) origins: OriginPolicy,
     pub(crate) large_bodies: Arc<LargeBodies>,
@@ -120,6 +122,7 @@ impl Gateway {
             paused: Arc::new(PausedRuns::new(limits, has_several_keys)),
             items: Arc::new(Items::new(limits, has_several_keys)),
             backgrounds: Arc::default(),
+            idempotency: Arc::new(Idempotency::new(limits, has_several_keys)),
             checked_tools: Arc::default(),
             origins: OriginPolicy::new(&settings.hosts, &settings.origins, settings.tls.is_some()),
             large_bodies: Arc::default(),

@@ -10,6 +10,7 @@ mod body_scan;
 mod failed_keys;
 mod form;
 mod head_timer;
+mod idempotency;
 mod ids;
 mod issued_key;
 mod keys;
@@ -37,6 +38,7 @@ mod user_tools;
 // Models, tools, runs and responses.
 mod catalog;
 mod complete;
+mod content_check;
 mod exchange;
 mod fixed_tools;
 mod forward;

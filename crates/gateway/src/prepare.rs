@@ -13,6 +13,7 @@ use toolwire_dialect::client::{
 use toolwire_dialect::request::{ApiSupport, dropped_parameters};
 
 use crate::catalog::ServedModel;
+use crate::content_check::check_content;
 use crate::gateway::Inner;
 use crate::hosted::{self, NamedServers};
 use crate::ids::random_id;
@@ -135,6 +136,9 @@ impl Inner {
         let parameter = if client.has_functions { "functions" } else { "tools" };
         self.checked_tools.check(&served, &client.request, parameter)?;
         let is_kept = client.request.verbatim.is_some() && served.model.keeps_verbatim(&client.request);
+        if !is_kept {
+            check_content(family, &client, &served)?;
+        }
         let lost = if is_kept { Vec::new() } else { dropped_fields(family, &client, &served)? };
         let dropped = client.unused.iter().cloned().chain(lost).collect();
         Ok(Prepared { stores_items, client, options, head, served, dropped, listed_servers, named })

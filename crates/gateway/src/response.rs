@@ -188,6 +188,8 @@ pub(crate) struct Failure {
     pub(crate) status: Option<StatusCode>,
     /// Whether a client may repeat the request; `None` leaves it to the status.
     pub(crate) should_retry: Option<bool>,
+    /// Whether a tool of a server was called, so that the request must not be run again.
+    pub(crate) has_called: bool,
     /// The methods that the path has.
     pub(crate) allow: Option<Box<str>>,
 }
@@ -209,7 +211,8 @@ impl Failure {
 
     /// Returns the status of the response in the client's API.
     pub(crate) fn status(&self, family: Family) -> StatusCode {
-        let status = self.status.or_else(|| StatusCode::from_u16(self.error.kind.status(family)).ok());
+        let of_error = || self.error.status.unwrap_or_else(|| self.error.kind.status(family));
+        let status = self.status.or_else(|| StatusCode::from_u16(of_error()).ok());
         status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
@@ -237,7 +240,13 @@ impl From<ClientError> for Failure {
             error.kind,
             ErrorKind::ProviderKey | ErrorKind::QuotaExceeded | ErrorKind::InvalidOutput
         );
-        Failure { error, status: None, should_retry: is_final.then_some(false), allow: None }
+        Failure {
+            error,
+            status: None,
+            should_retry: is_final.then_some(false),
+            has_called: false,
+            allow: None,
+        }
     }
 }
 
@@ -279,7 +288,10 @@ pub(crate) fn model_error(error: &ModelError) -> ClientError {
             }
             Some(402) => ErrorKind::QuotaExceeded,
             Some(404) => ErrorKind::ModelNotFound,
+            // A proxy before the provider requires a login of the gateway.
+            Some(407) => ErrorKind::Unreachable,
             Some(408 | 504) => ErrorKind::TimedOut,
+            Some(409) => ErrorKind::Conflict,
             Some(413) => ErrorKind::TooLarge,
             Some(429) => ErrorKind::RateLimited,
             Some(503 | 529) => ErrorKind::Overloaded,
@@ -292,15 +304,47 @@ pub(crate) fn model_error(error: &ModelError) -> ClientError {
         ModelError::Unusable { hint: Some(hint), .. } => format!(". Hint: {hint}"),
         _ => String::new(),
     };
-    let mut client_error = ClientError::new(kind, format!("{error}{hint}"));
-    if let ModelError::Refused { retry_after, body, .. } = error {
+    let message = match error {
+        ModelError::Refused { model, body: Value::String(text), .. } if is_web_page(text) => {
+            format!("`{model}` returned a web page instead of a response")
+        }
+        _ => format!("{error}{hint}"),
+    };
+    let mut client_error = ClientError::new(kind, message);
+    if let ModelError::Refused { retry_after, body, status, .. } = error {
         client_error.retry_after = *retry_after;
-        if kind == ErrorKind::InvalidRequest {
+        if matches!(kind, ErrorKind::InvalidRequest | ErrorKind::Conflict) {
+            // SDKs have a class of their own for some of these statuses.
+            client_error.status = *status;
             client_error.code = error_text(body, "code").map(str::to_owned);
             client_error.parameter = error_text(body, "param").map(str::to_owned);
         }
     }
     client_error
+}
+
+/// Whether the text of an error is a web page. Such pages are those of proxies and may contain addresses.
+pub(crate) fn is_web_page(text: &str) -> bool {
+    text.trim_start().starts_with('<')
+}
+
+/// Logs why a model cannot be reached, with the address of its endpoint, which clients do not get.
+pub(crate) fn log_unreachable(error: &ModelError) {
+    if let ModelError::Unreachable { .. } = error {
+        tracing::warn!(%error, hint = error.hint(), "a model cannot be reached");
+    }
+}
+
+/// Returns the hint of a failed run, unless it contains the address of an endpoint.
+pub(crate) fn hint_without_address(failure: &RunFailure) -> Option<String> {
+    let has_address = match failure.cause.as_deref() {
+        Some(RunError::Model(ModelError::Unreachable { .. })) => true,
+        Some(RunError::Model(ModelError::Refused { status, .. })) => {
+            matches!(status, Some(300..=399 | 404 | 405))
+        }
+        _ => false,
+    };
+    failure.hint.clone().filter(|_| !has_address)
 }
 
 /// Returns a string field of `error` in a provider's body.

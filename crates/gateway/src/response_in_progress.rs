@@ -71,8 +71,10 @@ impl ResponseInProgress {
     /// Sends the events as they arrive. The model's response is read only as fast as the client reads.
     pub(crate) async fn stream(mut self) -> Result<HttpResponse, Failure> {
         let mut chunk = take(&mut self.unsent);
-        // The stream begins with the first event or heartbeat. An error before that gets its own HTTP status.
+        // The stream begins with the first event of the model, or with a heartbeat. An error before that gets
+        // its own HTTP status.
         let end = Instant::now() + self.heartbeat;
+        let mut has_start = false;
         loop {
             match timeout_at(end, self.exchange.next()).await {
                 Ok(Some(ClientEvent::Failed(error))) => return Err(self.failure(error)),
@@ -81,12 +83,22 @@ impl ResponseInProgress {
                     self.write(&event, Some(&mut chunk));
                 }
                 Ok(Some(event)) => {
-                    write_all(&mut chunk, self.writer.start());
+                    if !std::mem::replace(&mut has_start, true) {
+                        write_all(&mut chunk, self.writer.start());
+                    }
                     self.write(&event, Some(&mut chunk));
-                    break;
+                    // The tools are listed before the model gets the request, which may be refused.
+                    if !matches!(
+                        event,
+                        ClientEvent::ServerTools { .. } | ClientEvent::ServerUnavailable { .. }
+                    ) {
+                        break;
+                    }
                 }
                 Ok(None) | Err(_) => {
-                    write_all(&mut chunk, self.writer.start());
+                    if !has_start {
+                        write_all(&mut chunk, self.writer.start());
+                    }
                     break;
                 }
             }
@@ -265,6 +277,7 @@ impl ResponseInProgress {
         let mut failure = Failure::from(error);
         if self.exchange.has_called() {
             failure.should_retry = Some(false);
+            failure.has_called = true;
         }
         failure
     }

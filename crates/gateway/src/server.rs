@@ -109,7 +109,8 @@ impl Gateway {
         let running = async {
             // Other gateways continue what does not end in time.
             let backgrounds = gateway.0.backgrounds.close(limits.drain.mul_f64(BACKGROUND_SHARE));
-            tokio::join!(tasks.wait(), page, gateway.0.mcp.close(limits.drain), backgrounds);
+            let keyed = gateway.0.idempotency.close(limits.drain.mul_f64(BACKGROUND_SHARE));
+            tokio::join!(tasks.wait(), page, gateway.0.mcp.close(limits.drain), backgrounds, keyed);
             gateway.0.meters.close().await;
         };
         let drained = tokio::time::timeout(limits.drain, running);

@@ -223,7 +223,11 @@ impl BalancedInner {
     }
 
     fn busy(&self) -> ModelError {
-        ModelError::Unreachable { model: self.name.clone(), problem: "all its endpoints are busy".to_owned() }
+        ModelError::Unreachable {
+            model: self.name.clone(),
+            problem: "all its endpoints are busy".to_owned(),
+            hint: Some("retry, or increase `concurrentRequests`".to_owned()),
+        }
     }
 }
 

@@ -74,7 +74,12 @@ impl Endpoint {
         let settings = &*self.settings;
         let Some(url) = settings.embeddings_url.clone() else {
             let problem = "its provider has no embeddings".to_owned();
-            return Err(ModelError::Unusable { model: settings.name.clone(), problem, hint: None });
+            return Err(ModelError::Unusable {
+                model: settings.name.clone(),
+                problem,
+                hint: None,
+                part: None,
+            });
         };
         let credentials = match &settings.credentials {
             // Gemini's OpenAI-compatible API expects the key in a different header from its own API.

@@ -127,6 +127,7 @@ impl Endpoint {
             model: settings.name.clone(),
             problem: format!("its provider has no path `{path}`"),
             hint: None,
+            part: None,
         })?;
         let mut url = url.clone();
         url.set_path(&format!("{base}{path}"));
@@ -202,7 +203,7 @@ fn parts(
                 Ok((_, failed)) => {
                     let problem = failed.map_or_else(String::new, |error| error.without_url().to_string());
                     match phase {
-                        WaitPhase::FirstToken => ModelError::Unreachable { model, problem },
+                        WaitPhase::FirstToken => ModelError::Unreachable { model, problem, hint: None },
                         _ => ModelError::Broken { model, problem },
                     }
                 }

@@ -69,18 +69,18 @@ impl HttpClients {
     }
 }
 
-/// Whether the server replied with something other than TLS, such as plain text.
-pub(crate) fn is_invalid_tls(error: &(dyn Error + 'static)) -> bool {
+/// Returns the TLS error that caused an error.
+pub(crate) fn tls_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
     let mut next = Some(error);
     while let Some(cause) = next {
         if let Some(error) = cause.downcast_ref::<rustls::Error>() {
-            return matches!(error, rustls::Error::InvalidMessage(_));
+            return Some(error);
         }
         // `io::Error::source` skips the error that it contains.
         let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         next = inner.map(|inner| inner as &(dyn Error + 'static)).or_else(|| cause.source());
     }
-    false
+    None
 }
 
 /// Returns the innermost error message: `connection refused` rather than `error sending request`.

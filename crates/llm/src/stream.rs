@@ -14,7 +14,7 @@ use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::Instant;
 use toolwire_contract::Tool;
-use toolwire_contract::model::{ModelError, ModelEvent, ModelRequest, WaitPhase};
+use toolwire_contract::model::{ModelError, ModelEvent, ModelRequest, RequestPart, WaitPhase};
 use toolwire_dialect::Toolset;
 use toolwire_dialect::request::{BoundOutput, verbatim_request, write_request_text};
 
@@ -202,10 +202,11 @@ impl<'e> EventStream<'e> {
 /// Converts the request to the format of the API.
 async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<StreamState, ModelError> {
     let settings = &endpoint.settings;
-    let unusable = |problem: String, hint: String| ModelError::Unusable {
+    let unusable = |problem: String, hint: String, part: Option<RequestPart>| ModelError::Unusable {
         model: settings.name.clone(),
         problem,
         hint: Some(hint),
+        part,
     };
     request.max_output_tokens = request.max_output_tokens.or(settings.max_output_tokens);
     let options = endpoint.learned.request_options(settings, &request);
@@ -223,7 +224,7 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
             let hint = "remove this tool, or what requires the conversion: a named tool choice, a schema for the response, or \
                         tools with similar names"
                 .to_owned();
-            Err(unusable(problem, hint))
+            Err(unusable(problem, hint, Some(RequestPart::Tools)))
         }
         None => {
             request.verbatim = None;
@@ -245,12 +246,13 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
     let offered = toolset.definitions().len() + own;
     if let Some(max_tools) = settings.limits.tools.filter(|max_tools| offered > *max_tools) {
         let problem = format!("{offered} tools are offered, and the maximum is {max_tools}");
-        return Err(unusable(problem, "offer fewer tools, or let the model search for them".to_owned()));
+        let hint = "offer fewer tools, or let the model search for them".to_owned();
+        return Err(unusable(problem, hint, Some(RequestPart::Tools)));
     }
     let output = BoundOutput::new(&request, &toolset, &options)
-        .map_err(|error| unusable(error.to_string(), error.hint()))?;
+        .map_err(|error| unusable(error.to_string(), error.hint(), error.part()))?;
     let body = write_request_text(settings.dialect, &request, &toolset, &options)
-        .map_err(|error| unusable(error.to_string(), error.hint()))?;
+        .map_err(|error| unusable(error.to_string(), error.hint(), error.part()))?;
     let mut headers = request.verbatim.map(|verbatim| verbatim.headers.clone()).unwrap_or_default();
     if let Some(trace) = &request.trace {
         headers.push(("traceparent", trace.parent()));

@@ -69,7 +69,7 @@ impl Embedder for FakeEmbedder {
 }
 
 fn refused() -> ModelError {
-    ModelError::Unreachable { model: "test/embedder".to_owned(), problem: "no route".to_owned() }
+    ModelError::Unreachable { model: "test/embedder".to_owned(), problem: "no route".to_owned(), hint: None }
 }
 
 fn named(name: &str) -> Tool {

@@ -33,7 +33,7 @@ pub(crate) async fn fail(client: &mut Client, label: &str) -> (u16, Value) {
 #[tokio::test]
 async fn errors_before_a_response() {
     for api in Api::ALL {
-        for (status, expected) in [(400, 400), (401, 502), (429, 429), (500, 502)] {
+        for (status, expected) in [(400, 400), (401, 502), (409, 409), (422, 422), (429, 429), (500, 502)] {
             for first in [None, Some(call("lookup"))] {
                 let body =
                     json!({"error": {"message": "no", "type": "invalid_request_error"}, "message": "no"});

@@ -72,18 +72,20 @@ async fn responses_that_are_cut_off_or_filtered() {
 
 #[tokio::test]
 async fn errors() {
-    let responses = |api| {
-        let mut body = json!({"error": {"message": "no", "type": "invalid_request_error"}});
-        if api == Api::Anthropic {
-            body["type"] = json!("error");
-        }
-        vec![ScriptedResponse::error(400, body), ScriptedResponse::Output(answer("Hello."))]
-    };
-    with_every_client(responses, async |client, label| {
-        assert_eq!(fail(client, label).await.0, 400, "{label}");
-        check(&client.send().await, "Hello.", label);
-    })
-    .await;
+    for status in [400, 404, 408, 409, 413, 422, 424, 425, 429] {
+        let responses = |api| {
+            let mut body = json!({"error": {"message": "no", "type": "invalid_request_error"}});
+            if api == Api::Anthropic {
+                body["type"] = json!("error");
+            }
+            vec![ScriptedResponse::error(status, body), ScriptedResponse::Output(answer("Hello."))]
+        };
+        with_every_client(responses, async |client, label| {
+            assert_eq!(fail(client, label).await.0, status, "{label}");
+            check(&client.send().await, "Hello.", label);
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

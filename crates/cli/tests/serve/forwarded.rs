@@ -376,3 +376,29 @@ async fn a_failing_endpoint_is_replaced_by_another() {
     assert_eq!(working.requests().len(), 16);
     assert!(!failing.requests().is_empty(), "both endpoints were used");
 }
+
+/// The error names the model as the client does. The log has the address.
+#[tokio::test]
+async fn an_error_does_not_contain_the_address_of_the_provider() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    for name in ["openai", "responses", "anthropic"] {
+        let model = json!({"provider": name, "model": "real-name", "baseUrl": format!("http://{address}/v1"),
+            "apiKey": API_KEY, "retries": 0});
+        let config = json!({"mcpServers": {}, "toolwire": {"model": "up", "models": {"up": model}}});
+        let served = serve(&folder("address", Some(&config)), &[]);
+        let embeddings = (Api::OpenAiChat, name, "/v1/embeddings", json!({"model": "up", "input": "hi"}));
+        for (_, _, path, body) in
+            clients().into_iter().chain([embeddings].into_iter().filter(|_| name == "openai"))
+        {
+            for stream in [true, false] {
+                let (status, text) = send(&served.url, path, &body, stream).await;
+                let label = format!("{name} {path} {stream}: {text}");
+                assert!(status == 502 && is_error(path, &text) && text.contains("`up`"), "{label}");
+                let (host, port) = (address.ip().to_string(), address.port().to_string());
+                assert!(!text.contains(&host) && !text.contains(&port), "{label}");
+            }
+        }
+    }
+}

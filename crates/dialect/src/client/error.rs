@@ -16,6 +16,8 @@ pub struct ClientError {
     pub parameter: Option<String>,
     /// The provider's error code, which replaces the default code of the kind.
     pub code: Option<String>,
+    /// The provider's status, which replaces the default status of the kind.
+    pub status: Option<u16>,
     /// The time after which the request may succeed, if it is known.
     pub retry_after: Option<Duration>,
 }
@@ -32,6 +34,8 @@ pub enum ErrorKind {
     ModelNotFound,
     TooLarge,
     ContextExceeded,
+    /// The request conflicts with another one, and may succeed later.
+    Conflict,
     RateLimited,
     /// The account at the provider has no credit or quota left.
     QuotaExceeded,
@@ -78,6 +82,7 @@ impl ErrorKind {
             ErrorKind::Unauthenticated => 401,
             ErrorKind::Forbidden => 403,
             ErrorKind::NotFound | ErrorKind::ModelNotFound => 404,
+            ErrorKind::Conflict => 409,
             ErrorKind::TooLarge => 413,
             ErrorKind::RateLimited => 429,
             ErrorKind::QuotaExceeded => match family {
@@ -106,6 +111,7 @@ impl ErrorKind {
             ErrorKind::ModelNotFound => (INVALID, Some("model_not_found")),
             ErrorKind::TooLarge => (INVALID, Some("request_too_large")),
             ErrorKind::ContextExceeded => (INVALID, Some("context_length_exceeded")),
+            ErrorKind::Conflict => (INVALID, Some("conflict")),
             ErrorKind::RateLimited => ("rate_limit_error", Some("rate_limit_exceeded")),
             ErrorKind::QuotaExceeded => ("insufficient_quota", Some("insufficient_quota")),
             ErrorKind::Overloaded | ErrorKind::Internal => ("server_error", None),
@@ -129,6 +135,7 @@ impl ErrorKind {
             | ErrorKind::Forbidden
             | ErrorKind::NotFound
             | ErrorKind::ModelNotFound
+            | ErrorKind::Conflict
             | ErrorKind::Overloaded
             | ErrorKind::Unreachable
             | ErrorKind::TimedOut
@@ -141,9 +148,10 @@ impl ErrorKind {
     /// Returns Anthropic's `type`.
     const fn anthropic(self) -> &'static str {
         match self {
-            ErrorKind::InvalidRequest | ErrorKind::UnsupportedParameter | ErrorKind::ContextExceeded => {
-                "invalid_request_error"
-            }
+            ErrorKind::InvalidRequest
+            | ErrorKind::UnsupportedParameter
+            | ErrorKind::ContextExceeded
+            | ErrorKind::Conflict => "invalid_request_error",
             ErrorKind::Unauthenticated => "authentication_error",
             ErrorKind::Forbidden => "permission_error",
             ErrorKind::NotFound | ErrorKind::ModelNotFound => "not_found_error",
@@ -162,7 +170,8 @@ impl ErrorKind {
 
 impl ClientError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> ClientError {
-        ClientError { kind, message: message.into(), parameter: None, code: None, retry_after: None }
+        let message = message.into();
+        ClientError { kind, message, parameter: None, code: None, status: None, retry_after: None }
     }
 
     /// Returns the body of an error response. `request_id` is also in a header.

@@ -4,9 +4,12 @@ use std::iter::Enumerate;
 use std::vec;
 
 use serde_json::{Map, Value};
-use toolwire_contract::text::json_kind;
+use toolwire_contract::text::{json_kind, truncate};
 
 use super::{InvalidRequest, Problem};
+
+/// The maximum length of a number in an error.
+const MAX_NUMBER_CHARS: usize = 40;
 
 pub(crate) type ReadRequest<T> = Result<T, InvalidRequest>;
 
@@ -91,13 +94,17 @@ impl RequestFields {
 
     pub(crate) fn number(&mut self, key: &str) -> ReadRequest<Option<f64>> {
         self.take(key)
-            .map(|value| value.as_f64().ok_or_else(|| expected(self.path(key), "a number", &value)))
+            .map(|value| {
+                let kind =
+                    if value.is_number() { "a number between -1.8e308 and 1.8e308" } else { "a number" };
+                value.as_f64().ok_or_else(|| expected_number(self.path(key), kind, &value))
+            })
             .transpose()
     }
 
     pub(crate) fn integer(&mut self, key: &str) -> ReadRequest<Option<i64>> {
         self.take(key)
-            .map(|value| value.as_i64().ok_or_else(|| expected(self.path(key), "an integer", &value)))
+            .map(|value| value.as_i64().ok_or_else(|| expected_number(self.path(key), "an integer", &value)))
             .transpose()
     }
 
@@ -108,7 +115,7 @@ impl RequestFields {
             .map(|value| {
                 value
                     .as_u64()
-                    .ok_or_else(|| expected(self.path(key), "an integer that is not negative", &value))
+                    .ok_or_else(|| expected_number(self.path(key), "an integer that is not negative", &value))
             })
             .transpose()
     }
@@ -169,5 +176,14 @@ impl RequestFields {
 }
 
 pub(crate) fn expected(path: String, expected: &'static str, found: &Value) -> InvalidRequest {
-    InvalidRequest { parameter: path, problem: Problem::WrongType { expected, found: json_kind(found) } }
+    let found = json_kind(found).to_owned();
+    InvalidRequest { parameter: path, problem: Problem::WrongType { expected, found } }
+}
+
+/// Like [`expected`], for a number. The error quotes another number, because its kind would not say what is
+/// wrong with it.
+fn expected_number(path: String, kind: &'static str, found: &Value) -> InvalidRequest {
+    let Value::Number(number) = found else { return expected(path, kind, found) };
+    let found = format!("`{}`", truncate(&number.to_string(), MAX_NUMBER_CHARS));
+    InvalidRequest { parameter: path, problem: Problem::WrongType { expected: kind, found } }
 }

@@ -58,6 +58,8 @@ pub struct ClientRequest {
     pub max_tool_calls: Option<u32>,
     /// Chat Completions: whether the client's tools are the deprecated `functions`.
     pub has_functions: bool,
+    /// The path of the schema or the format of the response; empty if the request has none.
+    pub output_parameter: &'static str,
     /// MCP servers that the request names.
     pub hosted_servers: Vec<HostedServer>,
     /// The client's decisions about calls that it had to approve.
@@ -155,6 +157,15 @@ impl ClientRequest {
         names
     }
 
+    /// Returns the position of the only item of the body that a message was read from; `None` if there are
+    /// several, or if the message differs from them.
+    pub fn item_of(&self, message: usize) -> Option<usize> {
+        match self.sources.messages.get(message)?.as_deref()? {
+            [item] => Some(*item),
+            _ => None,
+        }
+    }
+
     /// Returns the names of the client's tools that the provider runs itself. They are not part of the
     /// request's tools: only [`ClientRequest::verbatim`] has their definitions.
     pub fn provider_tools(&self) -> impl Iterator<Item = &str> {
@@ -221,7 +232,7 @@ pub enum Problem {
     #[error("is required")]
     Missing,
     #[error("must be {expected}, not {found}")]
-    WrongType { expected: &'static str, found: &'static str },
+    WrongType { expected: &'static str, found: String },
     #[error("{0}")]
     Invalid(String),
     /// The API supports this, but the gateway does not.

@@ -1,5 +1,7 @@
 //! The errors of writing a request.
 
+use toolwire_contract::model::RequestPart;
+
 use crate::Dialect;
 
 /// A request that cannot be written.
@@ -32,6 +34,18 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    /// Returns the part of the request that cannot be written.
+    pub fn part(&self) -> Option<RequestPart> {
+        match self {
+            RequestError::NoMessages
+            | RequestError::ForeignContent { .. }
+            | RequestError::InputRequired { .. } => Some(RequestPart::Messages),
+            RequestError::UnknownTool { .. } | RequestError::NoTools => Some(RequestPart::ToolChoice),
+            RequestError::OutputSchema { .. } | RequestError::OutputWithTools => Some(RequestPart::Output),
+            RequestError::OtherDialect { .. } => None,
+        }
+    }
+
     /// Returns the next thing to try, in one line.
     pub fn hint(&self) -> String {
         match self {

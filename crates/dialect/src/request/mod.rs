@@ -10,7 +10,7 @@ mod prepared;
 pub use crate::ids::wire_id;
 pub use crate::output::{BoundOutput, OutputMethod, separates_output};
 pub use crate::verbatim::{verbatim_request, write_request_text};
-pub use crate::write::{check_content, dropped_parameters, write_calls, write_request};
+pub use crate::write::{check_content, dropped_parameters, foreign_content, write_calls, write_request};
 pub use error::RequestError;
 pub(crate) use fields::SetFields;
 pub(crate) use generation::{EffortFormat, GenerationFormat, UserFormat};

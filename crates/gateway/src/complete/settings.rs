@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use toolwire_agent::{Agent, AgentSettings};
+use toolwire_agent::{Agent, AgentSettings, BuildError};
 use toolwire_contract::keys::KeyRights;
 use toolwire_contract::model::ToolChoice;
 use toolwire_contract::toolbox::Toolbox;
@@ -50,7 +50,10 @@ impl Inner {
         settings.generation = request.generation.clone();
         settings.client_tools = request.tools.clone();
         settings.output = request.output.clone();
-        settings.check().map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
+        settings.check().map_err(|error| match error {
+            BuildError::InvalidSchema { .. } => Failure::invalid(client.output_parameter, error.to_string()),
+            _ => Failure::new(ErrorKind::InvalidRequest, error.to_string()),
+        })?;
         settings.tool_choice = request.tool_choice.clone();
         if let ToolChoice::Tool(name) = &request.tool_choice
             && client.provider_tools().all(|tool| tool != name)

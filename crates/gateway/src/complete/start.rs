@@ -47,6 +47,7 @@ impl Inner {
         let mut context = self.context(family, caller);
         // Calls of `functions` have no ids.
         context.returns_call_ids = !client.has_functions;
+        context.output_parameter = client.output_parameter;
         let StoredParts { response_id, continuation, pause, gate, resumed } = stored;
         context.response_id = response_id;
         context.records = gate.is_some().then(Vec::new);
@@ -150,6 +151,7 @@ impl Inner {
             family,
             principal: caller.principal,
             returns_call_ids: true,
+            output_parameter: "",
             hidden: self.hidden.clone(),
             paused: self.paused.clone(),
             deadline: caller.deadline,

@@ -14,7 +14,7 @@ use toolwire_dialect::response::read_usage;
 
 use crate::catalog::{ForwardedBody, ForwardedRequest, Upstream};
 use crate::forwarded_events::{Events, pass_on, run_timeout_error};
-use crate::response::{Failure, HttpResponse, ResponseBody, json, model_error};
+use crate::response::{Failure, HttpResponse, ResponseBody, is_web_page, json, log_unreachable, model_error};
 use crate::spans::ForwardedSpan;
 use crate::top_level::TopLevel;
 use crate::traffic::RequestRecorder;
@@ -69,7 +69,10 @@ impl Forward {
     ) -> Result<HttpResponse, Failure> {
         let is_model_api = request.path.is_none();
         let response = timeout_at(self.deadline, upstream.forward(request)).await;
-        let response = response.map_err(|_| run_timeout_error())?.map_err(|error| model_error(&error))?;
+        let response = response.map_err(|_| run_timeout_error())?.map_err(|error| {
+            log_unreachable(&error);
+            model_error(&error)
+        })?;
         let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::BAD_GATEWAY);
         match response.body {
             ForwardedBody::Complete(body) if !status.is_success() => {
@@ -135,8 +138,8 @@ impl Forward {
                 body: Value::Null,
             })
         };
-        if matches!(status.as_u16(), 401 | 403) {
-            // The error describes the gateway's key, without the provider's message.
+        if matches!(status.as_u16(), 401 | 403 | 407) {
+            // The error describes the gateway's key or proxy, without the provider's message.
             return Err(refusal(String::new()).into());
         }
         if status.is_redirection() {
@@ -147,7 +150,11 @@ impl Forward {
         let is_known = message.is_some_and(Value::is_string)
             && (self.family != Family::Anthropic || body["type"] == "error");
         if !is_known {
-            let message = String::from_utf8_lossy(text).chars().take(500).collect();
+            let text = String::from_utf8_lossy(text);
+            let message = match is_web_page(&text) {
+                true => "the provider sent a web page".to_owned(),
+                false => text.chars().take(500).collect(),
+            };
             return Err(Failure::from(refusal(message)).with_status(status));
         }
         let mut refused = json(status, &body);

@@ -56,6 +56,7 @@ impl Gateway {
             paused: inner.paused.clone(),
             items: inner.items.clone(),
             backgrounds: inner.backgrounds.clone(),
+            idempotency: inner.idempotency.clone(),
             checked_tools: inner.checked_tools.clone(),
             origins: OriginPolicy::new(&settings.hosts, &settings.origins, settings.tls.is_some()),
             large_bodies: inner.large_bodies.clone(),

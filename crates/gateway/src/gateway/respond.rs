@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderMap, Request, StatusCode};
 use http_body::Body;
 use tokio::time::Instant;
@@ -13,18 +14,36 @@ use super::Inner;
 use super::caller::{Caller, client_timeout};
 use super::hold::Hold;
 use crate::access::unauthenticated;
+use crate::admission::BodyRoom;
 use crate::body;
 use crate::form::{self, Boundary};
+use crate::idempotency::KeyedRequest;
 use crate::keys::AuthenticationError;
 use crate::large_bodies::is_large;
 use crate::mcp::authorization::ProtectedResource;
 use crate::meter::Estimate;
 use crate::metrics::OTHER;
+use crate::principal::Principal;
 use crate::request_body::RequestBody;
 use crate::response::{Failure, HttpResponse, json};
 use crate::routes::{self, Route};
 use crate::spans::OpenSpan;
 use crate::traffic::RequestRecorder;
+
+/// A request whose body was read.
+struct Received {
+    route: Route,
+    /// The boundary of a form.
+    boundary: Option<Boundary>,
+    parts: Parts,
+    body: Bytes,
+    /// The memory for the body.
+    room: BodyRoom,
+    /// The time when the body began to arrive.
+    start: Instant,
+    principal: Principal,
+    request_id: String,
+}
 
 impl Inner {
     /// Responds to a request whose origin has been checked.
@@ -92,15 +111,30 @@ impl Inner {
         let start = Instant::now();
         let body = body::read(&parts.headers, body, limits, &mut room).await?;
         *has_unread_body = false;
+        let keyed = KeyedRequest::of(&principal, &route, &parts, &body)?;
+        let request_id = request_id.to_owned();
+        let received = Received { route, boundary, parts, body, room, start, principal, request_id };
+        let Some(keyed) = keyed else { return self.respond_to_body(received).await };
+        let family = routes::family_of(received.parts.uri.path(), &received.parts.headers);
+        let context = (family, received.request_id.clone());
+        let inner = self.clone();
+        let respond = async move { inner.respond_to_body(received).await };
+        self.idempotency.respond(keyed, context, limits.heartbeat, respond).await
+    }
+
+    /// Responds to a request whose body was read.
+    async fn respond_to_body(self: &Arc<Inner>, received: Received) -> Result<HttpResponse, Failure> {
+        let Received { route, boundary, parts, body, mut room, start, principal, request_id } = received;
+        let limits = &self.settings.limits;
         let admitted = self.admission.enter(&principal, 1)?;
         let is_recorded =
             matches!(route, Route::Complete(_) | Route::PassThrough(_) | Route::PassFormThrough(_));
-        let recorder = is_recorded.then(|| self.traffic.begin(request_id, parts.uri.path(), &principal));
+        let recorder = is_recorded.then(|| self.traffic.begin(&request_id, parts.uri.path(), &principal));
         let family = routes::family_of(parts.uri.path(), &parts.headers);
         let guard = recorder.as_ref().map(RequestRecorder::guard);
         let keys = &self.settings.keys;
         let estimate = || estimate(&route, &body);
-        let meter = self.meters.begin(keys, &principal, request_id, limits.run_timeout, estimate).await;
+        let meter = self.meters.begin(keys, &principal, &request_id, limits.run_timeout, estimate).await;
         let meter = match meter {
             Ok(meter) => meter,
             Err(failure) => {
@@ -116,7 +150,7 @@ impl Inner {
         let caller = Caller {
             hold: hold.clone(),
             principal,
-            request_id: request_id.to_owned(),
+            request_id,
             meter: meter.clone(),
             recorder: recorder.clone(),
             span: parts.extensions.get::<OpenSpan>().cloned(),

@@ -10,15 +10,15 @@ use crate::response::{HttpResponse, ResponseBody};
 
 /// Headers that SDKs in browsers send.
 const CORS_HEADERS: &str = "authorization, content-type, x-api-key, anthropic-version, anthropic-beta, \
-    anthropic-dangerous-direct-browser-access, x-toolwire-servers, x-toolwire-tools, x-toolwire-max-steps, \
-    x-toolwire-show-calls, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name, last-event-id, \
+    anthropic-dangerous-direct-browser-access, idempotency-key, x-toolwire-servers, x-toolwire-tools, \
+    x-toolwire-max-steps, x-toolwire-show-calls, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name, last-event-id, \
     x-stainless-arch, x-stainless-lang, x-stainless-os, x-stainless-package-version, x-stainless-retry-count, \
     x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout, x-stainless-read-timeout, \
     x-stainless-helper-method";
 
 /// Response headers that web pages may read, in addition to those that browsers always allow.
 const EXPOSED_HEADERS: &str = "x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, x-toolwire-dropped, x-toolwire-unavailable, \
-    x-toolwire-servers-omitted, mcp-session-id, mcp-protocol-version, \
+    x-toolwire-servers-omitted, idempotent-replayed, mcp-session-id, mcp-protocol-version, \
     x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, \
     x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
 

@@ -159,6 +159,8 @@ await run({
       [400, 400, Anthropic.BadRequestError],
       [401, 502, Anthropic.InternalServerError],
       [404, 404, Anthropic.NotFoundError],
+      [409, 409, Anthropic.ConflictError],
+      [422, 422, Anthropic.UnprocessableEntityError],
       [429, 429, Anthropic.RateLimitError],
       [500, 502, Anthropic.InternalServerError],
       [503, 529, Anthropic.OverloadedError],

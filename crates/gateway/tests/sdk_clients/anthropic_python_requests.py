@@ -43,6 +43,8 @@ def check_errors_of_provider():
         (401, anthropic.InternalServerError, 502, "api_error"),
         (403, anthropic.InternalServerError, 502, "api_error"),
         (404, anthropic.NotFoundError, 404, "not_found_error"),
+        (409, anthropic.ConflictError, 409, "invalid_request_error"),
+        (422, anthropic.UnprocessableEntityError, 422, "invalid_request_error"),
         (429, anthropic.RateLimitError, 429, "rate_limit_error"),
         (500, anthropic.InternalServerError, 502, "api_error"),
         (503, anthropic.OverloadedError, 529, "overloaded_error"),
@@ -114,6 +116,18 @@ def check_retries():
             error = raises(anthropic.APIStatusError if is_late_stream else kind, request)
             if is_late_stream:
                 contains(str(error), "overloaded_error", "the provider is busy")
+
+
+def check_idempotency_keys():
+    # The first attempts time out, and the tool is called once.
+    retrying = Anthropic(base_url=GATEWAY, api_key="any", max_retries=5, timeout=3.0)
+    arguments = dict(model=MODEL, max_tokens=100, extra_headers={"Idempotency-Key": "messages"})
+    question = user("wait 5000 messages keyed")
+    first = retrying.messages.create(messages=question, **arguments)
+    equal(first.content[0].text, "Results: waited.")
+    equal(retrying.messages.create(messages=question, **arguments).id, first.id)
+    again = lambda: retrying.messages.create(messages=user("say hi"), **arguments)
+    raises(anthropic.UnprocessableEntityError, again)
 
 
 def check_cancel():

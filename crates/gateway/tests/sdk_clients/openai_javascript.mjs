@@ -256,6 +256,8 @@ await run({
       [400, OpenAI.BadRequestError, "invalid_value"],
       [401, OpenAI.InternalServerError, "upstream_auth"],
       [404, OpenAI.NotFoundError, "model_not_found"],
+      [409, OpenAI.ConflictError, "conflict"],
+      [422, OpenAI.UnprocessableEntityError, "invalid_value"],
       [429, OpenAI.RateLimitError, "rate_limit_exceeded"],
       [500, OpenAI.InternalServerError, "upstream_unreachable"],
     ];

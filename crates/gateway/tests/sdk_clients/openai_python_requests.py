@@ -67,6 +67,8 @@ def check_errors_of_provider():
         (401, openai.InternalServerError, 502, "upstream_auth"),
         (403, openai.InternalServerError, 502, "upstream_auth"),
         (404, openai.NotFoundError, 404, "model_not_found"),
+        (409, openai.ConflictError, 409, "conflict"),
+        (422, openai.UnprocessableEntityError, 422, "invalid_value"),
         (429, openai.RateLimitError, 429, "rate_limit_exceeded"),
         (500, openai.InternalServerError, 502, "upstream_unreachable"),
         (503, openai.InternalServerError, 503, None),
@@ -165,6 +167,26 @@ def check_retries():
                 contains(raises(openai.APIError, request).message, "the provider is busy")
             else:
                 equal(request()[-1].type, "response.failed")
+
+
+def check_idempotency_keys():
+    # The first attempts time out, and the tool is called once.
+    retrying = OpenAI(base_url=f"{GATEWAY}/v1", api_key="any", max_retries=5, timeout=3.0)
+
+    def chat(text, **more):
+        return retrying.chat.completions.create(model=MODEL, messages=user(text), **more)
+
+    def responses(text, **more):
+        return retrying.responses.create(model=MODEL, input=text, **more)
+
+    for create in (chat, responses):
+        headers = {"Idempotency-Key": create.__name__}
+        text = f"wait 5000 {create.__name__} keyed"
+        first = create(text, extra_headers=headers)
+        contains(str(first), "Results: waited.")
+        equal(create(text, extra_headers=headers).id, first.id)
+        error = raises(openai.UnprocessableEntityError, lambda: create("say hi", extra_headers=headers))
+        equal(error.code, "idempotency_key_reused")
 
 
 def check_cancel():

@@ -1,13 +1,40 @@
 //! Responses with content other than text, and responses that break rules.
 
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
 use serde_json::{Value, json};
 use toolwire_contract::model::{
-    Citation, ModelError, ModelEvent, ModelRequest, ProviderPart, ResponseDetails, StopReason, Usage,
+    Citation, Model, ModelError, ModelEvent, ModelRequest, ProviderPart, ResponseDetails, StopReason,
+    UnsupportedContent, Usage,
 };
 use toolwire_contract::{Block, Content, Message, Role};
-use toolwire_testkit::ScriptedTurn;
+use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 use super::{MODEL, PNG, ending, with_text};
+
+/// A model that accepts only text.
+pub(crate) struct TextOnly(pub(crate) Arc<ScriptedModel>);
+
+impl Model for TextOnly {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn check_content(&self, content: &Content) -> Result<(), UnsupportedContent> {
+        match content {
+            Content::Image { mime_type, .. } => {
+                let media_type = mime_type.clone();
+                Err(UnsupportedContent::MediaType { media_type, accepted: Vec::new() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
+        self.0.ask(request)
+    }
+}
 
 /// Whether [`play`] has this scenario. A request for a correction begins with `The`.
 pub(crate) fn is_known(scenario: &str) -> bool {

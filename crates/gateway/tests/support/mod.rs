@@ -151,6 +151,9 @@ impl ModelCatalog for OneModel {
         if name == forms::FILES {
             return Ok(forms::served(self.0.clone()));
         }
+        if name == "text-only" {
+            return Ok(ServedModel::new(Arc::new(content::TextOnly(self.0.clone()))));
+        }
         if name == "compatible" {
             let mut served = ServedModel::new(self.0.clone());
             (served.dialect, served.api_support) = (Some(Dialect::OpenAi), ApiSupport::Partial);
@@ -389,6 +392,22 @@ pub(crate) fn play(request: &ModelRequest) -> ScriptedTurn {
             retry_after: None,
             body: Value::Null,
         }),
+        ("unreachable", _) => ScriptedTurn::error(ModelError::Unreachable {
+            model: MODEL.to_owned(),
+            problem: "Connection refused (os error 111)".to_owned(),
+            hint: Some("check the base URL http://10.0.0.7:9911 and the network".to_owned()),
+        }),
+        ("page", _) => {
+            let page = "<html><address>Server at 10.0.0.7 Port 9911</address></html>";
+            ScriptedTurn::error(ModelError::Refused {
+                model: MODEL.to_owned(),
+                status: Some(502),
+                message: page.to_owned(),
+                hint: None,
+                retry_after: None,
+                body: json!(page),
+            })
+        }
         ("broken", _) => broken(),
         ("hang", _) => ScriptedTurn { events: vec![ModelEvent::Text("Half a".to_owned())], end: None },
         (_, 0) => ScriptedTurn::text_in_chunks("I know no such scenario.", 6),

@@ -1,7 +1,7 @@
 //! Responses that must match a schema: properties of the tool results, by their names.
 
 use serde_json::{Map, Value};
-use toolwire_contract::model::{ModelError, ModelRequest, OutputFormat};
+use toolwire_contract::model::{ModelError, ModelRequest, OutputFormat, RequestPart};
 use toolwire_contract::{ToolCall, ToolResult};
 use toolwire_dialect::arguments::Checker;
 
@@ -25,6 +25,7 @@ pub(super) fn respond(request: &ModelRequest) -> Option<Result<Value, ModelError
         problem: "it is not a language model, and the tool results do not have the properties that the schema requires"
             .to_owned(),
         hint: Some("use a language model: `-m anthropic/…`".to_owned()),
+        part: Some(RequestPart::Output),
     }))
 }
 

@@ -14,7 +14,7 @@ use toolwire_dialect::Toolset;
 use super::{AttemptError, timed_out};
 use crate::Endpoint;
 use crate::frames::Framing;
-use crate::http_clients::{is_invalid_tls, root_cause};
+use crate::http_clients::{root_cause, tls_error};
 use crate::provider_error::provider_error;
 use crate::request_url::redact_url;
 use crate::retry::{AttemptFailure, is_permanent, retry_after};
@@ -46,7 +46,7 @@ pub(crate) async fn send_to(
     let mut headers = headers(settings, &body, clock.now()).map_err(|problem| {
         let hint = Some(format!("check {}", settings.key_source));
         AttemptError {
-            error: ModelError::Unusable { model: settings.name.clone(), problem, hint },
+            error: ModelError::Unusable { model: settings.name.clone(), problem, hint, part: None },
             failure: None,
         }
     })?;
@@ -72,10 +72,9 @@ pub(crate) async fn send_to(
             true => AttemptFailure::Connection,
             false => AttemptFailure::Interrupted,
         };
-        let error = ModelError::Unreachable {
-            model: settings.name.clone(),
-            problem: describe_connect_error(settings, &error),
-        };
+        let (problem, hint) = describe_connect_error(settings, &error);
+        let model = settings.name.clone();
+        let error = ModelError::Unreachable { model, problem, hint: Some(hint) };
         AttemptError { error, failure: Some(failure) }
     })
 }
@@ -88,13 +87,22 @@ pub(crate) fn with_login(request: RequestBuilder, settings: &EndpointSettings) -
     }
 }
 
-/// Describes why the connection failed, with the scheme, host and port; the rest of the URL may be secret.
-fn describe_connect_error(settings: &EndpointSettings, error: &reqwest::Error) -> String {
+/// Describes why the connection failed, without the address of the endpoint, and returns a hint with its scheme,
+/// host and port; the rest of the URL may be secret.
+fn describe_connect_error(settings: &EndpointSettings, error: &reqwest::Error) -> (String, String) {
     let origin = settings.url.origin().ascii_serialization();
-    if is_invalid_tls(error) {
-        return format!("the server at {origin} does not support TLS; its URL may start with `http://`");
+    match tls_error(error) {
+        Some(rustls::Error::InvalidMessage(_)) => {
+            let problem = "the server does not support TLS; its URL may start with `http://`";
+            (problem.to_owned(), format!("check the base URL {origin}"))
+        }
+        // The error may contain the names of hosts.
+        Some(error @ rustls::Error::InvalidCertificate(_)) => {
+            let problem = "the certificate of the server is not valid";
+            (problem.to_owned(), format!("check the certificate of {origin}: {error}"))
+        }
+        _ => (root_cause(error), format!("check the base URL {origin} and the network")),
     }
-    format!("{}, at {origin}", root_cause(error))
 }
 
 /// Reads an error response.

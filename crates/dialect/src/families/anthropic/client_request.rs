@@ -260,6 +260,11 @@ fn read_generation(body: &mut RequestFields, client: &mut ClientRequest) -> Read
     if format.is_some() && older.is_some() {
         return Err(body.invalid("output_format", "must not be set together with `output_config.format`"));
     }
+    client.output_parameter = match (&format, &older) {
+        (Some(_), _) => "output_config.format.schema",
+        (None, Some(_)) => "output_format.schema",
+        (None, None) => "",
+    };
     if let Some(mut format) = format.or(older) {
         client.request.output = match format.required_text("type")?.as_str() {
             // This API always enforces the schema.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use toolwire_contract::Content;
-use toolwire_contract::model::Generation;
+use toolwire_contract::model::{Generation, OutputFormat};
 
 use super::functions::{ConvertedFunctions, convert_functions};
 use crate::client::{
@@ -52,6 +52,10 @@ fn read_converted(body: Value, converted: &ConvertedFunctions) -> ReadRequest<Cl
     }
     if let Some(format) = body.object("response_format")? {
         client.request.output = read_output_format(format, true)?;
+        client.output_parameter = match client.request.output {
+            OutputFormat::Schema { .. } => "response_format.json_schema.schema",
+            _ => "response_format",
+        };
     }
     read_generation(&mut body, &mut client.request.generation)?;
     client.finish(Family::OpenAiChat, body)

@@ -1,6 +1,7 @@
 //! Reads Responses requests of clients.
 
 use serde_json::{Value, json};
+use toolwire_contract::model::OutputFormat;
 use toolwire_contract::{Block, Content, ToolCall, ToolResult};
 
 use super::request::is_encrypted;
@@ -53,6 +54,10 @@ pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
     if let Some(mut text) = body.object("text")? {
         if let Some(format) = text.object("format")? {
             client.request.output = read_output_format(format, false)?;
+            client.output_parameter = match client.request.output {
+                OutputFormat::Schema { .. } => "text.format.schema",
+                _ => "text.format",
+            };
         }
         body.put_back("text", text);
     }

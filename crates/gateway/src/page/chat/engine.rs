@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use toolwire_agent::approval::Decision;
 use toolwire_agent::run::Run;
-use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun};
+use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, RunError};
 use toolwire_contract::conversations::ConversationId;
 use toolwire_page::traffic::RequestOutcome;
 
@@ -18,6 +18,7 @@ use super::active::ActiveChat;
 use super::live::AbnormalEnd;
 use super::saved::SavedRuns;
 use crate::meter::RunMeter;
+use crate::response::{hint_without_address, log_unreachable};
 use crate::traffic::RunRecorder;
 
 /// Changes within this interval are published together: a screen displays about 60 images per second.
@@ -81,7 +82,11 @@ impl Engine {
                 Ending::Cancelled => Some(AbnormalEnd::Stopped),
                 Ending::Stopped(limit) => Some(AbnormalEnd::Limited(limit.to_string())),
                 Ending::Failed(failure) => {
-                    Some(AbnormalEnd::Failed { message: failure.message, hint: failure.hint })
+                    if let Some(RunError::Model(error)) = failure.cause.as_deref() {
+                        log_unreachable(error);
+                    }
+                    let hint = hint_without_address(&failure);
+                    Some(AbnormalEnd::Failed { message: failure.message, hint })
                 }
                 _ => Some(AbnormalEnd::Failed {
                     message: "the run ended for an unknown reason".to_owned(),
