@@ -8,6 +8,7 @@ mod metrics_observer;
 mod models;
 #[cfg(feature = "oidc")]
 mod oidc;
+mod open_files;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod page_servers;
@@ -29,7 +30,7 @@ use std::sync::{Arc, Mutex};
 use clap::Args;
 use futures::future::Either;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::conversations::Conversations;
@@ -67,6 +68,10 @@ pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
 
 /// The environment variable with a key for clients.
 pub(crate) const KEY_VARIABLE: &str = "TOOLWIRE_KEY";
+
+/// The maximum number of connections that wait until the gateway accepts them. The system may allow fewer; the
+/// default of 128 is too small for many clients that connect at once.
+const WAITING_CONNECTIONS: u32 = 4_096;
 
 /// The time to export the last spans and metrics.
 #[cfg(feature = "otlp")]
@@ -148,7 +153,11 @@ async fn serve(
     let Configuration { loaded, settings, address, models, gateway: mut gateway_settings, hosts } =
         configuration;
     let (everything, loaded) = (&loaded.config, &loaded.with_shared_servers());
-    let listener = listen(address).await?;
+    if let Some(shortage) = open_files::reserve(&mut gateway_settings.limits) {
+        print_stderr(&format!("{NOTE}note:{NOTE:#} {shortage}\n"));
+        print_stderr(&format!("{HINT}hint:{HINT:#} {}\n", shortage.hint()));
+    }
+    let listener = listen(address)?;
     let local = listener.local_addr().unwrap_or(address);
     gateway_settings.audit = audit_log(&settings)?;
     let key_store = key_store(&settings).await?;
@@ -262,7 +271,7 @@ async fn login_place(
 }
 
 /// Listens on the socket that systemd has opened, or on an address.
-async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
+fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
     let passed = systemd::passed_listener().and_then(|passed| {
         passed
             .map(|listener| {
@@ -277,11 +286,20 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
     })?;
     match passed {
         Some(listener) => Ok(listener),
-        None => TcpListener::bind(address).await.map_err(|error| {
+        None => bind(address).map_err(|error| {
             CommandError::work(format!("cannot listen on {address}: {}", describe_io_error(&error)))
                 .with_hint("use another address with `--listen`, such as 127.0.0.1:8788")
         }),
     }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // On Windows, other processes could use the same address then.
+    #[cfg(not(windows))]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(WAITING_CONNECTIONS)
 }
 
 fn page_parts(store: Arc<dyn Conversations>) -> PageParts {
