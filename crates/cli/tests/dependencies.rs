@@ -1,5 +1,8 @@
-//! The rules of `deny.toml` for dependencies: licences, sources, and crates that must not be used. `cargo
-//! deny` checks the same, but building it takes longer than all other tests of this repository.
+//! The rules of `deny.toml` for dependencies: advisories, licences, sources, and crates that must not be used.
+//! `cargo deny` checks the same, but building it takes longer than all other tests of this repository.
+//!
+//! The advisories are those in `advisories.txt`, or in the file of the variable `TOOLWIRE_ADVISORIES`;
+//! `scripts/advisories` writes both.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
+use semver::{Version, VersionReq};
 use serde_json::Value;
 
 /// Crates with several versions, which cost build time and size. A new one needs a reason.
@@ -159,6 +163,86 @@ fn expressions_of_licences_are_read() {
     ] {
         assert_eq!(is_allowed(expression, &allowed), expected, "{expression}");
     }
+}
+
+/// A line of the list: an advisory, its crate and kind, and the versions without the problem.
+struct Advisory {
+    id: String,
+    package: String,
+    kind: String,
+    sound: Vec<VersionReq>,
+}
+
+impl Advisory {
+    fn read(line: &str) -> Advisory {
+        let [id, package, kind, sound] = line.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("`{line}` has four parts")
+        };
+        let sound = sound.split('|').filter(|text| *text != "none");
+        let sound = sound.map(|text| text.parse().unwrap_or_else(|error| panic!("{line}: {error}")));
+        Advisory {
+            id: id.to_owned(),
+            package: package.to_owned(),
+            kind: kind.to_owned(),
+            sound: sound.collect(),
+        }
+    }
+
+    fn concerns(&self, package: &str, version: &Version) -> bool {
+        self.package == package && !self.sound.iter().any(|sound| sound.matches(version))
+    }
+}
+
+#[test]
+fn no_advisory_concerns_a_dependency() {
+    let list = std::env::var_os("TOOLWIRE_ADVISORIES")
+        .map_or_else(|| root().join("crates/cli/tests/advisories.txt"), PathBuf::from);
+    let text = std::fs::read_to_string(&list).unwrap_or_else(|error| panic!("{}: {error}", list.display()));
+    let mut lines = text.lines();
+    println!("{}", lines.next().unwrap());
+    let advisories: Vec<Advisory> = lines.map(Advisory::read).collect();
+    assert!(advisories.len() > 1_000, "the list is complete");
+    let mut found = BTreeSet::new();
+    let mut ignored: BTreeSet<String> = texts_of("ignore").into_iter().collect();
+    for package in packages() {
+        let version: Version = package["version"].as_str().unwrap().parse().unwrap();
+        for advisory in advisories.iter().filter(|advisory| advisory.concerns(name(&package), &version)) {
+            match texts_of("ignore").contains(&advisory.id) {
+                true => _ = ignored.remove(&advisory.id),
+                false => {
+                    _ = found.insert(format!(
+                        "{} {version}: {} ({})",
+                        name(&package),
+                        advisory.id,
+                        advisory.kind
+                    ))
+                }
+            }
+        }
+    }
+    assert_eq!(found, BTreeSet::new(), "see https://rustsec.org/advisories");
+    assert_eq!(ignored, BTreeSet::new(), "exceptions in `deny.toml` that nothing needs");
+}
+
+#[test]
+fn an_advisory_concerns_some_versions() {
+    let advisory = Advisory::read("RUSTSEC-2024-0332 h2 vulnerability ^0.3.26|>=0.4.4,<0.5.0|<0.1.0");
+    for (package, version, expected) in [
+        ("h2", "0.3.25", true),
+        ("h2", "0.3.26", false),
+        ("h2", "0.3.99", false),
+        ("h2", "0.4.3", true),
+        ("h2", "0.4.20", false),
+        ("h2", "0.5.0", true),
+        ("h2", "0.0.9", false),
+        ("h3", "0.3.25", false),
+    ] {
+        let version = version.parse().unwrap();
+        assert_eq!(advisory.concerns(package, &version), expected, "{package} {version}");
+    }
+    assert!(
+        Advisory::read("RUSTSEC-2023-0071 rsa vulnerability none").concerns("rsa", &Version::new(1, 0, 0))
+    );
 }
 
 #[test]

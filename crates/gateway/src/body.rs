@@ -51,6 +51,11 @@ pub(crate) fn check_type(headers: &HeaderMap, expected: &str) -> Result<(), Fail
     if !media_type.eq_ignore_ascii_case(expected.as_bytes()) || types.next().is_some() {
         return Err(unsupported_type(format!("the request needs the header `Content-Type: {expected}`")));
     }
+    check_encoding(headers)
+}
+
+/// Checks that the body is not compressed. It would be read as it is, or could fill the memory.
+pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Failure> {
     let is_identity = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
     if !headers.get_all(CONTENT_ENCODING).iter().all(is_identity) {
         let message = "compressed requests are not supported: send no `Content-Encoding`";

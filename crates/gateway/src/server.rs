@@ -33,6 +33,9 @@ const READ_FACTOR: usize = 2;
 /// The delay after a connection could not be accepted, for example because too many files are open.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 
+/// The minimum time between two warnings that the maximum number of connections is reached.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
 /// The time to respond to clients that connected while the gateway stopped.
 const LATE_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -155,7 +158,8 @@ impl Server {
     }
 
     /// Accepts connections until `end`. The tasks of the connections end after `closing` is cancelled, when
-    /// their request is complete.
+    /// their request is complete. Above the maximum number of connections, new ones wait in the queue of the
+    /// system until another one ends.
     async fn accept_until(
         &self,
         end: impl Future<Output = ()>,
@@ -163,11 +167,12 @@ impl Server {
         closing: &CancellationToken,
     ) {
         let mut end = std::pin::pin!(end);
+        let mut last_warning = None;
         loop {
             let accepted = tokio::select! {
                 biased;
                 () = &mut end => return,
-                accepted = accept(&self.listener, &self.connections) => accepted,
+                accepted = accept(&self.listener, &self.connections, &mut last_warning) => accepted,
             };
             let Some((stream, address, permit)) = accepted else { continue };
             // The new connection of a client that has too many is closed.
@@ -225,9 +230,10 @@ async fn serve_stream<S>(
 {
     let idle = gateways.borrow().0.settings.limits.keep_alive_timeout;
     let io = TokioIo::new(stream);
+    // A request is boxed, so that a connection without one does not take the memory of one.
     let service = service_fn(|request| {
         let gateway = gateways.borrow().clone();
-        async move { Ok::<_, Infallible>(gateway.handle(request, local, client).await) }
+        Box::pin(async move { Ok::<_, Infallible>(gateway.handle(request, local, client).await) })
     });
     let connection = http1::Builder::new()
         .timer(timer)
@@ -261,7 +267,14 @@ fn connections_of(address: IpAddr, limits: &GatewayLimits) -> usize {
 async fn accept(
     listener: &TcpListener,
     connections: &Arc<Semaphore>,
+    last_warning: &mut Option<Instant>,
 ) -> Option<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
+    if connections.available_permits() == 0
+        && last_warning.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL)
+    {
+        *last_warning = Some(Instant::now());
+        tracing::warn!("the maximum number of connections is reached: new ones wait until another one ends");
+    }
     let permit = connections.clone().acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, client)) => Some((stream, client.ip(), permit)),

@@ -1,14 +1,19 @@
 //! The address of the gateway, and the socket that listens there.
 
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::systemd;
 use crate::command_error::CommandError;
 use crate::source::describe_io_error;
 
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
+
+/// The maximum number of connections that wait until the gateway accepts them. The system may allow fewer; the
+/// default of 128 is too small for many clients that connect at once.
+const WAITING_CONNECTIONS: u32 = 4_096;
 
 /// Reads an address to listen on.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, CommandError> {
@@ -25,7 +30,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, CommandError> {
 }
 
 /// Listens on the socket that systemd has opened, or on an address.
-pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
+pub(super) fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
     let passed = systemd::passed_listener().and_then(|passed| {
         passed
             .map(|listener| {
@@ -40,9 +45,18 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, CommandEr
     })?;
     match passed {
         Some(listener) => Ok(listener),
-        None => TcpListener::bind(address).await.map_err(|error| {
+        None => bind(address).map_err(|error| {
             CommandError::work(format!("cannot listen on {address}: {}", describe_io_error(&error)))
                 .with_hint("use another address with `--listen`, such as 127.0.0.1:8788")
         }),
     }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // On Windows, other processes could use the same address then.
+    #[cfg(not(windows))]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(WAITING_CONNECTIONS)
 }

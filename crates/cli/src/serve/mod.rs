@@ -10,6 +10,7 @@ mod metrics_observer;
 mod models;
 #[cfg(feature = "oidc")]
 mod oidc;
+mod open_files;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod page_servers;
@@ -146,7 +147,11 @@ async fn serve(
     let Configuration { loaded, settings, address, models, gateway: mut gateway_settings, hosts } =
         configuration;
     let (everything, loaded) = (&loaded.config, &loaded.with_shared_servers());
-    let listener = listen(address).await?;
+    if let Some(shortage) = open_files::reserve(&mut gateway_settings.limits) {
+        print_stderr(&format!("{NOTE}note:{NOTE:#} {shortage}\n"));
+        print_stderr(&format!("{HINT}hint:{HINT:#} {}\n", shortage.hint()));
+    }
+    let listener = listen(address)?;
     let local = listener.local_addr().unwrap_or(address);
     gateway_settings.audit = audit_log(&settings)?;
     let key_store = key_store(&settings).await?;

@@ -60,6 +60,11 @@ fn hostile() {
 }
 
 #[test]
+fn rebinding() {
+    check("rebinding");
+}
+
+#[test]
 fn dialects() {
     check("dialects");
 }

@@ -9,6 +9,8 @@ mod coding_agents;
 mod endpoints;
 mod forms;
 mod forwarded;
+mod hostile_requests;
+mod idle_connections;
 mod mcp_client;
 mod mcp_limits;
 mod mcp_log;

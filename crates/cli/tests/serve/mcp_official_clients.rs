@@ -83,17 +83,25 @@ async fn official_mcp_clients_work() {
                 "Python, {revision}, {target:?}"
             );
         }
-        let mut command = installed.inspector().to_command();
-        let era = if era == "legacy" { "legacy" } else { "modern" };
-        command.args(["--cli", &url, "--protocol-era", era, "--method", "tools/call"]);
-        command.args(["--tool-name", "echo", "--tool-arg", "text=hello"]);
-        let echoed = run(command, &open).await;
+        let echoed = inspect(&installed, &open, era, &url, &CALL).await;
         assert_eq!(echoed["content"], json!([{"type": "text", "text": "hello"}]), "Inspector, {revision}");
     }
 }
 
-/// The same clients, with one of three gateways killed between every two requests: the others continue the
-/// sessions.
+/// The options of MCP Inspector for a call.
+const CALL: [&str; 5] = ["tools/call", "--tool-name", "echo", "--tool-arg", "text=hello"];
+
+/// Runs a method with MCP Inspector.
+async fn inspect(installed: &InstalledServers, data: &Path, era: &str, url: &str, method: &[&str]) -> Value {
+    let era = if era == "legacy" { "legacy" } else { "modern" };
+    let mut command = installed.inspector().to_command();
+    command.args(["--cli", url, "--protocol-era", era, "--header", &format!("Authorization: Bearer {KEY}")]);
+    command.arg("--method").args(method);
+    run(command, data).await
+}
+
+/// The same clients through HAProxy, with one of three gateways killed between every two requests: the others
+/// continue the sessions.
 #[tokio::test(flavor = "multi_thread")]
 async fn official_mcp_clients_survive_the_loss_of_gateways() {
     let server = fixture::server();
@@ -115,6 +123,15 @@ async fn official_mcp_clients_survive_the_loss_of_gateways() {
         let mut python = Command::new(installed.python());
         python.arg(script("mcp_client.py")).args([mode, gateways.url.as_str()]).env("MCP_TEST_KEY", KEY);
         assert_eq!(run(python, &data).await, expected(revision, tools), "Python, {revision}");
+        let inspect = async |method: &[&str]| inspect(&installed, &data, era, &gateways.url, method).await;
+        let listed = inspect(&["tools/list"]).await;
+        assert_eq!(listed["tools"].as_array().unwrap().len(), tools, "Inspector, {revision}");
+        let echoed = inspect(&CALL).await;
+        assert_eq!(echoed["content"], json!([{"type": "text", "text": "hello"}]), "Inspector, {revision}");
+        let read = inspect(&["resources/read", "--uri", "test://template/7/data"]).await;
+        assert_eq!(read["contents"][0]["uri"], "test://template/7/data", "Inspector, {revision}");
+        let prompt = inspect(&["prompts/get", "--prompt-name", "test_simple_prompt"]).await;
+        assert_eq!(prompt["messages"].as_array().unwrap().len(), 1, "Inspector, {revision}");
         let (requests, killed) = gateways.counts();
         let (new_requests, new_kills) = (requests - before.0, killed - before.1);
         // No gateway is killed before the first request, and while requests overlap.

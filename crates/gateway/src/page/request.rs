@@ -112,6 +112,7 @@ async fn read<B>(
 where
     B: Body<Data = Bytes> + Unpin,
 {
+    body::check_encoding(&head.headers)?;
     let mut room = inner.admission.body_room(principal, client);
     let body = body::read(&head.headers, body, limits, &mut room).await?;
     let (segments, format) = with_format(&head.uri);

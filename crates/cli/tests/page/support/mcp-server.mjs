@@ -1,7 +1,7 @@
 // A small MCP server for tests, over stdio. The JSON file of its argument says what it lists:
 // `{"tools", "info"?, "instructions"?, "stderr"?, "exit"?, "pause"?}`. It is read at each request. While it says
-// `pause`, the server answers nothing. Its process id is in a file beside it.
-import { readFileSync, writeFileSync } from 'node:fs';
+// `pause`, the server answers nothing. Its process id is in a file beside it, and the names of called tools in another one.
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import readline from 'node:readline';
 
 const read = () => JSON.parse(readFileSync(process.argv[2], 'utf8'));
@@ -16,7 +16,10 @@ const results = {
     return { protocolVersion, capabilities: { tools: {} }, serverInfo: info, instructions };
   },
   'tools/list': () => ({ tools: read().tools }),
-  'tools/call': ({ name, arguments: args }) => ({ content: [{ type: 'text', text: `called ${name} with ${JSON.stringify(args)}` }] }),
+  'tools/call': ({ name, arguments: args }) => {
+    appendFileSync(`${process.argv[2]}.calls`, `${name}\n`);
+    return { content: [{ type: 'text', text: `called ${name} with ${JSON.stringify(args)}` }] };
+  },
   ping: () => ({}),
 };
 
