@@ -15,6 +15,7 @@ mod misbehaving_server;
 mod ports;
 mod processes;
 mod redis;
+mod redis_cluster;
 mod running_server;
 mod scripted_model;
 
@@ -25,7 +26,9 @@ pub use http_client::{http_client, install_tls_provider};
 pub use installed_servers::{InstalledServers, ServerCommand};
 pub use log::with_subscriber;
 pub use misbehaving_server::{enter_example_folder, misbehaving_server, start_misbehaving_http};
+pub use ports::lasting_port;
 pub use processes::{Process, open_file_count, peak_bytes, processes_with_variable, resident_bytes};
-pub use redis::{RedisCluster, RedisServer};
+pub use redis::RedisServer;
+pub use redis_cluster::RedisCluster;
 pub use running_server::RunningServer;
 pub use scripted_model::{ScriptedModel, ScriptedTurn, check_messages};
