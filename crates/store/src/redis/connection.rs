@@ -13,12 +13,14 @@ use ::redis::{
 use tokio::time::Instant;
 use toolwire_contract::conversations::StoreError;
 
+use super::replicas::ReplicatedConnection;
+
 /// The time that a request waits for a server that did not respond to the previous one.
 const TIMEOUT_WHILE_DOWN: Duration = Duration::from_millis(500);
 
 /// One multiplexed connection for all callers, or one per cluster node.
 #[derive(Clone)]
-enum Connection {
+pub(super) enum Connection {
     One(ConnectionManager),
     Cluster(ClusterConnection),
 }
@@ -28,6 +30,8 @@ pub(super) struct RedisConnection {
     /// The address, without user and password.
     pub(super) place: String,
     timeout: Duration,
+    /// The number of replicas that must have each write.
+    replicas: u32,
     /// Whether the last request waited for the whole timeout. The next ones wait less, so that an operation
     /// of several requests costs the timeout only once.
     is_down: AtomicBool,
@@ -66,6 +70,7 @@ impl RedisConnection {
             connection: Connection::One(connection),
             place,
             timeout,
+            replicas: 0,
             is_down: AtomicBool::new(false),
         })
     }
@@ -85,8 +90,14 @@ impl RedisConnection {
             connection: Connection::Cluster(connection),
             place,
             timeout,
+            replicas: 0,
             is_down: AtomicBool::new(false),
         })
+    }
+
+    /// Has each write wait until this number of replicas have it.
+    pub(super) fn with_replicas(self, replicas: u32) -> RedisConnection {
+        RedisConnection { replicas, ..self }
     }
 
     /// Sends a request, and retries while the server is unavailable, until the timeout. Writes must therefore
@@ -101,8 +112,9 @@ impl RedisConnection {
         let start = Instant::now();
         let mut pause = Duration::from_millis(20);
         let mut may_have_run = false;
+        let replicas = if access == Access::Writes { self.replicas } else { 0 };
         loop {
-            let mut connection = self.connection.clone();
+            let mut connection = ReplicatedConnection { connection: self.connection.clone(), replicas };
             let left = timeout.saturating_sub(start.elapsed());
             let problem = match tokio::time::timeout(left, request.send_to(&mut connection)).await {
                 Ok(Ok(value)) => {
@@ -147,7 +159,7 @@ impl RedisConnection {
 }
 
 impl Request<'_> {
-    async fn send_to<T: FromRedisValue>(&self, connection: &mut Connection) -> RedisResult<T> {
+    async fn send_to<T: FromRedisValue>(&self, connection: &mut ReplicatedConnection) -> RedisResult<T> {
         match self {
             Request::Command(command) => command.query_async(connection).await,
             Request::Script(script) => script.invoke_async(connection).await,
