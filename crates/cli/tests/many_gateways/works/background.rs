@@ -1,0 +1,78 @@
+//! Responses in the background, whose clients leave and return.
+
+use serde_json::{Value, json};
+
+use super::{mark, message};
+use crate::client::{Client, Dialect, Outcome};
+use crate::ledger::BackgroundResponse;
+use crate::model::heard;
+use crate::random::Random;
+
+const PATH: &str = "/v1/responses";
+
+/// Starts a response in the background, reads its events in several requests, and perhaps cancels it. The test
+/// waits in the end until each of them is complete.
+pub(super) async fn leave_and_return(client: &Client, random: &mut Random) -> &'static str {
+    let model = *random.choose(&["chat", "messages"]);
+    let mark = mark(client);
+    let text = message(&mark, random);
+    let is_stream = random.coin();
+    let body = json!({"model": model, "input": text, "background": true, "stream": is_stream});
+    let (answer, is_whole) = match client.post(Dialect::Responses, PATH, &body, &[]).await {
+        Outcome::Done(answer) => (answer, true),
+        Outcome::Lost(answer) => (answer, false),
+        Outcome::Refused(_) => return "background: not started",
+    };
+    // The first event of a stream has the response.
+    let first = answer.events.first().map_or(&answer.body, |event| &event["response"]);
+    let Some(id) = first["id"].as_str().map(str::to_owned) else {
+        return "background: not started";
+    };
+    let response = BackgroundResponse {
+        client: client.clone(),
+        id: id.clone(),
+        expected: heard(&[mark]),
+        is_cancelled: false,
+    };
+    client.world.ledger().backgrounds.push(response);
+    let mut events = answer.events;
+    if !is_stream && random.below(5) == 0 {
+        let outcome = client.post(Dialect::Responses, &format!("{PATH}/{id}/cancel"), &json!({}), &[]).await;
+        let Outcome::Done(cancelled) = outcome else { return "background: perhaps cancelled" };
+        if cancelled.body["status"] == "cancelled" {
+            let mut ledger = client.world.ledger();
+            if let Some(response) = ledger.backgrounds.iter_mut().find(|response| response.id == id) {
+                response.is_cancelled = true;
+            }
+            return "background: cancelled";
+        }
+    }
+    if is_stream && is_whole {
+        return end_of(client, &id, &events);
+    }
+    for _ in 0..4 {
+        let mut path = format!("{PATH}/{id}?stream=true");
+        if let Some(last) = events.last() {
+            path.push_str(&format!("&starting_after={}", last["sequence_number"]));
+        }
+        match client.get(Dialect::Responses, &path, &[]).await {
+            Outcome::Done(answer) => {
+                events.extend(answer.events);
+                return end_of(client, &id, &events);
+            }
+            Outcome::Lost(answer) => events.extend(answer.events),
+            Outcome::Refused(_) => {}
+        }
+    }
+    "background: events given up"
+}
+
+/// Checks that each event was received once.
+fn end_of(client: &Client, id: &str, events: &[Value]) -> &'static str {
+    let numbers: Vec<Option<u64>> = events.iter().map(|event| event["sequence_number"].as_u64()).collect();
+    let expected: Vec<Option<u64>> = (0..numbers.len() as u64).map(Some).collect();
+    if numbers != expected {
+        client.world.ledger().violation(format!("the events of {id} have the numbers {numbers:?}"));
+    }
+    "background: all events"
+}
