@@ -39,6 +39,7 @@ pub(crate) struct Answer {
     pub(crate) events: Vec<Value>,
     /// The session of MCP.
     pub(crate) session: Option<String>,
+    pub(crate) gateway: Option<usize>,
 }
 
 /// A client with a key.
@@ -152,6 +153,10 @@ impl Client {
             event["type"] == "error" || event.get("error").is_some_and(|error| !error.is_null())
         });
         if dialect != Dialect::Mcp && (failed || answer.body["status"] == "failed") {
+            let end = answer.events.last().unwrap_or(&answer.body);
+            let error = [&end["error"], &end["response"]["error"], &answer.body["error"]];
+            let message = error.iter().find_map(|error| error["message"].as_str()).unwrap_or_default();
+            self.world.ledger().worked(&format!("a response failed: {message}"));
             return Ok(Outcome::Refused(status));
         }
         Ok(Outcome::Done(answer))
@@ -212,13 +217,13 @@ fn is_error(dialect: Dialect, body: &Value) -> bool {
 
 /// Reads a response; `None` if it is incomplete.
 fn read(dialect: Dialect, received: &Received) -> Option<Answer> {
-    let session = received.session.clone();
+    let (session, gateway) = (received.session.clone(), received.gateway);
     if !received.is_stream {
         let body: Value = match received.body.is_empty() {
             true => Value::Null,
             false => serde_json::from_str(&received.body).ok()?,
         };
-        return Some(Answer { text: text(dialect, &body), body, session, events: Vec::new() });
+        return Some(Answer { text: text(dialect, &body), body, session, gateway, events: Vec::new() });
     }
     let data = received.body.lines().filter_map(|line| line.strip_prefix("data:"));
     let events: Vec<Value> = data.clone().filter_map(|data| serde_json::from_str(data).ok()).collect();
@@ -253,7 +258,7 @@ fn read(dialect: Dialect, received: &Received) -> Option<Answer> {
             }
         }
     };
-    Some(Answer { body, text, events, session })
+    Some(Answer { body, text, events, session, gateway })
 }
 
 /// Returns the text of the last message of the model.

@@ -78,22 +78,26 @@ impl Fate {
 }
 
 impl Conversation {
-    /// Checks marks in their order: each acknowledged one is there, none is there twice.
     pub(crate) fn check(&self, found: &[String]) -> Result<(), String> {
-        let mut next = 0;
-        for mark in found {
-            let position = self.turns[next..].iter().position(|turn| turn.mark == *mark);
-            let Some(position) = position.map(|position| next + position) else {
-                return Err(format!("`{mark}` is there twice, not in order, or was never sent"));
-            };
-            if self.turns[position].fate == Fate::Refused {
-                return Err(format!("`{mark}` was refused, and is there"));
-            }
-            missing(&self.turns[next..position])?;
-            next = position + 1;
-        }
-        missing(&self.turns[next..])
+        check(&self.turns, found)
     }
+}
+
+/// Checks marks in their order: each acknowledged one is there, none is there twice.
+fn check(turns: &[Turn], found: &[String]) -> Result<(), String> {
+    let mut next = 0;
+    for mark in found {
+        let position = turns[next..].iter().position(|turn| turn.mark == *mark);
+        let Some(position) = position.map(|position| next + position) else {
+            return Err(format!("`{mark}` is there twice, not in order, or was never sent"));
+        };
+        if turns[position].fate == Fate::Refused {
+            return Err(format!("`{mark}` was refused, and is there"));
+        }
+        missing(&turns[next..position])?;
+        next = position + 1;
+    }
+    missing(&turns[next..])
 }
 
 fn missing(turns: &[Turn]) -> Result<(), String> {
@@ -123,5 +127,24 @@ impl Ledger {
 
     pub(crate) fn worked(&mut self, work: &str) {
         *self.works.entry(work.to_owned()).or_default() += 1;
+    }
+}
+
+#[test]
+fn a_lost_repeated_or_moved_message_is_found() {
+    let turn = |mark: &str, fate| Turn { mark: mark.to_owned(), fate };
+    let turns = [
+        turn("#1", Fate::Acknowledged),
+        turn("#2", Fate::Unknown),
+        turn("#3", Fate::Refused),
+        turn("#4", Fate::Acknowledged),
+    ];
+    let is_right = |found: &str| {
+        let found: Vec<String> = found.split_whitespace().map(str::to_owned).collect();
+        check(&turns, &found).is_ok()
+    };
+    assert!(is_right("#1 #4") && is_right("#1 #2 #4"));
+    for wrong in ["", "#1", "#4", "#4 #1", "#1 #1 #4", "#1 #4 #4", "#1 #4 #2", "#1 #3 #4", "#1 #4 #5"] {
+        assert!(!is_right(wrong), "{wrong}");
     }
 }

@@ -79,6 +79,8 @@ async fn nothing_acknowledged_is_lost_and_no_effect_happens_twice() {
     for provider in &providers {
         assert_eq!(provider.rejections(), []);
     }
+    assert!(world.disturbances.are_complete(), "{:?}", world.disturbances.counts());
+    assert_eq!(works::missing(&ledger), Vec::<&str>::new(), "never happened");
     let violations = ledger.violations.join("\n- ");
     assert_eq!(ledger.violation_count, 0, "TOOLWIRE_SEED={seed}\n- {violations}");
 }

@@ -13,7 +13,7 @@ use toolwire_testkit::{HaProxy, RedisCluster};
 use crate::disturbances::{Disturbances, Gateways};
 use crate::effects::Effects;
 use crate::ledger::Ledger;
-use crate::{gateway_process, model};
+use crate::{gateway_process, model, works};
 
 pub(crate) const GATEWAYS: usize = 3;
 
@@ -25,6 +25,9 @@ pub(crate) const PROXY_ERROR: &str = "gateway_unavailable";
 
 /// The tokens that the key with a budget may use in a month.
 pub(crate) const BUDGET: u64 = 800;
+
+/// The maximum number of requests, in multiples of the planned one, if something has not happened.
+const MAX_TIMES_PLANNED: usize = 10;
 
 /// What clients know, and what is known about them.
 pub(crate) struct World {
@@ -55,7 +58,8 @@ impl World {
 
     /// Whether enough requests were sent, and everything has happened at least once.
     pub(crate) fn is_done(&self) -> bool {
-        self.sent() >= self.planned && self.disturbances.are_complete()
+        let is_complete = self.disturbances.are_complete() && works::missing(&self.ledger()).is_empty();
+        self.sent() >= if is_complete { self.planned } else { self.planned * MAX_TIMES_PLANNED }
     }
 
     /// Returns a number that nothing else has.

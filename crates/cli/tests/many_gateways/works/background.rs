@@ -10,6 +10,9 @@ use crate::random::Random;
 
 const PATH: &str = "/v1/responses";
 
+pub(super) const COMPLETE: &str = "background: all events";
+pub(super) const RESUMED: &str = "background: all events, from several requests";
+
 /// Starts a response in the background, reads its events in several requests, and perhaps cancels it. The test
 /// waits in the end until each of them is complete.
 pub(super) async fn leave_and_return(client: &Client, random: &mut Random) -> &'static str {
@@ -48,7 +51,7 @@ pub(super) async fn leave_and_return(client: &Client, random: &mut Random) -> &'
         }
     }
     if is_stream && is_whole {
-        return end_of(client, &id, &events);
+        return end_of(client, random, &id, &events, COMPLETE).await;
     }
     for _ in 0..4 {
         let mut path = format!("{PATH}/{id}?stream=true");
@@ -57,8 +60,9 @@ pub(super) async fn leave_and_return(client: &Client, random: &mut Random) -> &'
         }
         match client.get(Dialect::Responses, &path, &[]).await {
             Outcome::Done(answer) => {
+                let name = if events.is_empty() { COMPLETE } else { RESUMED };
                 events.extend(answer.events);
-                return end_of(client, &id, &events);
+                return end_of(client, random, &id, &events, name).await;
             }
             Outcome::Lost(answer) => events.extend(answer.events),
             Outcome::Refused(_) => {}
@@ -67,12 +71,27 @@ pub(super) async fn leave_and_return(client: &Client, random: &mut Random) -> &'
     "background: events given up"
 }
 
-/// Checks that each event was received once.
-fn end_of(client: &Client, id: &str, events: &[Value]) -> &'static str {
+/// Checks that each event was received once, and that the last ones can be read again.
+async fn end_of(
+    client: &Client,
+    random: &mut Random,
+    id: &str,
+    events: &[Value],
+    name: &'static str,
+) -> &'static str {
     let numbers: Vec<Option<u64>> = events.iter().map(|event| event["sequence_number"].as_u64()).collect();
     let expected: Vec<Option<u64>> = (0..numbers.len() as u64).map(Some).collect();
     if numbers != expected {
         client.world.ledger().violation(format!("the events of {id} have the numbers {numbers:?}"));
+        return name;
     }
-    "background: all events"
+    let after = random.below(events.len());
+    let path = format!("{PATH}/{id}?stream=true&starting_after={after}");
+    if let Outcome::Done(again) = client.get(Dialect::Responses, &path, &[]).await
+        && again.events != events[after + 1..]
+    {
+        let problem = format!("the events of {id} after {after} were {events:?}, and are {:?}", again.events);
+        client.world.ledger().violation(problem);
+    }
+    name
 }

@@ -8,6 +8,8 @@ use crate::ledger::{Conversation, Fate, Turn};
 use crate::model::{MARK, words};
 use crate::random::Random;
 
+pub(super) const COMPLETE: &str = "conversation: complete";
+
 /// Adds responses and items to a conversation. The lock of a gateway that was killed ends later, so another
 /// request may find the conversation locked.
 pub(super) async fn talk(client: &Client, random: &mut Random) -> &'static str {
@@ -18,7 +20,7 @@ pub(super) async fn talk(client: &Client, random: &mut Random) -> &'static str {
     };
     let id = created.body["id"].as_str().unwrap_or_default().to_owned();
     let mut conversation = Conversation { client: client.clone(), id: id.clone(), turns: Vec::new() };
-    let mut end = "conversation: complete";
+    let mut end = COMPLETE;
     for _ in 0..3 + random.below(4) {
         let mark = mark(client);
         let is_item = random.below(3) == 0;

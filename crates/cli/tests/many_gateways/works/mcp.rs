@@ -7,6 +7,9 @@ use super::{mark, record_effects};
 use crate::client::{Client, Dialect, Outcome};
 use crate::random::Random;
 
+pub(super) const WITH_SESSION_COMPLETE: &str = "mcp session: complete";
+pub(super) const COMPLETE: &str = "mcp without session: complete";
+
 const WITH_SESSIONS: &str = "2025-06-18";
 const WITHOUT: &str = "2026-07-28";
 
@@ -59,7 +62,7 @@ async fn with_session(client: &Client, random: &mut Random) -> &'static str {
         };
         is_complete &= checked(client, &message, send(client, &message, &headers).await);
     }
-    if is_complete { "mcp session: complete" } else { "mcp session: some requests failed" }
+    if is_complete { WITH_SESSION_COMPLETE } else { "mcp session: some requests failed" }
 }
 
 async fn without_session(client: &Client) -> &'static str {
@@ -73,7 +76,7 @@ async fn without_session(client: &Client) -> &'static str {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     let headers = [("mcp-protocol-version", WITHOUT), ("mcp-method", "tools/call"), ("mcp-name", "append")];
     match checked(client, &message, send(client, &message, &headers).await) {
-        true => "mcp without session: complete",
+        true => COMPLETE,
         false => "mcp without session: failed",
     }
 }

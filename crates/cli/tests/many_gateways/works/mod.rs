@@ -10,9 +10,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::{Answer, Client};
+use crate::ledger::Ledger;
 use crate::model::{APPENDED, MARK, words};
 use crate::random::Random;
 use crate::world::World;
+
+/// What must happen at least once.
+const REQUIRED: [&str; 8] = [
+    plain::COMPLETE,
+    plain::USED,
+    responses::COMPLETE,
+    responses::CONTINUED,
+    conversations::COMPLETE,
+    background::COMPLETE,
+    mcp::COMPLETE,
+    mcp::WITH_SESSION_COMPLETE,
+];
+
+/// Returns what has not happened yet.
+pub(crate) fn missing(ledger: &Ledger) -> Vec<&'static str> {
+    REQUIRED.into_iter().filter(|name| !ledger.works.contains_key(*name)).collect()
+}
 
 /// Sends requests until enough are sent. It is one of several clients that work at the same time.
 pub(crate) async fn work(world: Arc<World>, seed: u64) {

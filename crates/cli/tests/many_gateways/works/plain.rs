@@ -7,6 +7,9 @@ use crate::client::{Client, Dialect, Outcome};
 use crate::random::Random;
 use crate::world::BUDGET;
 
+pub(super) const COMPLETE: &str = "two turns without a store: complete";
+pub(super) const USED: &str = "budget: used";
+
 /// A conversation of two turns, whose history the client sends.
 async fn two_turns(
     client: &Client,
@@ -29,7 +32,7 @@ async fn two_turns(
             _ => return "two turns without a store: interrupted",
         }
     }
-    "two turns without a store: complete"
+    COMPLETE
 }
 
 pub(super) async fn chat(client: &Client, random: &mut Random) -> &'static str {
@@ -57,7 +60,7 @@ pub(super) async fn with_budget(client: &Client, random: &mut Random) -> &'stati
                 let tokens = ledger.tokens;
                 ledger.violation(format!("a key with a budget of {BUDGET} tokens has used {tokens}"));
             }
-            "budget: used"
+            USED
         }
         Outcome::Refused(429) => "budget: used up",
         _ => "budget: interrupted",

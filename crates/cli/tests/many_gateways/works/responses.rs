@@ -10,6 +10,9 @@ use crate::random::Random;
 
 pub(super) const PATH: &str = "/v1/responses";
 
+pub(super) const COMPLETE: &str = "responses: complete";
+pub(super) const CONTINUED: &str = "approval: call made by another gateway";
+
 /// The number of times that a client sends a request again.
 const TRIES: usize = 4;
 
@@ -49,8 +52,12 @@ pub(super) async fn chain(client: &Client, random: &mut Random) -> &'static str 
             }
             if let Outcome::Done(answer) = client.post(Dialect::Responses, PATH, &body, &[]).await {
                 check(client, &answer, &marks_of_turn, "a response that continues another one");
-                // A response that is not stored says so. Nothing can continue it.
+                // A response that is not stored says so. Nothing can continue it, and to send its request again
+                // would repeat its calls.
                 if answer.body["store"] != true {
+                    if text.contains(" do ") {
+                        return "responses: not stored";
+                    }
                     continue;
                 }
                 stored(client, &answer);
@@ -72,7 +79,7 @@ pub(super) async fn chain(client: &Client, random: &mut Random) -> &'static str 
     if let (Some(last), 0) = (&last, random.below(5)) {
         return remove(client, last).await;
     }
-    "responses: complete"
+    COMPLETE
 }
 
 /// Removes a response, which then does not exist any more.
@@ -141,7 +148,11 @@ pub(super) async fn approval(client: &Client, random: &mut Random) -> &'static s
                         .violation(format!("the approved call has no result: {}", answer.body));
                 }
                 stored(client, &answer);
-                return if effects.is_empty() { "approval: outcome unknown" } else { "approval: call made" };
+                return match (effects.is_empty(), answer.gateway == asked.gateway) {
+                    (true, _) => "approval: outcome unknown",
+                    (false, true) => "approval: call made by the same gateway",
+                    (false, false) => CONTINUED,
+                };
             }
             Outcome::Refused(400..=499) => return "approval: refused after a failure",
             _ => is_first = false,
