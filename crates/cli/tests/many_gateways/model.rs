@@ -60,7 +60,7 @@ fn output(parts: &[Part], body: &Value, number: u64) -> ModelOutput {
         .iter()
         .filter_map(|part| if let Part::Result(text) = part { Some(text.as_str()) } else { None })
         .collect();
-    let last = users().last().map_or("", String::as_str);
+    let last = users().next_back().map_or("", String::as_str);
     let calls = last.split_once(" do ").map_or("", |(_, calls)| calls);
     if let Some(call) = calls.split_whitespace().nth(results.len()) {
         let (name, id) = call.split_once(':').unwrap_or((call, ""));
