@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
 
-use crate::client::{Dialect, Outcome, text};
+use crate::client::{Client, Dialect, Outcome, text};
 use crate::effects::Effects;
 use crate::ledger::{BackgroundResponse, Conversation, Fate, StoredResponse};
 use crate::model::{MARK, words};
@@ -16,6 +16,9 @@ use crate::world::World;
 
 /// The number of requests at the same time.
 const CONCURRENT: usize = 8;
+
+/// The maximum wait for gateways that cannot read from Redis.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The maximum wait for the end of responses in the background.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -70,13 +73,26 @@ pub(crate) async fn verify(world: &World, effects: &Effects) -> Counts {
     counts
 }
 
+/// Reads from the store. Gateways may need some time to connect to Redis again.
+async fn get(client: &Client, path: &str, expected: &[u16]) -> Outcome {
+    let since = Instant::now();
+    loop {
+        let outcome = client.get(Dialect::Responses, path, expected).await;
+        let is_unavailable = matches!(outcome, Outcome::Refused(500..) | Outcome::Lost(_));
+        if !is_unavailable || since.elapsed() > RECOVERY_TIMEOUT {
+            return outcome;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
 /// A response has the content that the client got.
 async fn verify_response(stored: StoredResponse) {
     let StoredResponse { client, body, is_removed } = stored;
     let client = client.uncounted();
     let id = body["id"].as_str().unwrap_or_default();
     let expected: &[u16] = if is_removed { &[404] } else { &[] };
-    let found = client.get(Dialect::Responses, &format!("/v1/responses/{id}"), expected).await;
+    let found = get(&client, &format!("/v1/responses/{id}"), expected).await;
     let problem = match (&found, is_removed) {
         (Outcome::Done(answer), false) if answer.body == body => return,
         (Outcome::Refused(404), true) => return,
@@ -96,7 +112,7 @@ async fn verify_background(response: BackgroundResponse) -> (String, Vec<String>
     };
     let since = Instant::now();
     loop {
-        match client.get(Dialect::Responses, &format!("/v1/responses/{id}"), &[]).await {
+        match get(&client, &format!("/v1/responses/{id}"), &[]).await {
             Outcome::Done(answer) => {
                 let status = answer.body["status"].as_str().unwrap_or_default().to_owned();
                 if !matches!(status.as_str(), "queued" | "in_progress") {
@@ -134,7 +150,7 @@ fn effects(text: &str) -> Vec<String> {
 async fn verify_conversation(conversation: Conversation) -> usize {
     let client = conversation.client.uncounted();
     let path = format!("/v1/conversations/{}/items?order=asc&limit=100", conversation.id);
-    let problem = match client.get(Dialect::Responses, &path, &[]).await {
+    let problem = match get(&client, &path, &[]).await {
         Outcome::Done(answer) => {
             let items = answer.body["data"].as_array().cloned().unwrap_or_default();
             let marks: Vec<String> =

@@ -2,6 +2,9 @@
 //!
 //! Redis confirms a write before its replicas have it, so a replica that takes over from a failed master may not know
 //! it. `WAIT` blocks the connection until replicas have confirmed everything that was written over it.
+//!
+//! If the connection breaks before `WAIT`, the client of a cluster may send it over a new one, over which nothing was
+//! written. It is then confirmed at once; the write itself was, so its server has it in its log.
 
 use std::io;
 use std::time::Duration;
