@@ -43,6 +43,9 @@ pub(crate) struct RedisSettings {
     time_to_live: Option<Period>,
     /// The maximum wait for the server.
     timeout: Option<Period>,
+    /// The number of replicas that must have a write before it counts as stored.
+    #[serde(default)]
+    replicas: u32,
 }
 
 /// A length of time in the configuration.
@@ -123,6 +126,7 @@ struct RedisPlace {
     prefix: Option<String>,
     time_to_live: Option<Duration>,
     timeout: Option<Duration>,
+    replicas: u32,
 }
 
 fn place(settings: &StoreSettings) -> Result<Place, CommandError> {
@@ -136,10 +140,10 @@ fn place(settings: &StoreSettings) -> Result<Place, CommandError> {
         }
         StoreSettings::PathOrUrl(url) if is_redis_url(url) => {
             let urls = RedisUrls::Server(url.clone());
-            Place::Redis(RedisPlace { urls, prefix: None, time_to_live: None, timeout: None })
+            Place::Redis(RedisPlace { urls, prefix: None, time_to_live: None, timeout: None, replicas: 0 })
         }
         StoreSettings::PathOrUrl(path) => Place::File(expand_home(path)),
-        StoreSettings::Redis(RedisSettings { redis, prefix, time_to_live, timeout }) => {
+        StoreSettings::Redis(RedisSettings { redis, prefix, time_to_live, timeout, replicas }) => {
             let parse =
                 |period: &Option<Period>, key| period.as_ref().map(|period| period.parse(key)).transpose();
             Place::Redis(RedisPlace {
@@ -147,6 +151,7 @@ fn place(settings: &StoreSettings) -> Result<Place, CommandError> {
                 prefix: prefix.clone(),
                 time_to_live: parse(time_to_live, "store.timeToLive")?,
                 timeout: parse(timeout, "store.timeout")?,
+                replicas: *replicas,
             })
         }
     })
@@ -274,6 +279,7 @@ async fn connect(place: &RedisPlace) -> Result<Arc<Redis>, CommandError> {
     options.prefix = place.prefix.clone().unwrap_or(options.prefix);
     options.time_to_live = place.time_to_live;
     options.timeout = place.timeout.unwrap_or(options.timeout);
+    options.replicas = place.replicas;
     let store = match &place.urls {
         RedisUrls::Server(url) => Redis::connect(url, options).await,
         RedisUrls::Cluster(urls) => {

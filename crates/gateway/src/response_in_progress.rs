@@ -17,7 +17,7 @@ use crate::items::ClientItems;
 use crate::response::{
     DROPPED, Failure, HEARTBEAT, HttpResponse, Interrupted, ResponseBody, events, json as json_response,
 };
-use crate::state::Recording;
+use crate::state::{Recording, Unstored};
 
 /// The time after which a response that is not streamed begins with white space, so that the connection is
 /// not idle and the client does not time out.
@@ -41,7 +41,9 @@ pub(crate) struct ResponseInProgress {
     /// Stores the response; `None` if it is not stored, or if it was already given to the store.
     recording: Option<Recording>,
     /// The end of the response, until it is stored.
-    storing: Option<(JoinHandle<()>, Vec<u8>)>,
+    storing: Option<(JoinHandle<Unstored>, Vec<u8>)>,
+    /// What could not be stored.
+    unstored: Unstored,
     /// The bytes of events that were not sent yet.
     unsent: Vec<u8>,
 }
@@ -64,8 +66,18 @@ impl ResponseInProgress {
         items: Option<ClientItems>,
         recording: Option<Recording>,
     ) -> ResponseInProgress {
-        let (storing, unsent) = (None, Vec::new());
-        ResponseInProgress { exchange, writer, heartbeat, request_id, items, recording, storing, unsent }
+        let (storing, unstored, unsent) = (None, Unstored::default(), Vec::new());
+        ResponseInProgress {
+            exchange,
+            writer,
+            heartbeat,
+            request_id,
+            items,
+            recording,
+            storing,
+            unstored,
+            unsent,
+        }
     }
 
     /// Sends the events as they arrive. The model's response is read only as fast as the client reads.
@@ -170,7 +182,7 @@ impl ResponseInProgress {
         match end {
             Some(error) => Err(self.failure(error)),
             None => {
-                let body = self.writer.body();
+                let body = self.body();
                 let mut response = json_response(StatusCode::OK, &body);
                 if self.writer.has_omitted_citations() {
                     response.headers_mut().insert(DROPPED, HeaderValue::from_static("citations"));
@@ -190,9 +202,15 @@ impl ResponseInProgress {
     /// stored. It is safe to drop the future.
     async fn stored(&mut self) -> Option<Vec<u8>> {
         let (storing, _) = self.storing.as_mut()?;
-        // It ends with an error only if the runtime stops.
-        let _ = storing.await;
-        self.storing.take().map(|(_, end)| end)
+        self.unstored = storing.await.unwrap_or(Unstored::ALL);
+        self.storing.take().map(|(_, end)| self.unstored.mark_events(end))
+    }
+
+    /// Returns the complete response.
+    fn body(&self) -> Value {
+        let mut body = self.writer.body();
+        self.unstored.mark(&mut body);
+        body
     }
 
     /// Reads all events, and waits until the response is stored; returns the error if the run fails. It is
@@ -238,7 +256,7 @@ impl ResponseInProgress {
                     }
                     error.body(family, &response.request_id)
                 }
-                _ => response.writer.body(),
+                _ => response.body(),
             };
             Some((Ok(Bytes::from(body.to_string())), Padded::Sent(response)))
         });

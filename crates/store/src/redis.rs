@@ -23,6 +23,7 @@ mod connection;
 mod format;
 mod keys;
 mod operations;
+mod replicas;
 mod sentinel;
 mod sentinel_url;
 mod state;
@@ -69,6 +70,8 @@ pub struct RedisOptions {
     pub timeout: Duration,
     /// The maximum number of messages that one search reads.
     pub search_messages: usize,
+    /// The number of replicas that must have a write before it counts as stored; none by default.
+    pub replicas: u32,
 }
 
 impl Default for RedisOptions {
@@ -78,6 +81,7 @@ impl Default for RedisOptions {
             time_to_live: None,
             timeout: Duration::from_secs(10),
             search_messages: 20_000,
+            replicas: 0,
         }
     }
 }
@@ -86,12 +90,14 @@ impl Redis {
     /// Connects to one server: `redis://`, `rediss://` or `redis+unix://`; or to the master that Redis
     /// Sentinel names: `redis+sentinel://HOST:PORT,HOST:PORT/MASTER` or `rediss+sentinel://`.
     pub async fn connect(url: &str, options: RedisOptions) -> Result<Redis, StoreError> {
-        Redis::new(RedisConnection::to_one(url, options.timeout).await?, options)
+        let connection = RedisConnection::to_one(url, options.timeout).await?;
+        Redis::new(connection.with_replicas(options.replicas), options)
     }
 
     /// Connects to a cluster by some of its nodes.
     pub async fn connect_cluster(urls: &[&str], options: RedisOptions) -> Result<Redis, StoreError> {
-        Redis::new(RedisConnection::to_cluster(urls, options.timeout).await?, options)
+        let connection = RedisConnection::to_cluster(urls, options.timeout).await?;
+        Redis::new(connection.with_replicas(options.replicas), options)
     }
 
     fn new(connection: RedisConnection, options: RedisOptions) -> Result<Redis, StoreError> {

@@ -9,7 +9,7 @@ use std::{env, fs, io, thread};
 
 use tempfile::TempDir;
 
-use crate::ports::free_port;
+use crate::ports::lasting_port;
 
 const INSTALL_HINT: &str = "on Debian and Ubuntu: `apt-get install haproxy`";
 
@@ -21,8 +21,21 @@ const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 /// A running `haproxy`; dropping this kills it.
 pub struct HaProxy {
     process: Child,
+    /// Processes that a reload has replaced; they end with their last connection.
+    replaced: Vec<Child>,
+    settings: Settings,
+}
+
+/// What the configuration contains.
+struct Settings {
     address: SocketAddr,
-    _folder: TempDir,
+    /// Lines of the section `defaults`.
+    options: String,
+    /// Lines about the servers.
+    servers: String,
+    folder: TempDir,
+    /// The number of reloads.
+    reloads: usize,
 }
 
 impl HaProxy {
@@ -37,60 +50,107 @@ impl HaProxy {
     }
 
     /// Starts a proxy in front of several servers, which get the requests in turn. The header `x-served-by`
-    /// of a response is the number of the server, from 0. `options` are lines of the section `defaults`.
+    /// of a response is the number of the server, from 0. If the servers are checked and none is ready, the
+    /// requests are sent to them nevertheless; the header then begins with `unready-`. `options` are lines of
+    /// the section `defaults`.
     ///
     /// # Panics
     ///
     /// When it cannot be started, or does not listen within a minute.
     pub fn in_front_of(servers: &[SocketAddr], options: &[&str]) -> HaProxy {
-        let mut lines = "balance roundrobin\n    http-response set-header x-served-by %s".to_owned();
+        let mut lines =
+            "balance roundrobin\n    option allbackups\n    http-response set-header x-served-by %s"
+                .to_owned();
         for (number, server) in servers.iter().enumerate() {
-            lines.push_str(&format!("\n    server {number} {server}"));
+            lines.push_str(&format!(
+                "\n    server {number} {server}\n    server unready-{number} {server} no-check backup"
+            ));
         }
         HaProxy::with_servers(&lines, options)
     }
 
     fn with_servers(servers: &str, options: &[&str]) -> HaProxy {
-        let folder = tempfile::tempdir().expect("a temporary folder can be created");
+        let mut settings = Settings {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            options: options.join("\n    "),
+            servers: servers.to_owned(),
+            folder: tempfile::tempdir().expect("a temporary folder can be created"),
+            reloads: 0,
+        };
         for _ in 0..20 {
-            let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-            let config = folder.path().join("haproxy.cfg");
-            // Only this proxy has this path.
-            let ready_path = format!("/{}", folder.path().file_name().unwrap_or_default().to_string_lossy());
-            let options = options.join("\n    ");
-            let text = format!(
-                "global\n    maxconn 200\n    nbthread 1\n\
-                 defaults\n    mode http\n    timeout connect 10s\n    timeout client 5m\n    \
-                 timeout server 5m\n    {options}\n\
-                 listen gateway\n    bind {address}\n    monitor-uri {ready_path}\n    {servers}\n"
-            );
-            fs::write(&config, text).expect("the configuration can be written");
-            // `-db` keeps it in the foreground, so that it ends with the test.
-            let mut process = Command::new(program())
-                .args(["-db", "-f"])
-                .arg(&config)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap_or_else(|error| panic!("`haproxy` cannot be run: {error}; {INSTALL_HINT}"));
+            settings.address.set_port(lasting_port());
+            let mut process = settings.launch(&[]);
             // Another process may have taken the port in the meantime.
-            if is_ready(&mut process, address, &ready_path) {
-                return HaProxy { process, address, _folder: folder };
+            if is_ready(&mut process, settings.address, &settings.ready_path()) {
+                return HaProxy { process, replaced: Vec::new(), settings };
             }
         }
         panic!("`haproxy` does not start with these options: {options:?}");
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.settings.address
+    }
+
+    /// Replaces the process by a new one, as a new configuration does. The new one takes over the socket for
+    /// new connections, and the old one ends with its last connection.
+    ///
+    /// # Panics
+    ///
+    /// When the new one cannot be started, or does not listen within a minute.
+    pub fn reload(&mut self) {
+        self.replaced.retain_mut(|process| process.try_wait().is_ok_and(|status| status.is_none()));
+        self.settings.reloads += 1;
+        let (old, socket) = (self.process.id().to_string(), self.settings.socket());
+        let mut process = self.settings.launch(&["-x", &socket, "-sf", &old]);
+        let is_ready = is_ready(&mut process, self.settings.address, &self.settings.ready_path());
+        assert!(is_ready, "`haproxy` ends when it is reloaded");
+        self.replaced.push(std::mem::replace(&mut self.process, process));
+    }
+}
+
+impl Settings {
+    /// Returns the path that only this process has.
+    fn ready_path(&self) -> String {
+        let name = self.folder.path().file_name().unwrap_or_default().to_string_lossy();
+        format!("/{name}-{}", self.reloads)
+    }
+
+    /// Returns the path of the socket by which the next process gets the sockets of this one.
+    fn socket(&self) -> String {
+        self.folder.path().join("admin.sock").display().to_string()
+    }
+
+    fn launch(&self, arguments: &[&str]) -> Child {
+        let Settings { address, options, servers, folder, .. } = self;
+        let (ready_path, socket) = (self.ready_path(), self.socket());
+        let text = format!(
+            "global\n    maxconn 200\n    nbthread 1\n    stats socket {socket} level admin expose-fd listeners\n\
+             defaults\n    mode http\n    timeout connect 10s\n    timeout client 5m\n    \
+             timeout server 5m\n    {options}\n\
+             listen gateway\n    bind {address}\n    monitor-uri {ready_path}\n    {servers}\n"
+        );
+        let config = folder.path().join("haproxy.cfg");
+        fs::write(&config, text).expect("the configuration can be written");
+        // `-db` keeps it in the foreground, so that it ends with the test.
+        Command::new(program())
+            .args(["-db", "-f"])
+            .arg(&config)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("`haproxy` cannot be run: {error}; {INSTALL_HINT}"))
     }
 }
 
 impl Drop for HaProxy {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        for process in self.replaced.iter_mut().chain([&mut self.process]) {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 }
 

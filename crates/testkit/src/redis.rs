@@ -5,11 +5,10 @@ mod sentinels;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::ports::free_port;
+use crate::ports::lasting_port;
 pub use sentinels::{RedisSentinel, RedisSentinels};
 
 /// A running `redis-server`; dropping this kills it.
@@ -31,7 +30,7 @@ impl RedisServer {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         let folder = tempfile::tempdir().expect("a temporary folder can be created");
         for _ in 0..20 {
-            let port = free_port();
+            let port = lasting_port();
             // Another process may have taken the port in the meantime.
             if let Some(process) = launch(port, &folder, &options) {
                 return RedisServer { process, port, folder, options };
@@ -77,46 +76,6 @@ impl RedisServer {
 impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-/// A cluster of three servers that share the slots.
-pub struct RedisCluster {
-    nodes: Vec<RedisServer>,
-}
-
-impl RedisCluster {
-    pub fn start() -> RedisCluster {
-        let nodes: Vec<RedisServer> = (0..3)
-            .map(|_| {
-                let bus = free_port().to_string();
-                let options = ["--save", "", "--cluster-enabled", "yes", "--cluster-port", &bus];
-                RedisServer::start_with(&options)
-            })
-            .collect();
-        for (node, slots) in nodes.iter().zip([["0", "5460"], ["5461", "10922"], ["10923", "16383"]]) {
-            node.command(&["CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1]]);
-        }
-        let first = &nodes[0];
-        for node in &nodes[1..] {
-            let bus = node.options.last().expect("the options of a node end with its bus port");
-            first.command(&["CLUSTER", "MEET", "127.0.0.1", &node.port.to_string(), bus]);
-        }
-        // Nodes learn about each other by gossip; only polling shows when they are done.
-        let started = Instant::now();
-        let is_ready = |node: &RedisServer| {
-            let state = node.command(&["CLUSTER", "INFO"]);
-            state.contains("cluster_state:ok") && state.contains("cluster_known_nodes:3")
-        };
-        while !nodes.iter().all(is_ready) {
-            assert!(started.elapsed() < Duration::from_secs(60), "the cluster did not start within 60 s");
-            thread::sleep(Duration::from_millis(50));
-        }
-        RedisCluster { nodes }
-    }
-
-    pub fn nodes(&self) -> &[RedisServer] {
-        &self.nodes
     }
 }
 

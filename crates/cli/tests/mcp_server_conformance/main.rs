@@ -7,13 +7,15 @@
 
 #[path = "../../../toolkit/tests/fixture/mod.rs"]
 mod fixture;
+#[path = "../gateway_process/mod.rs"]
+mod gateway_process;
 mod scenarios;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
+use gateway_process::GatewayProcess;
 use scenarios::Verdict;
 use serde_json::json;
 use toolwire_testkit::conformance::{ConformanceSuite, Scenario, ScenarioTally, TestedSide};
@@ -21,50 +23,13 @@ use toolwire_toolkit::transport::{HttpOptions, serve_http};
 
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
-/// A gateway as a process. It ends with the test.
-struct Gateway {
-    child: Child,
-    url: String,
-    /// Kept open, so that the gateway can write to it.
-    _log: BufReader<std::process::ChildStderr>,
-}
-
-impl Gateway {
-    /// Starts a gateway with one server.
-    fn start(folder: &Path, server: &str) -> Gateway {
-        let _ = fs::remove_dir_all(folder);
-        fs::create_dir_all(folder).unwrap();
-        let config = json!({"mcpServers": {"fixture": {"url": server}}});
-        fs::write(folder.join("mcp.json"), config.to_string()).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
-        command.current_dir(folder).args(["serve", "--listen", "127.0.0.1:0"]).env("NO_COLOR", "1");
-        command.env("XDG_DATA_HOME", folder.join("data")).env("XDG_CONFIG_HOME", folder.join("config"));
-        for variable in toolwire_testkit::api_key_variables() {
-            command.env_remove(variable);
-        }
-        command.env_remove("TOOLWIRE_CONFIG").env_remove("TOOLWIRE_KEY");
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut lines = Vec::new();
-        while !lines.last().is_some_and(|line: &String| line.starts_with("ready")) {
-            let mut line = String::new();
-            if log.read_line(&mut line).unwrap() == 0 {
-                let _ = child.wait();
-                panic!("the gateway has ended: {lines:?}");
-            }
-            lines.push(line);
-        }
-        let origin = lines.iter().find_map(|line| line.trim_end().strip_prefix("listening on "));
-        let url = format!("{}/mcp", origin.unwrap());
-        Gateway { child, url, _log: log }
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Starts a gateway with one server.
+fn start(folder: &Path, server: &str) -> GatewayProcess {
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder).unwrap();
+    let config = json!({"mcpServers": {"fixture": {"url": server}}});
+    fs::write(folder.join("mcp.json"), config.to_string()).unwrap();
+    GatewayProcess::start(folder, "127.0.0.1:0").unwrap()
 }
 
 fn main() -> ExitCode {
@@ -80,7 +45,8 @@ fn main() -> ExitCode {
     let serving = serve_http(fixture::server(), ([127, 0, 0, 1], 0).into(), HttpOptions::default());
     let server = runtime.block_on(serving).unwrap();
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mcp-server-conformance");
-    let gateway = Gateway::start(&folder, &server.url());
+    let gateway = start(&folder, &server.url());
+    let url = format!("http://{}/mcp", gateway.address);
     let suite = ConformanceSuite::installed(TestedSide::Server, folder.join("suite.log"));
     let mut tally = ScenarioTally::default();
     for revision in REVISIONS {
@@ -90,7 +56,7 @@ fn main() -> ExitCode {
             if !filters.is_empty() && !filters.iter().any(|filter| scenario.name.contains(filter)) {
                 continue;
             }
-            passed += run(&suite, &scenario, revision, &gateway.url, &mut tally);
+            passed += run(&suite, &scenario, revision, &url, &mut tally);
         }
         println!("  {passed} checks passed");
         let expected = scenarios::passed_checks(revision);

@@ -1,10 +1,9 @@
 //! Gateways behind HAProxy, of which one is killed and replaced between every two requests.
 
 use std::fs;
-use std::io::{self, BufRead as _, BufReader};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,6 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, RwLock};
 use tokio::task::{JoinHandle, JoinSet};
 use toolwire_testkit::HaProxy;
+
+use crate::gateway_process::GatewayProcess;
 
 const GATEWAYS: usize = 3;
 
@@ -38,51 +39,14 @@ struct Cluster {
 
 struct Gateways {
     folder: PathBuf,
-    running: Vec<Option<Gateway>>,
-    replacing: JoinSet<(usize, Gateway)>,
+    running: Vec<Option<GatewayProcess>>,
+    replacing: JoinSet<(usize, GatewayProcess)>,
     /// The gateway that has served the last request.
     last: Option<usize>,
 }
 
-struct Gateway {
-    child: Child,
-    address: SocketAddr,
-    /// Kept open, so that the gateway can write to it.
-    _log: BufReader<std::process::ChildStderr>,
-}
-
-impl Gateway {
-    fn start(folder: &Path, listen: &str) -> Gateway {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
-        command.current_dir(folder).args(["serve", "--listen", listen]).env("NO_COLOR", "1");
-        command.env("XDG_DATA_HOME", folder.join("data")).env("XDG_CONFIG_HOME", folder.join("config"));
-        for variable in toolwire_testkit::api_key_variables() {
-            command.env_remove(variable);
-        }
-        command.env_remove("TOOLWIRE_CONFIG").env_remove("TOOLWIRE_KEY");
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut lines = Vec::new();
-        while !lines.last().is_some_and(|line: &String| line.starts_with("ready")) {
-            let mut line = String::new();
-            assert_ne!(log.read_line(&mut line).unwrap(), 0, "the gateway has ended: {lines:?}");
-            lines.push(line);
-        }
-        let listening = lines.iter().find_map(|line| line.trim_end().strip_prefix("listening on http://"));
-        Gateway { child, address: listening.unwrap().parse().unwrap(), _log: log }
-    }
-
-    fn kill(&mut self) {
-        // `Child::kill` sends SIGKILL.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        self.kill();
-    }
+fn start(folder: &Path, listen: &str) -> GatewayProcess {
+    GatewayProcess::start(folder, listen).unwrap()
 }
 
 impl ReplacedGateways {
@@ -95,7 +59,7 @@ impl ReplacedGateways {
         let mut config = config.clone();
         config["toolwire"]["gateway"]["hosts"] = json!([address.to_string()]);
         fs::write(folder.join("mcp.json"), config.to_string()).unwrap();
-        let running: Vec<_> = (0..GATEWAYS).map(|_| Some(Gateway::start(&folder, "127.0.0.1:0"))).collect();
+        let running: Vec<_> = (0..GATEWAYS).map(|_| Some(start(&folder, "127.0.0.1:0"))).collect();
         let addresses: Vec<SocketAddr> = running.iter().flatten().map(|gateway| gateway.address).collect();
         // Only a request that has reached no gateway is sent to another one.
         let options = ["retries 10", "option redispatch 1", "retry-on conn-failure"];
@@ -194,7 +158,7 @@ impl Cluster {
         killed.kill();
         self.killed.fetch_add(1, Ordering::SeqCst);
         let (folder, listen) = (gateways.folder.clone(), killed.address.to_string());
-        gateways.replacing.spawn_blocking(move || (last, Gateway::start(&folder, &listen)));
+        gateways.replacing.spawn_blocking(move || (last, start(&folder, &listen)));
     }
 }
 

@@ -9,6 +9,8 @@ mod coding_agents;
 mod endpoints;
 mod forms;
 mod forwarded;
+#[path = "../gateway_process/mod.rs"]
+mod gateway_process;
 mod hostile_requests;
 mod idle_connections;
 mod mcp_client;
@@ -72,15 +74,8 @@ fn folder(name: &str, config: Option<&Value>) -> PathBuf {
 }
 
 fn command(folder: &PathBuf, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
-    command.current_dir(folder).arg("serve").args(arguments).env("NO_COLOR", "1");
-    command.env("XDG_DATA_HOME", folder.join("data")).env("XDG_CONFIG_HOME", folder.join("config"));
-    for variable in toolwire_testkit::api_key_variables() {
-        command.env_remove(variable);
-    }
-    for variable in ["TOOLWIRE_CONFIG", "TOOLWIRE_KEY", "OPENAI_BASE_URL"] {
-        command.env_remove(variable);
-    }
+    let mut command = gateway_process::command(folder);
+    command.args(arguments);
     command
 }
 

@@ -1,7 +1,7 @@
 //! Stores responses that a provider with the same API has written.
 //!
-//! The bytes are passed on unchanged. Only if a response continues a stored one or a conversation, it gets the
-//! id of that, which the provider does not know.
+//! The bytes are passed on unchanged, with two exceptions: a response that continues a stored one or a
+//! conversation gets the id of that, which the provider does not know, and one that could not be stored says so.
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Recording;
+use super::{Recording, Unstored};
 use crate::forwarded_events::{ends_event, events, read_event};
 use crate::response::{HttpResponse, Interrupted, ResponseBody};
 
@@ -37,11 +37,11 @@ pub(crate) async fn record_forwarded(response: HttpResponse, recording: Recordin
                 Some(echo) => with_echo(&bytes, &[], echo).unwrap_or(bytes),
                 None => bytes,
             };
-            if let Ok(text) = String::from_utf8(bytes.to_vec()) {
-                // It ends with an error only if the runtime stops.
-                let _ = recording.commit_forwarded(text).await;
-            }
-            ResponseBody::Whole(bytes)
+            let unstored = match String::from_utf8(bytes.to_vec()) {
+                Ok(text) => recording.commit_forwarded(text).await.unwrap_or(Unstored::ALL),
+                Err(_) => Unstored::ALL,
+            };
+            ResponseBody::Whole(unstored.mark_text(&bytes).unwrap_or(bytes))
         }
         ResponseBody::Stream(stream) if is_events => ResponseBody::Stream(recorded(stream, recording)),
         other => other,
@@ -126,14 +126,14 @@ impl RecordedEvents {
         memmem::find(event, RESPONSE_KEY)?;
         let (name, data) = read_event(event);
         let echo = self.recording.as_ref()?.echo.as_ref();
-        let changed = echo.and_then(|echo| with_echo(&data, &["response"], echo));
+        let mut changed = echo.and_then(|echo| with_echo(&data, &["response"], echo));
         let data = changed.clone().unwrap_or_else(|| data.into());
         let WithResponse { type_name, response } = serde_json::from_slice(&data).ok()?;
         let is_end =
             ["response.completed", "response.incomplete", "response.failed"].contains(&type_name.as_str());
         if is_end && let Some(recording) = self.recording.take() {
-            // It ends with an error only if the runtime stops.
-            let _ = recording.commit_forwarded(response.get().to_owned()).await;
+            let stored = recording.commit_forwarded(response.get().to_owned()).await;
+            changed = stored.unwrap_or(Unstored::ALL).mark_data(&data).or(changed);
         }
         let changed = String::from_utf8(changed?.to_vec()).ok()?;
         let name = name.map_or_else(String::new, |name| format!("event: {name}\n"));

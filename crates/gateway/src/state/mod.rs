@@ -14,6 +14,7 @@ mod input;
 mod pause;
 mod record;
 mod recording;
+mod unstored;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use endpoints::not_found;
 pub(crate) use forwarded::record_forwarded;
 pub(crate) use pause::{ClaimedPause, HeldClaim, StoredPause};
 pub(crate) use recording::{KeptMessages, Recording};
+pub(crate) use unstored::Unstored;
 
 /// The start of the ids of conversations.
 const CONVERSATION_PREFIX: &str = "conv_";

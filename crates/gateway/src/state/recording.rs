@@ -14,7 +14,7 @@ use super::input::NewInput;
 use super::record::{
     ItemIds, ModelState, ResponseFields, StoredItem, StoredResponse, check_size, random_part, with_output,
 };
-use super::{Continuation, HeldClaim, ResponseStorage, StoredPause, response_key};
+use super::{Continuation, HeldClaim, ResponseStorage, StoredPause, Unstored, response_key};
 use crate::gateway::Inner;
 use crate::hidden_rounds::ShownId;
 use crate::items::Items;
@@ -160,7 +160,7 @@ impl Recording {
 
     /// Stores a response that the gateway has written. The work continues if the client disconnects. If it
     /// fails, the client still gets its response, which nothing can continue.
-    pub(crate) fn commit(self, response: String, kept: Option<KeptMessages>) -> JoinHandle<()> {
+    pub(crate) fn commit(self, response: String, kept: Option<KeptMessages>) -> JoinHandle<Unstored> {
         self.of_gateway().store(response, kept)
     }
 
@@ -171,21 +171,23 @@ impl Recording {
     }
 
     /// Stores a response that the provider has written.
-    pub(super) fn commit_forwarded(self, response: String) -> JoinHandle<()> {
+    pub(super) fn commit_forwarded(self, response: String) -> JoinHandle<Unstored> {
         self.store(response, None)
     }
 
-    fn store(self, response: String, kept: Option<KeptMessages>) -> JoinHandle<()> {
+    fn store(self, response: String, kept: Option<KeptMessages>) -> JoinHandle<Unstored> {
         let storage = self.storage.clone();
         let size = self.len() + response.len();
         let principal = self.principal.clone();
         tokio::spawn(async move {
             let id = id_of(&response);
+            let all = Unstored { response: self.stores_response, conversation: self.conversation.is_some() };
             let write = move || self.write(response, kept);
             let written = match is_large(size) {
                 true => spawn_blocking(write).await.unwrap_or_else(|error| Err(error.to_string())),
                 false => write(),
             };
+            let mut unstored = Unstored::default();
             let stored = match written {
                 Ok(Records { response, conversation, lock }) => {
                     let mut stored = match (response, response_key(&principal, &id)) {
@@ -193,8 +195,11 @@ impl Recording {
                         (Some(_), None) => Err("its id has unexpected characters".to_owned()),
                         (Some(response), Some(key)) => storage.put(&key, response).await,
                     };
+                    unstored.response = stored.is_err();
                     if let (Some(content), Some(lock)) = (conversation, &lock) {
-                        stored = stored.and(lock.write(content).await);
+                        let changed = lock.write(content).await;
+                        unstored.conversation = changed.is_err();
+                        stored = stored.and(changed);
                     }
                     if let Some(lock) = lock {
                         // The next request must find the conversation free.
@@ -202,11 +207,15 @@ impl Recording {
                     }
                     stored
                 }
-                Err(problem) => Err(problem),
+                Err(problem) => {
+                    unstored = all;
+                    Err(problem)
+                }
             };
             if let Err(problem) = stored {
                 tracing::error!(problem, "a response is not stored");
             }
+            unstored
         })
     }
 

@@ -5,8 +5,8 @@
 mod access;
 mod approvals;
 mod budgets;
-mod every_name;
 mod error_details;
+mod every_name;
 mod forged_histories;
 mod forms;
 mod forwarded_streams;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
+use ::redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use ::redis::cluster::ClusterClient;
 use ::redis::cluster_async::ClusterConnection;
 use ::redis::{
@@ -14,6 +14,7 @@ use ::redis::{
 use tokio::time::Instant;
 use toolwire_contract::conversations::StoreError;
 
+use super::replicas::{Link, ReplicatedConnection};
 use super::sentinel::SentinelConnection;
 use super::sentinel_url::{SentinelUrl, is_sentinel_url};
 
@@ -47,6 +48,8 @@ pub(super) struct RedisConnection {
     /// The address, without user and password.
     pub(super) place: String,
     timeout: Duration,
+    /// The number of replicas that must have each write.
+    replicas: u32,
     /// Whether the last request waited for the whole timeout. The next ones wait less, so that an operation
     /// of several requests costs the timeout only once.
     is_down: AtomicBool,
@@ -88,6 +91,7 @@ impl RedisConnection {
             connection: Connection::One(connection),
             place,
             timeout,
+            replicas: 0,
             is_down: AtomicBool::new(false),
         })
     }
@@ -115,6 +119,7 @@ impl RedisConnection {
             connection: Connection::Sentinel(Arc::new(connection)),
             place,
             timeout,
+            replicas: 0,
             is_down: AtomicBool::new(false),
         })
     }
@@ -138,8 +143,14 @@ impl RedisConnection {
             connection: Connection::Cluster(connection),
             place,
             timeout,
+            replicas: 0,
             is_down: AtomicBool::new(false),
         })
+    }
+
+    /// Has each write wait until this number of replicas have it.
+    pub(super) fn with_replicas(self, replicas: u32) -> RedisConnection {
+        RedisConnection { replicas, ..self }
     }
 
     /// Sends a request, and retries while the server is unavailable, until the timeout. Writes must therefore
@@ -158,9 +169,10 @@ impl RedisConnection {
         let start = Instant::now();
         let mut pause = Duration::from_millis(20);
         let mut may_have_run = false;
+        let replicas = if access == Access::Writes { self.replicas } else { 0 };
         loop {
             let left = timeout.saturating_sub(start.elapsed());
-            let problem = match tokio::time::timeout(left, self.attempt(&request)).await {
+            let problem = match tokio::time::timeout(left, self.attempt(&request, replicas)).await {
                 Ok(Ok(value)) => {
                     self.is_down.store(false, Ordering::Relaxed);
                     return Ok(value);
@@ -197,16 +209,13 @@ impl RedisConnection {
         }
     }
 
-    async fn attempt<T: FromRedisValue>(&self, request: &Request<'_>) -> Result<T, Failure> {
-        match &self.connection {
-            Connection::One(connection) => {
-                request.send_to(&mut connection.clone()).await.map_err(Failure::Redis)
-            }
-            Connection::Cluster(connection) => {
-                request.send_to(&mut connection.clone()).await.map_err(Failure::Redis)
-            }
-            Connection::Sentinel(connection) => connection.send(request).await,
-        }
+    async fn attempt<T: FromRedisValue>(&self, request: &Request<'_>, replicas: u32) -> Result<T, Failure> {
+        let link = match &self.connection {
+            Connection::One(connection) => Link::One(connection.clone()),
+            Connection::Cluster(connection) => Link::Cluster(connection.clone()),
+            Connection::Sentinel(connection) => return connection.send(request, replicas).await,
+        };
+        request.send_to(&mut ReplicatedConnection { link, replicas }).await.map_err(Failure::Redis)
     }
 
     fn explain(&self, error: &RedisError) -> StoreError {
@@ -225,7 +234,7 @@ impl RedisConnection {
 impl Request<'_> {
     pub(super) async fn send_to<T: FromRedisValue>(
         &self,
-        connection: &mut (impl ConnectionLike + Send),
+        connection: &mut ReplicatedConnection,
     ) -> RedisResult<T> {
         match self {
             Request::Command(command) => command.query_async(connection).await,

@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::connection::{Failure, Request, is_temporary};
+use super::replicas::{Link, ReplicatedConnection};
 use super::sentinel_url::{Address, SentinelUrl};
 
 /// The maximum time to connect to one server. A machine that is off does not refuse connections.
@@ -57,10 +58,15 @@ impl SentinelConnection {
         Ok(connection)
     }
 
-    /// Sends a request to the master.
-    pub(super) async fn send<T: FromRedisValue>(&self, request: &Request<'_>) -> Result<T, Failure> {
+    /// Sends a request to the master, and waits until this number of replicas have its effect.
+    pub(super) async fn send<T: FromRedisValue>(
+        &self,
+        request: &Request<'_>,
+        replicas: u32,
+    ) -> Result<T, Failure> {
         let master = self.master().await?;
-        let mut connection = master.connection.clone();
+        let link = Link::Master(master.connection.clone());
+        let mut connection = ReplicatedConnection { link, replicas };
         let mut response = std::pin::pin!(request.send_to(&mut connection));
         let result = loop {
             tokio::select! {

@@ -61,6 +61,43 @@ async fn an_unavailable_server_is_reported() {
     assert_eq!(error.code(), "unavailable", "{error}");
 }
 
+/// A write is confirmed by the server before its replicas have it, so a replica that takes over would not know it.
+#[tokio::test]
+async fn a_write_waits_for_a_replica() {
+    let master = RedisServer::start();
+    let port = master.port().to_string();
+    let replica_of = ["--save", "", "--replicaof", "127.0.0.1", &port, "--repl-diskless-sync-delay", "0"];
+    let mut replica = RedisServer::start_with(&replica_of);
+    let options = with(|options| {
+        options.timeout = Duration::from_secs(60);
+        options.replicas = 1;
+    });
+    let store = connect(&master, options).await;
+    // The replica may still be loading the data.
+    let id = begin_with(&store, "", &[]).await;
+    let entries = format!("toolwire:{{{id}}}:entries");
+    for number in 1..=5 {
+        store.append(&id, vec![Message::user("a").into()], None).await.unwrap();
+        assert_eq!(replica.command(&["LLEN", &entries]), number.to_string());
+    }
+    replica.kill();
+    let options = with(|options| {
+        options.timeout = Duration::from_secs(2);
+        options.replicas = 1;
+    });
+    let impatient = connect(&master, options).await;
+    let error = impatient.append(&id, vec![Message::user("a").into()], Some(5)).await.unwrap_err();
+    assert_eq!(error.code(), "outcome_unknown", "{error}");
+    assert_eq!(impatient.get(&id).await.unwrap().messages, 6, "reading needs no replica");
+    // The next message is sent while the replica starts again.
+    let (position, ()) = tokio::join!(store.append(&id, vec![Message::user("a").into()], Some(6)), async {
+        tokio::task::yield_now().await;
+        replica.restart();
+    });
+    assert_eq!(position, Ok(7));
+    assert_eq!(replica.command(&["LLEN", &entries]), "7");
+}
+
 #[tokio::test]
 async fn a_server_that_is_not_redis_is_named_without_its_response() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::{RedisServer, launch_until, run_command};
-use crate::ports::free_port;
+use crate::ports::lasting_port;
 
 /// The time without a response after which a master is replaced, in milliseconds. It is not shorter, because
 /// a busy machine must not cause failovers that no test asked for.
@@ -184,7 +184,7 @@ impl RedisSentinel {
         let folder = tempfile::tempdir().expect("a temporary folder can be created");
         let file = folder.path().join("sentinel.conf");
         for _ in 0..20 {
-            let port = free_port();
+            let port = lasting_port();
             // Sentinels write their state to the file.
             let text = format!("port {port}\nbind 127.0.0.1\ndir {}\n{config}", folder.path().display());
             fs::write(&file, text).expect("the folder can be written to");

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -15,6 +16,7 @@ use toolwire_dialect::Dialect;
 use toolwire_gateway::{ForwardedBody, ForwardedRequest, ForwardedResponse, Gateway, ServedModel, Upstream};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn, http_client};
 
+use super::stores::Watched;
 use super::*;
 use crate::every_name::EveryName;
 
@@ -95,12 +97,15 @@ struct Served {
 }
 
 async fn serve(part_bytes: usize) -> Served {
+    serve_with(part_bytes, memory()).await
+}
+
+async fn serve_with(part_bytes: usize, store: Arc<dyn StateStore>) -> Served {
     let provider = Arc::new(Provider { part_bytes, ..Provider::default() });
     let model = ServedModel::new(Arc::new(ScriptedModel::from_fn(|_| {
         ScriptedTurn::text_in_chunks("Written here.", 5)
     })));
     let model = model.with_upstream(Dialect::Responses, provider.clone());
-    let store = memory();
     let gateway = Gateway::new(Arc::new(EveryName(model)), Arc::new(Functions::new()), settings(&store));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -144,6 +149,24 @@ async fn a_forwarded_response_is_stored_and_not_changed() {
         served.post(&json!({"model": "up", "input": "three", "store": false})).await;
         served.post(&json!({"model": "up", "input": "four", "store": false, "stream": true})).await;
         assert_eq!((served.get("resp_up3").await.0, served.get("resp_up4").await.0), (404, 404));
+    }
+}
+
+#[tokio::test]
+async fn a_forwarded_response_that_cannot_be_stored_says_so() {
+    for part_bytes in [1, 100_000] {
+        let watched = Arc::new(Watched::default());
+        watched.is_read_only.store(true, Ordering::SeqCst);
+        let served = serve_with(part_bytes, watched).await;
+        let not_stored = |number: usize| {
+            let mut response = response(number);
+            response["store"] = json!(false);
+            response
+        };
+        let whole = served.post(&json!({"model": "up", "input": "one"})).await;
+        assert_eq!(serde_json::from_str::<Value>(&whole).unwrap(), not_stored(1));
+        let streamed = served.post(&json!({"model": "up", "input": "two", "stream": true})).await;
+        assert_eq!(last_response(&streamed), not_stored(2));
     }
 }
 

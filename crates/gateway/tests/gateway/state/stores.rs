@@ -14,13 +14,22 @@ use super::*;
 
 /// A store that counts what it has stored, and that can fail.
 #[derive(Default)]
-struct Watched {
+pub(super) struct Watched {
     store: InMemoryState,
     stored: AtomicUsize,
     fails: AtomicBool,
+    /// Whether only documents cannot be written.
+    pub(super) is_read_only: AtomicBool,
 }
 
 impl Watched {
+    fn check_write(&self) -> Result<(), StoreError> {
+        match self.is_read_only.load(Ordering::SeqCst) {
+            true => Err(StoreError::Full { place: "secret-place".to_owned() }),
+            false => self.check(),
+        }
+    }
+
     fn check(&self) -> Result<(), StoreError> {
         match self.fails.load(Ordering::SeqCst) {
             true => {
@@ -39,7 +48,7 @@ impl StateStore for Watched {
         lifetime: Duration,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
-            self.check()?;
+            self.check_write()?;
             // Others run first.
             for _ in 0..20 {
                 tokio::task::yield_now().await;
@@ -82,7 +91,7 @@ impl StateStore for Watched {
         write: HeldWrite,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
         Box::pin(async move {
-            self.check()?;
+            self.check_write()?;
             self.store.write_held(claim, write).await
         })
     }
@@ -133,7 +142,7 @@ async fn a_response_is_stored_before_the_client_gets_its_end() {
     }
 }
 
-/// A model's response is worth more than its copy in the store.
+/// A model's response is worth more than its copy in the store. The client learns that nothing can continue it.
 #[tokio::test]
 async fn a_response_is_returned_although_it_cannot_be_stored() {
     let watched = Arc::new(Watched::default());
@@ -144,6 +153,7 @@ async fn a_response_is_returned_although_it_cannot_be_stored() {
     for stream in [false, true] {
         let response = create(&gateway, json!("say hi"), json!({"stream": stream})).await;
         assert_eq!((text(&response), &response["status"]), ("hi", &json!("completed")));
+        assert_eq!((&first["store"], &response["store"]), (&json!(true), &json!(false)));
         for (method, suffix) in [("GET", ""), ("GET", "/input_items"), ("DELETE", "")] {
             let (status, error) = call(&gateway, method, &format!("{}{suffix}", path_of(&first)), None).await;
             assert_eq!(status, 503, "{method} {suffix}: {error}");
@@ -154,6 +164,27 @@ async fn a_response_is_returned_although_it_cannot_be_stored() {
     }
     watched.fails.store(false, Ordering::SeqCst);
     assert_eq!(text(&continued(&gateway, &first, json!("say two")).await), "two");
+}
+
+#[tokio::test]
+async fn a_response_whose_conversation_cannot_be_changed_says_so() {
+    let watched = Arc::new(Watched::default());
+    let store: Arc<dyn StateStore> = watched.clone();
+    let gateway = TestGateway::with(settings(&store)).await;
+    let (_, conversation) = call(&gateway, "POST", "/v1/conversations", Some(&json!({}))).await;
+    for stream in [false, true] {
+        let fields = json!({"stream": stream, "conversation": conversation["id"]});
+        watched.is_read_only.store(false, Ordering::SeqCst);
+        let response = create(&gateway, json!("say one"), fields.clone()).await;
+        assert_eq!(response["conversation"], json!({"id": conversation["id"]}));
+        watched.is_read_only.store(true, Ordering::SeqCst);
+        let response = create(&gateway, json!("say two"), fields).await;
+        assert_eq!((text(&response), &response["conversation"]), ("two", &Value::Null), "{response}");
+        assert_eq!(response["store"], false);
+        let path = format!("/v1/conversations/{}/items?limit=1", id(&conversation));
+        let (_, items) = get(&gateway, &path).await;
+        assert_eq!(items["data"][0]["content"][0]["text"], "one");
+    }
 }
 
 #[tokio::test]

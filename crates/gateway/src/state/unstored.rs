@@ -1,0 +1,75 @@
+//! What the client learns if a response could not be stored.
+//!
+//! It gets the response nevertheless, because it has already been paid for. Its field `store` is then `false`,
+//! as if the client had not wanted it to be stored: nothing can continue or read it.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::forwarded_events::{events, read_event};
+
+/// What should be in the store, and is not, or perhaps not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unstored {
+    pub(super) response: bool,
+    /// The items of the response in its conversation.
+    pub(super) conversation: bool,
+}
+
+impl Unstored {
+    pub(crate) const ALL: Unstored = Unstored { response: true, conversation: true };
+
+    fn is_none(self) -> bool {
+        self == Unstored::default()
+    }
+
+    /// Changes the fields of a response.
+    pub(crate) fn mark(self, response: &mut Value) {
+        if self.response {
+            response["store"] = false.into();
+        }
+        if self.conversation && response.get("conversation").is_some() {
+            response["conversation"] = Value::Null;
+        }
+    }
+
+    /// Changes the response that a text contains; `None` if nothing changes.
+    pub(super) fn mark_text(self, text: &[u8]) -> Option<Bytes> {
+        if self.is_none() {
+            return None;
+        }
+        let mut response: Value = serde_json::from_slice(text).ok()?;
+        self.mark(&mut response);
+        Some(response.to_string().into())
+    }
+
+    /// Changes the response in the data of an event; `None` if nothing changes.
+    pub(super) fn mark_data(self, data: &[u8]) -> Option<Bytes> {
+        if self.is_none() {
+            return None;
+        }
+        let mut value: Value = serde_json::from_slice(data).ok()?;
+        self.mark(value.get_mut("response")?);
+        Some(value.to_string().into())
+    }
+
+    /// Changes the responses in events.
+    pub(crate) fn mark_events(self, written: Vec<u8>) -> Vec<u8> {
+        if self.is_none() {
+            return written;
+        }
+        let mut marked = Vec::with_capacity(written.len());
+        for event in events(&written) {
+            let (name, data) = read_event(event);
+            match (name, self.mark_data(&data)) {
+                (Some(name), Some(data)) => {
+                    marked.extend_from_slice(format!("event: {name}\ndata: ").as_bytes());
+                    marked.extend_from_slice(&data);
+                    marked.extend_from_slice(b"\n\n");
+                }
+                _ => marked.extend_from_slice(event),
+            }
+        }
+        marked
+    }
+}
