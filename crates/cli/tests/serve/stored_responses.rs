@@ -1,6 +1,8 @@
 //! Responses that continue after a restart, and at another gateway.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolwire_testkit::provider::{Api, FakeProvider, ModelOutput, ReceivedRequest, Script, ScriptedResponse};
@@ -175,4 +177,48 @@ async fn gateways_with_one_redis_share_conversations() {
     let url = format!("{}/v1/conversations/{}/items", gateways[0].url, conversation["id"].as_str().unwrap());
     let list: Value = http_client().get(url).send().await.unwrap().json().await.unwrap();
     assert_eq!(list["data"].as_array().unwrap().len(), 10);
+}
+
+/// A gateway is killed while it writes a response. Another one, or the same one after its restart, continues it
+/// although no client asks for it.
+#[tokio::test]
+async fn a_response_in_the_background_outlives_its_gateway() {
+    let redis = RedisServer::start();
+    for store in [Some(redis.url()), None] {
+        let has_hung = AtomicBool::new(false);
+        let script = Script::from_fn(move |_| match has_hung.swap(true, Ordering::SeqCst) {
+            false => ScriptedResponse::Hang,
+            true => ScriptedResponse::Output(ModelOutput::text("Here I am.")),
+        });
+        let provider = FakeProvider::start(Api::OpenAiChat, script).await;
+        let mut config = with_provider(&provider, "openai");
+        config["toolwire"]["gateway"] = json!({"limits": {"backgroundLease": "2s"}});
+        if let Some(url) = &store {
+            config["toolwire"]["store"] = json!(url);
+        }
+        let folders = ["background-a", "background-b"].map(|name| folder(name, Some(&config)));
+        let first = start(&folders[0]);
+        let body = json!({"model": "up", "input": "hi", "background": true});
+        let response = create(&first, body, json!({})).await;
+        let requests = async |count: usize| {
+            let received = async {
+                while provider.requests().len() < count {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(120), received).await.expect("a request");
+        };
+        requests(1).await;
+        drop(first);
+        let second = start(&folders[usize::from(store.is_some())]);
+        requests(2).await;
+        let response = loop {
+            let (status, response) = get(&second, response["id"].as_str().unwrap()).await;
+            assert_eq!(status, 200, "{response}");
+            if response["status"] != "in_progress" {
+                break response;
+            }
+        };
+        assert_eq!((&response["status"], text(&response)), (&json!("completed"), "Here I am."));
+    }
 }

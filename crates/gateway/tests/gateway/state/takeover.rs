@@ -273,7 +273,7 @@ async fn a_response_is_handed_over_again_and_again() {
     let mut gateway = TestGateway::with(settings.clone()).await;
     let response = start(&gateway, "wait", json!({})).await;
     for _ in 0..5 {
-        running(&gateway, 1).await;
+        tokio::time::timeout(LONG, running(&gateway, 1)).await.expect("it is continued");
         // The earlier one stops.
         gateway = TestGateway::with(settings.clone()).await;
     }
