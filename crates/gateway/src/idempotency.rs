@@ -233,11 +233,12 @@ impl Idempotency {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use futures::{StreamExt as _, stream};
     use http::{Method, Request};
 
     use super::*;
     use crate::principal::tests::principals;
-    use crate::response::json;
+    use crate::response::{Interrupted, ResponseBody, json};
 
     fn limits(bytes: usize) -> GatewayLimits {
         GatewayLimits { state_bytes: bytes, state_bytes_per_key: Some(bytes), ..GatewayLimits::default() }
@@ -263,9 +264,7 @@ mod tests {
         let run = async move { Ok(json(StatusCode::OK, &text.into())) };
         let context = (Family::OpenAiResponses, "req_1".to_owned());
         let response = idempotency.respond(request, context, Duration::from_secs(1), run).await?;
-        let crate::response::ResponseBody::Whole(bytes) = response.into_body() else {
-            panic!("a whole body")
-        };
+        let ResponseBody::Whole(bytes) = response.into_body() else { panic!("a whole body") };
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -305,6 +304,39 @@ mod tests {
         assert_eq!(send(&one, &[], "{ }", "second").await, reused);
         assert_eq!(send(&one, &[("x-toolwire-servers", "none")], "{}", "second").await, reused);
         assert_eq!(send(&two, &[], "{ }", "other").await, Ok("\"other\"".to_owned()), "keys are per caller");
+    }
+
+    /// Every client that waits for a response that takes long gets white space, and later ones get none.
+    #[tokio::test(start_paused = true)]
+    async fn a_response_that_takes_long_begins_for_all_clients() {
+        let [one, ..] = principals();
+        let idempotency = Arc::new(Idempotency::new(&limits(1 << 20), true));
+        let run = || async {
+            let parts = stream::iter([Bytes::from_static(b" \n"), Bytes::from_static(b"[1]")]);
+            let parts = parts.then(|part| async move {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                Ok::<_, Interrupted>(part)
+            });
+            let mut response = json(StatusCode::OK, &serde_json::Value::Null);
+            *response.body_mut() = ResponseBody::stream(parts);
+            Ok::<_, Failure>(response)
+        };
+        let send = async |request: KeyedRequest| {
+            let context = (Family::OpenAiChat, "req_1".to_owned());
+            let response = idempotency.respond(request, context, Duration::from_secs(1), run()).await;
+            let ResponseBody::Stream(parts) = response.expect("a response").into_body() else {
+                panic!("a stream")
+            };
+            let parts: Vec<Bytes> = parts.map(|part| part.expect("no interruption")).collect().await;
+            parts.concat()
+        };
+        let request = || keyed(&one, &[("idempotency-key", "k")], "{}").expect("valid").expect("a key");
+        let (first, second) = tokio::join!(send(request()), send(request()));
+        for body in [first, second] {
+            assert!(body.starts_with(b" \n") && body.ends_with(b" \n[1]"), "{body:?}");
+        }
+        let later = respond(&idempotency, request(), "another".to_owned()).await;
+        assert_eq!(later.expect("a response"), "[1]");
     }
 
     #[test]
