@@ -1,8 +1,11 @@
 //! The limit of open files, which includes connections. If idle connections could use all of them, the gateway
 //! could not connect to providers and servers.
 
+#![cfg_attr(not(unix), allow(dead_code, reason = "other systems have no such limit"))]
+
 use std::fmt;
 
+use tokio::sync::Semaphore;
 use toolwire_gateway::GatewayLimits;
 
 /// The open files besides those of clients and of their requests: servers, the store, logs and the runtime.
@@ -43,6 +46,10 @@ impl Shortage {
 /// Raises the limit of open files to what the gateway may need. If the system does not allow that, the maximum
 /// number of connections is reduced, so that requests have files too.
 pub(super) fn reserve(limits: &mut GatewayLimits) -> Option<Shortage> {
+    // The gateway refuses such a number when it starts.
+    if limits.connections > Semaphore::MAX_PERMITS {
+        return None;
+    }
     #[cfg(unix)]
     {
         let files = raise_to(needed(limits))?;
@@ -52,10 +59,7 @@ pub(super) fn reserve(limits: &mut GatewayLimits) -> Option<Shortage> {
     }
     // Windows has no such limit for sockets.
     #[cfg(not(unix))]
-    {
-        let _ = limits;
-        None
-    }
+    None
 }
 
 fn needed(limits: &GatewayLimits) -> u64 {

@@ -1,7 +1,9 @@
 //! Runs every server scenario of MCP's conformance suite against `/mcp`, with the fixture server behind the
-//! gateway, for both revisions that the suite supports.
+//! gateway, for both revisions that the suite supports. Then it runs some of them through HAProxy, with one of
+//! three gateways killed between every two requests.
 //!
-//! Arguments select scenarios by parts of their names.
+//! Arguments select scenarios by parts of their names. `--replaced-gateways` runs all of them through HAProxy,
+//! and none without it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,6 +11,9 @@
 mod fixture;
 #[path = "../gateway_process/mod.rs"]
 mod gateway_process;
+mod replaced;
+#[path = "../replaced_gateways/mod.rs"]
+mod replaced_gateways;
 mod scenarios;
 
 use std::fs;
@@ -16,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gateway_process::GatewayProcess;
+use replaced::Extent;
 use scenarios::Verdict;
 use serde_json::json;
 use toolwire_testkit::conformance::{ConformanceSuite, Scenario, ScenarioTally, TestedSide};
@@ -49,7 +55,11 @@ fn main() -> ExitCode {
     let url = format!("http://{}/mcp", gateway.address);
     let suite = ConformanceSuite::installed(TestedSide::Server, folder.join("suite.log"));
     let mut tally = ScenarioTally::default();
-    for revision in REVISIONS {
+    let extent = match arguments.iter().any(|argument| argument == "--replaced-gateways") {
+        true => Extent::All,
+        false => Extent::Some,
+    };
+    for revision in REVISIONS.into_iter().filter(|_| extent == Extent::Some) {
         println!("\nconformance with MCP {revision}, through the gateway");
         let mut passed = 0;
         for scenario in suite.scenarios(revision) {
@@ -65,6 +75,7 @@ fn main() -> ExitCode {
         }
     }
     drop(gateway);
+    replaced::run_scenarios(&runtime, &suite, &folder, &server.url(), (extent, &filters), &mut tally);
     tally.report()
 }
 
@@ -76,8 +87,19 @@ fn run(
     url: &str,
     tally: &mut ScenarioTally,
 ) -> usize {
+    run_for(suite, scenario, revision, url, scenarios::verdict(&scenario.name), tally)
+}
+
+fn run_for(
+    suite: &ConformanceSuite,
+    scenario: &Scenario,
+    revision: &str,
+    url: &str,
+    verdict: Verdict,
+    tally: &mut ScenarioTally,
+) -> usize {
     let name = &scenario.name;
-    let (failed, note) = match scenarios::verdict(name) {
+    let (failed, note) = match verdict {
         Verdict::Fails(failed, reason) => (failed, format!(", {failed} failed: {reason}")),
         Verdict::Run => (0, String::new()),
         Verdict::Skip(reason) => {
