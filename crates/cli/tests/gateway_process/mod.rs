@@ -9,7 +9,8 @@ use std::thread;
 
 /// Returns the command, with the configuration `mcp.json` of a folder, and without variables that would change
 /// it.
-pub(crate) fn command(folder: &Path) -> Command {
+pub(crate) fn command(folder: impl AsRef<Path>) -> Command {
+    let folder = folder.as_ref();
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
     command.current_dir(folder).arg("serve").env("NO_COLOR", "1");
     command.env("XDG_DATA_HOME", folder.join("data")).env("XDG_CONFIG_HOME", folder.join("config"));
