@@ -69,6 +69,7 @@ impl Session {
             elicitation: None,
             sampling: None,
             log: None,
+            owner: None,
             accepts_task: false,
         };
         let until = Instant::now() + UNLIMITED;

@@ -184,6 +184,7 @@ impl Session {
             elicitation: None,
             sampling: None,
             log: None,
+            owner: None,
             accepts_task: false,
         }
     }

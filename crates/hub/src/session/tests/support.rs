@@ -137,6 +137,7 @@ pub(super) fn options() -> SessionCall {
         elicitation: None,
         sampling: None,
         log: None,
+        owner: None,
         accepts_task: false,
     }
 }
