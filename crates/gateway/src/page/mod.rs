@@ -286,10 +286,10 @@ impl Context<'_> {
         !self.inner.settings.keys.may_be_several() || self.visitor.role == Role::Admin
     }
 
-    /// Returns the tools that the visitor may use. Their calls are logged, if there is an audit log.
-    fn audited_tools(&self, request_id: &str) -> Arc<dyn Toolbox> {
-        let audited = self.inner.audited(&self.tools, &self.principal, request_id);
-        audited.unwrap_or_else(|| self.tools.clone())
+    /// Returns the tools that the visitor may use, which know who calls them.
+    fn attributed_tools(&self, request_id: &str) -> Arc<dyn Toolbox> {
+        let attributed = self.inner.attributed(&self.tools, &self.principal, request_id);
+        attributed.unwrap_or_else(|| self.tools.clone())
     }
 
     /// Returns the names of the models that the visitor may use.
