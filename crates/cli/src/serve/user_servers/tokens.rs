@@ -28,6 +28,9 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 /// The owner of logins that are not complete.
 const LOGINS: &str = "logins";
 
+/// The start of the owners of tokens. The owners of responses begin with other texts.
+const USER_PREFIX: &str = "user_";
+
 /// The stored secrets of all users.
 pub(super) struct StoredSecrets {
     store: Arc<dyn StateStore>,
@@ -90,8 +93,11 @@ pub(super) struct UserTokens {
 }
 
 impl UserTokens {
+    /// Returns the key of a row. Its owner is not the one of the user's responses: clients choose ids of
+    /// responses, and must not reach the tokens with them.
     fn key(&self, resource: &str) -> io::Result<StateKey> {
-        StateKey::new(self.user.as_str(), format!("oauth_{}", hash(resource))).map_err(io::Error::other)
+        let owner = format!("{USER_PREFIX}{}", self.user);
+        StateKey::new(owner, format!("oauth_{}", hash(resource))).map_err(io::Error::other)
     }
 }
 
