@@ -30,6 +30,7 @@ mod stored_responses;
 mod telemetry;
 mod traces;
 mod upstreams;
+mod user_logins;
 mod user_servers;
 
 use std::fs;

@@ -9,6 +9,7 @@ mod chat;
 mod events;
 mod failure;
 mod headers;
+mod login_starts;
 mod reply;
 mod request;
 mod servers;
@@ -39,6 +40,7 @@ use chat::Chats;
 pub use chat::RunStorage;
 use events::Events;
 use failure::PageFailure;
+use login_starts::LoginStarts;
 use reply::Reply;
 use request::PageRequest;
 use servers::ServersFeed;
@@ -81,6 +83,7 @@ pub(crate) struct Page {
     parts: PageParts,
     chats: Chats,
     sessions: Sessions,
+    login_starts: LoginStarts,
     events: Arc<Events>,
     servers: ServersFeed,
     index: CachedIndex,
@@ -116,6 +119,7 @@ impl Page {
             chats: Chats::new(parts.waiting_runs.clone()),
             parts,
             sessions: Sessions::default(),
+            login_starts: LoginStarts::default(),
             events: Arc::default(),
             servers: ServersFeed::default(),
             index: CachedIndex::default(),
@@ -214,7 +218,7 @@ impl Page {
             let request = PageRequest::read_small(inner, head, body, client).await?;
             *has_unread_body = false;
             let signed_in = session.map(|session| session.principal);
-            let reply = user_login::respond(inner, &request, signed_in, client).await?;
+            let reply = user_login::respond(inner, &self.login_starts, &request, signed_in, client).await?;
             return reply.respond(&request.head.headers);
         }
         let theme = request::theme(&head.headers);

@@ -83,6 +83,11 @@ impl LoginPlace {
         }
     }
 
+    /// Returns the address of the gateway for browsers, without a path.
+    pub(super) fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
     /// Returns the address of the page where users log in to a server.
     pub(super) fn page(&self, server: &str) -> String {
         let address = self.address.as_deref().unwrap_or_default();
