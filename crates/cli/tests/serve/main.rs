@@ -9,6 +9,7 @@ mod coding_agents;
 mod endpoints;
 mod forms;
 mod forwarded;
+mod issuer;
 mod mcp_client;
 mod mcp_limits;
 mod mcp_log;
@@ -28,6 +29,7 @@ mod start;
 mod stored_responses;
 #[cfg(feature = "otlp")]
 mod telemetry;
+mod tenants;
 mod traces;
 mod upstreams;
 mod user_logins;

@@ -10,6 +10,7 @@ mod events;
 mod failure;
 mod headers;
 mod login_starts;
+pub(crate) mod paths;
 mod reply;
 mod request;
 mod servers;
