@@ -32,6 +32,9 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 /// The owner of logins that are not complete.
 const LOGINS: &str = "logins";
 
+/// The start of the owners of users' tokens. The owners of responses begin with other texts.
+const USER_PREFIX: &str = "user_";
+
 /// The stored secrets of all users and servers.
 pub(crate) struct StoredSecrets {
     store: Arc<dyn StateStore>,
@@ -91,6 +94,14 @@ impl StoredSecrets {
 pub(crate) struct StoredTokens {
     pub(crate) secrets: Arc<StoredSecrets>,
     pub(crate) owner: String,
+}
+
+impl StoredTokens {
+    /// Returns the tokens of one user. Their owner is not the one of the user's responses: clients choose ids of
+    /// responses, and must not reach the tokens with them.
+    pub(crate) fn of_user(secrets: Arc<StoredSecrets>, user: &str) -> StoredTokens {
+        StoredTokens { secrets, owner: format!("{USER_PREFIX}{user}") }
+    }
 }
 
 impl StoredTokens {

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_dialect::client::{ClientError, ErrorKind};
 
-use crate::audited_tools::AuditedTools;
+use crate::caller_tools::CallerTools;
 use crate::catalog::ServedModel;
 use crate::gateway::Inner;
 use crate::keys::AuthenticationError;
@@ -65,16 +65,21 @@ impl Inner {
         }
     }
 
-    /// Returns tools whose calls are logged, if there is an audit log.
-    pub(crate) fn audited(
+    /// Returns tools that know who calls them: their calls are logged, if there is an audit log, and what is
+    /// stored for a call belongs to the caller, if there are several. `None` if neither is the case.
+    pub(crate) fn attributed(
         &self,
         tools: &Arc<dyn Toolbox>,
         principal: &Principal,
         request_id: &str,
     ) -> Option<Arc<dyn Toolbox>> {
-        let log = self.settings.audit.clone()?;
+        let log = self.settings.audit.clone();
+        let owner = self.settings.keys.may_be_several().then(|| principal.store_owner().into());
+        if log.is_none() && owner.is_none() {
+            return None;
+        }
         let (tools, principal, request) = (tools.clone(), principal.clone(), request_id.to_owned());
-        Some(Arc::new(AuditedTools { tools, log, principal, request }))
+        Some(Arc::new(CallerTools { tools, log, owner, principal, request }))
     }
 
     /// Finds a model that the caller may use.

@@ -35,7 +35,7 @@ use crate::mcp::{self, Mcp};
 use crate::meter::Meters;
 use crate::metrics::OTHER;
 use crate::origin::OriginPolicy;
-use crate::page::{Page, PageParts};
+use crate::page::{Page, PageParts, paths};
 use crate::paused_runs::PausedRuns;
 use crate::permitted_tools::PermittedToolboxes;
 use crate::request_servers::{NoRequestServers, RequestServers};
@@ -158,6 +158,11 @@ impl Gateway {
     /// Returns all paths that the gateway serves.
     pub fn routes() -> impl Iterator<Item = RouteInfo> {
         routes::all()
+    }
+
+    /// Returns the patterns of all paths of the web page.
+    pub fn page_paths() -> impl Iterator<Item = &'static str> {
+        paths::all()
     }
 
     /// Handles one request of a client that arrived at a local address.

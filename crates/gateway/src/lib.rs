@@ -4,9 +4,9 @@
 mod access;
 mod admission;
 pub mod audit;
-mod audited_tools;
 mod body;
 mod body_scan;
+mod caller_tools;
 mod failed_keys;
 mod form;
 mod head_timer;

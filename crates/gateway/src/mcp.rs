@@ -34,8 +34,8 @@ use toolwire_dialect::client::ErrorKind;
 
 use crate::access::unauthenticated;
 use crate::admission::{Admitted, Counted};
-use crate::audited_tools::AuditedTools;
 use crate::body;
+use crate::caller_tools::CallerTools;
 use crate::gateway::{Gateway, Inner};
 use crate::keys::{AuthenticationError, Keys};
 use crate::meter::{Estimate, Meter};
@@ -140,7 +140,7 @@ pub fn local_tools(tools: Arc<dyn Toolbox>, settings: &GatewaySettings) -> Arc<d
         Some(log) => {
             let (tools, principal, request) =
                 (permitted.clone(), Principal::without_key(), "stdio".to_owned());
-            Arc::new(AuditedTools { tools, log, principal, request })
+            Arc::new(CallerTools { tools, log: Some(log), owner: None, principal, request })
         }
         None => permitted.clone(),
     };
@@ -293,7 +293,7 @@ impl Inner {
         if let Some(span) = span {
             tools = Arc::new(TracedToolbox::new(tools, span.clone()));
         }
-        let tools = self.audited(&tools, principal, request_id).unwrap_or(tools);
+        let tools = self.attributed(&tools, principal, request_id).unwrap_or(tools);
         (permitted.clone(), with_search(permitted, tools, &self.settings))
     }
 }

@@ -11,6 +11,9 @@ use toolwire_contract::keys::{KeyDigest, KeyId, KeyRecord, KeyRights};
 
 use crate::user_servers::ServerUser;
 
+/// The owner of the data of a gateway without keys. The ids of all other owners have a prefix.
+const NO_KEY: &str = "anyone";
+
 /// The caller of a request. Only the authentication creates one.
 ///
 /// Two callers are equal if they own the same stored data: they have the same key, or keys of one tenant.
@@ -209,6 +212,11 @@ impl Principal {
     /// Identifies the owner of stored data, also after a restart.
     pub(crate) fn owner_id(&self) -> Option<String> {
         self.identity.as_ref().map(|identity| identity.owner.clone())
+    }
+
+    /// Identifies the owner of stored data, also of a gateway without keys.
+    pub(crate) fn store_owner(&self) -> &str {
+        self.identity.as_ref().map_or(NO_KEY, |identity| &identity.owner)
     }
 
     pub(crate) fn is_admin(&self) -> bool {

@@ -29,6 +29,8 @@ pub(crate) struct UserTools {
     user: ServerUser,
     /// The rights that determine which servers are among the tools.
     rights: Option<Arc<KeyRights>>,
+    /// The version of the configured servers.
+    version: u64,
     pub(crate) all: Arc<dyn Toolbox>,
     pub(crate) permitted: PermittedToolboxes,
     pub(crate) mcp: McpToolboxes,
@@ -40,9 +42,12 @@ impl UserToolboxes {
         &self,
         user: ServerUser,
         rights: Option<&Arc<KeyRights>>,
+        version: u64,
         new: impl FnOnce(&ServerUser) -> Arc<dyn Toolbox>,
     ) -> Arc<UserTools> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Tools of earlier servers are of no use.
+        known.retain(|tools| tools.version >= version);
         let is_same = |tools: &Arc<UserTools>| tools.user == user && tools.rights.as_ref() == rights;
         let found = known.iter().position(is_same);
         let tools = match found.and_then(|index| known.remove(index)) {
@@ -51,6 +56,7 @@ impl UserToolboxes {
                 all: new(&user),
                 user,
                 rights: rights.cloned(),
+                version,
                 permitted: PermittedToolboxes::default(),
                 mcp: McpToolboxes::default(),
                 agents: Agents::default(),
@@ -68,6 +74,8 @@ impl Inner {
     /// Returns the tools of the user of a request; `None` if no server has credentials of its users.
     pub(crate) fn user_tools(&self, principal: &Principal) -> Option<Arc<UserTools>> {
         let servers = self.user_servers.get().filter(|servers| !servers.is_empty())?;
+        // Read before the servers: if they change in between, the next request gets the new ones.
+        let version = servers.version();
         let new = |user: &ServerUser| {
             let shared = [(SHARED, self.given_tools.clone())];
             let mut of_user = servers.servers(user);
@@ -76,7 +84,7 @@ impl Inner {
             let combined = CombinedToolbox::new(shared).with_servers(of_user);
             screened(Arc::new(combined), &self.settings)
         };
-        Some(self.users.of(principal.server_user(), principal.tool_rights(), new))
+        Some(self.users.of(principal.server_user(), principal.tool_rights(), version, new))
     }
 }
 
@@ -93,7 +101,7 @@ mod tests {
         let of = |id: &str, token: Option<&str>| {
             let headers = token.map(|token| ("x-token".to_owned(), Secret::new(token)));
             let user = ServerUser::new(id, headers.into_iter().collect());
-            users.of(user, None, |_| Arc::new(Functions::new()))
+            users.of(user, None, 0, |_| Arc::new(Functions::new()))
         };
         let one = of("one", Some("a"));
         assert!(Arc::ptr_eq(&one, &of("one", Some("a"))));
@@ -104,8 +112,15 @@ mod tests {
             of(&format!("other-{number}"), None);
             assert!(Arc::ptr_eq(&one, &of("one", Some("a"))), "it is used again and again");
         }
-        (0..MAX_USERS).for_each(|number| drop(of(&format!("new-{number}"), None)));
-        assert!(!Arc::ptr_eq(&one, &of("one", Some("a"))));
+        let changed = users.of(ServerUser::new("two", Vec::new()), None, 1, |_| Arc::new(Functions::new()));
+        assert_eq!(users.0.lock().expect("no panic").len(), 1, "the servers have changed");
+        assert_eq!(changed.version, 1);
+        let users = UserToolboxes::default();
+        let of =
+            |id: &str| users.of(ServerUser::new(id, Vec::new()), None, 1, |_| Arc::new(Functions::new()));
+        let one = of("one");
+        (0..MAX_USERS).for_each(|number| drop(of(&format!("new-{number}"))));
+        assert!(!Arc::ptr_eq(&one, &of("one")));
         assert_eq!(users.0.lock().expect("no panic").len(), MAX_USERS);
     }
 }

@@ -101,6 +101,7 @@ async fn call_with_retries(
             elicitation: options.elicitation.clone(),
             sampling: options.sampling.clone(),
             log: options.log.clone(),
+            owner: options.owner.clone(),
             accepts_task: options.accepts_task,
         };
         let called_at = Instant::now();

@@ -41,9 +41,11 @@ impl Service<RoleClient> for ClientService {
             _ => "",
         };
         // Removed even if the request is refused, because nothing else removes it.
-        let params = self.connection.capture.take_server_request(&context.id).unwrap_or_default();
+        let request = self.connection.capture.take_server_request(&context.id).unwrap_or_default();
         let is_question = matches!(method, "elicitation/create" | "sampling/createMessage");
-        let question = if is_question { self.connection.calls.begin_question() } else { None };
+        let owner = self.connection.capture.owner_of(&request);
+        let question = if is_question { self.connection.calls.begin_question(owner) } else { None };
+        let params = request.params;
         let responding = async {
             let _responding = self.connection.application_responds();
             let handlers = question.as_ref().map_or_else(CallHandlers::default, |question| CallHandlers {

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rmcp::model::{ClientJsonRpcMessage, GetMeta, NumberOrString, ProgressToken, RequestId};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use toolwire_contract::log::{LogMessage, LogReceiver};
+use toolwire_contract::log::{Level, LogMessage, LogReceiver};
 use toolwire_contract::toolbox::Progress;
 
 use crate::sync::lock;
@@ -76,10 +76,10 @@ struct CaptureState {
     responses: HashMap<i64, RawResponse>,
     waiters: HashMap<i64, Waiter>,
     /// Log messages of calls that arrived before the waiter was registered.
-    early_logs: HashMap<i64, Vec<LogMessage>>,
+    early_logs: HashMap<i64, Vec<EarlyLog>>,
     abandoned: VecDeque<i64>,
-    /// The parameters of requests that the server sent.
-    server_requests: HashMap<RequestId, Value>,
+    /// The requests that the server sent.
+    server_requests: HashMap<RequestId, ServerQuestion>,
     handshake: Option<Handshake>,
     abandoned_probe: Option<i64>,
     discovered_late: bool,
@@ -118,9 +118,40 @@ impl PendingRequest {
     }
 }
 
+/// What a call receives until its response.
+#[derive(Clone, Default)]
+pub(crate) struct CallReceivers {
+    pub(crate) progress: Option<ProgressListener>,
+    pub(crate) log: Option<LogReceiver>,
+    /// Who makes the call, if there are several callers.
+    pub(crate) owner: Option<Arc<str>>,
+}
+
+impl CallReceivers {
+    /// Returns the receiver of a log message, if the call gets it. A message whose call is unknown may be about
+    /// the call of another caller.
+    fn log_of(&self, level: Level, is_assigned: bool) -> Option<&LogReceiver> {
+        let log = self.log.as_ref().filter(|log| level >= log.level)?;
+        (is_assigned || self.owner.is_none()).then_some(log)
+    }
+}
+
+/// The parameters of a request that the server sent.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct ServerQuestion {
+    pub(crate) params: Value,
+    /// The request that the server responds to. Only HTTP states it.
+    during: Option<i64>,
+}
+
+struct EarlyLog {
+    message: LogMessage,
+    /// Whether the server has stated the call.
+    is_assigned: bool,
+}
+
 struct Waiter {
-    listener: Option<ProgressListener>,
-    log: Option<LogReceiver>,
+    receivers: CallReceivers,
     /// Notified of progress and of the response to a call, so the call need not wait for the SDK.
     activity: Arc<Notify>,
 }
@@ -265,35 +296,38 @@ impl RawCapture {
         }
     }
 
-    /// Sends the progress of a request to `listener`, and its log messages to `log`, until the request is
-    /// forgotten. The returned notifier is notified of progress and of the response to a call.
+    /// Sends the progress and the log messages of a request to its receivers until the request is forgotten.
+    /// The returned notifier is notified of progress and of the response to a call.
     ///
     /// The request may not be registered yet, because the SDK sends it on another task.
-    pub(crate) fn watch(
-        &self,
-        id: i64,
-        listener: Option<ProgressListener>,
-        log: Option<LogReceiver>,
-    ) -> Arc<Notify> {
+    pub(crate) fn watch(&self, id: i64, receivers: CallReceivers) -> Arc<Notify> {
         let activity = Arc::<Notify>::default();
         let mut state = self.state();
         let early_progress = state.pending.get_mut(&id).and_then(|request| request.early_progress.take());
         let early_logs = state.early_logs.remove(&id).unwrap_or_default();
-        let waiter = Waiter { listener: listener.clone(), log: log.clone(), activity: activity.clone() };
-        state.waiters.insert(id, waiter);
+        state.waiters.insert(id, Waiter { receivers: receivers.clone(), activity: activity.clone() });
         drop(state);
-        if let Some(log) = log {
-            early_logs.into_iter().for_each(|message| (log.receive)(message));
+        for EarlyLog { message, is_assigned } in early_logs {
+            if let Some(log) = receivers.log_of(message.level, is_assigned) {
+                (log.receive)(message);
+            }
         }
-        if let (Some(listener), Some(progress)) = (listener, early_progress) {
+        if let (Some(listener), Some(progress)) = (receivers.progress, early_progress) {
             listener(progress);
         }
         activity
     }
 
-    /// Removes and returns the parameters of a request that the server sent.
-    pub(crate) fn take_server_request(&self, id: &RequestId) -> Option<Value> {
+    /// Removes and returns a request that the server sent.
+    pub(crate) fn take_server_request(&self, id: &RequestId) -> Option<ServerQuestion> {
         self.state().server_requests.remove(id)
+    }
+
+    /// Returns the caller that a question is for, if the server has stated its call: one of several, or the only
+    /// one.
+    pub(crate) fn owner_of(&self, question: &ServerQuestion) -> Option<Option<Arc<str>>> {
+        let state = self.state();
+        Some(state.waiters.get(&question.during?)?.receivers.owner.clone())
     }
 
     /// Whether the SDK receives the tools that it can parse.

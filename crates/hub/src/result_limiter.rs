@@ -62,14 +62,15 @@ impl ResultLimiter {
         Some(tool)
     }
 
-    /// Cuts a result to the budget, and stores the full text if there is a store. Returns the result, and
-    /// whether it is the first one that was truncated.
-    pub(crate) async fn limit(&self, result: ToolResult) -> (ToolResult, bool) {
+    /// Cuts a result to the budget, and stores the full text for its owner if there is a store. Returns the
+    /// result, and whether it is the first one that was truncated.
+    pub(crate) async fn limit(&self, result: ToolResult, owner: Option<&str>) -> (ToolResult, bool) {
         let Some(budget) = &self.budget else { return (result, false) };
         let id = ResultStore::new_id();
         let truncated = truncate_result(result, budget, &id);
         let is_first = truncated.full_text.is_some() && self.record_truncated();
-        if let (Some(full_text), Some(store)) = (truncated.full_text, self.store.clone()) {
+        if let (Some(full_text), Some(store)) = (truncated.full_text, self.store.as_ref()) {
+            let store = store.of(owner);
             let stored = tokio::task::spawn_blocking(move || store.store(&id, &full_text)).await;
             if let Err(error) = stored.unwrap_or_else(|error| Err(error.into())) {
                 tracing::warn!(target: "toolwire::hub", "cannot store a truncated result: {error}");
@@ -80,7 +81,11 @@ impl ResultLimiter {
 }
 
 /// Runs a call of [`READ_RESULT`].
-pub(crate) async fn read_result(store: &ResultStore, arguments: &Value) -> Result<ToolResult, CallError> {
+pub(crate) async fn read_result(
+    store: &ResultStore,
+    owner: Option<&str>,
+    arguments: &Value,
+) -> Result<ToolResult, CallError> {
     let arguments = Checker::new(&schema()).check(READ_RESULT, arguments).map_err(|error| {
         CallError::InvalidArguments { tool: READ_RESULT.to_owned(), problem: error.problem() }
     })?;
@@ -89,7 +94,7 @@ pub(crate) async fn read_result(store: &ResultStore, arguments: &Value) -> Resul
     let id = arguments["id"].as_str().unwrap_or_default().to_owned();
     let offset = usize::try_from(number("offset", 0)).unwrap_or(usize::MAX);
     let length = number("length", DEFAULT_PAGE_CHARS).min(MAX_PAGE_CHARS) as usize;
-    let store = store.clone();
+    let store = store.of(owner);
     let page = tokio::task::spawn_blocking(move || store.read(&id, offset, length)).await;
     Ok(match page {
         Ok(Ok(page)) => {

@@ -1,6 +1,7 @@
 //! The server: its tools depend on the client of each request.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
 use toolwire_contract::{Secret, Tool, ToolResult};
 use toolwire_toolkit::Server;
 use toolwire_toolkit::transport::{
-    HttpOptions, HttpService, RequestTools, RestoredSession, ServeError, StreamServer, http_service,
-    serve_stdio,
+    HttpOptions, HttpService, RequestTools, RestoredSession, ServeError, StreamServer, ToolChanges,
+    http_service, serve_stdio,
 };
 
 use crate::owned_sessions::OwnedSessions;
@@ -41,6 +42,8 @@ pub struct McpServerOptions {
     pub max_sessions: usize,
     /// The maximum number of sessions of one client, if it is one of several.
     pub max_sessions_per_client: usize,
+    /// The maximum number of calls of one client that wait for its replies, if it is one of several.
+    pub max_waiting_calls_per_client: usize,
     /// A session ends after this time without activity.
     pub session_idle: Duration,
     /// A secret that several processes share, of at least 32 bytes. Each of them can then continue the
@@ -61,6 +64,7 @@ impl McpServerOptions {
             start_timeout: Duration::from_secs(5),
             max_sessions: 10_000,
             max_sessions_per_client: 2_500,
+            max_waiting_calls_per_client: 128,
             session_idle: Duration::from_secs(30 * 60),
             session_key: None,
             max_requests: 4_096,
@@ -93,18 +97,26 @@ impl McpServerOptions {
 }
 
 /// The client of a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Client<'a> {
     /// Sessions of clients with other ids do not exist for it.
     pub id: &'a str,
     /// Whether there are other clients, so that this one may have only a part of all sessions.
     pub is_one_of_several: bool,
+    /// The changes of tools that only this client has.
+    pub changes: Option<ToolChanges>,
 }
 
 impl Client<'_> {
-    /// Returns one of several clients.
+    /// Returns one of several clients, which has no tools of its own.
     pub fn new(id: &str) -> Client<'_> {
-        Client { id, is_one_of_several: true }
+        Client { id, is_one_of_several: true, changes: None }
+    }
+}
+
+impl fmt::Debug for Client<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Client").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
@@ -118,6 +130,7 @@ struct Inner {
     service: HttpService,
     sessions: OwnedSessions,
     max_sessions_per_client: usize,
+    max_waiting_calls_per_client: usize,
 }
 
 impl McpServer {
@@ -151,8 +164,12 @@ impl McpServer {
             all_offers.map(|offers| -> Arc<dyn ServerOffers> { Arc::new(NoOffers { changes_of: offers }) });
         let nothing = options.server(Arc::new(NoTools { changes_of: all_tools }), no_offers);
         let service = http_service(nothing, http)?;
-        let max_sessions_per_client = options.max_sessions_per_client;
-        Ok(McpServer(Arc::new(Inner { service, sessions, max_sessions_per_client })))
+        Ok(McpServer(Arc::new(Inner {
+            service,
+            sessions,
+            max_sessions_per_client: options.max_sessions_per_client,
+            max_waiting_calls_per_client: options.max_waiting_calls_per_client,
+        })))
     }
 
     /// Handles a request of a client, which has only these tools.
@@ -163,7 +180,7 @@ impl McpServer {
         tools: Arc<dyn Toolbox>,
         offers: Option<Arc<dyn ServerOffers>>,
     ) -> Response<BoxBody<Bytes, Infallible>> {
-        let Inner { service, sessions, max_sessions_per_client } = &*self.0;
+        let Inner { service, sessions, max_sessions_per_client, max_waiting_calls_per_client } = &*self.0;
         let headers = request.headers_mut();
         // The SDK requires a host, but it cannot check it.
         headers.insert(HOST, HeaderValue::from_static("localhost"));
@@ -173,6 +190,8 @@ impl McpServer {
         of_request.offers = offers;
         client.id.clone_into(&mut of_request.client);
         of_request.max_sessions = client.is_one_of_several.then_some(*max_sessions_per_client);
+        of_request.max_waiting_calls = client.is_one_of_several.then_some(*max_waiting_calls_per_client);
+        of_request.changes = client.changes;
         request.extensions_mut().insert(of_request);
         if let Some(opening) = opening {
             request.extensions_mut().insert(RestoredSession(opening));

@@ -53,27 +53,27 @@ async fn open(server: &McpServer, client: Client<'_>) -> (u16, Option<HeaderValu
 #[tokio::test]
 async fn one_of_several_clients_has_a_part_of_the_sessions() {
     let (server, other) = (server(), server());
-    let (one, two) = (Client::new("one"), Client::new("two"));
+    let (one, two) = (|| Client::new("one"), || Client::new("two"));
     let mut sessions = Vec::new();
     for _ in 0..2 {
-        let (status, session) = open(&server, one).await;
+        let (status, session) = open(&server, one()).await;
         assert_eq!(status, 200);
         sessions.push(session.unwrap());
     }
-    assert_eq!(open(&server, one).await, (429, None));
-    assert_eq!(open(&server, two).await.0, 200, "another client has its own part");
-    let only = Client { id: "only", is_one_of_several: false };
+    assert_eq!(open(&server, one()).await, (429, None));
+    assert_eq!(open(&server, two()).await.0, 200, "another client has its own part");
+    let only = || Client { is_one_of_several: false, ..Client::new("only") };
     for _ in 0..3 {
-        assert_eq!(open(&server, only).await.0, 200);
+        assert_eq!(open(&server, only()).await.0, 200);
     }
 
     // A session that is restored counts too.
-    let (_, elsewhere) = open(&other, one).await;
+    let (_, elsewhere) = open(&other, one()).await;
     let ping = || Some(json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
-    assert_eq!(send(&server, one, elsewhere.as_ref(), ping()).await.0, 404);
-    assert_eq!(send(&server, one, Some(&sessions[0]), None).await.0, 202);
-    while send(&server, one, elsewhere.as_ref(), ping()).await.0 != 200 {
+    assert_eq!(send(&server, one(), elsewhere.as_ref(), ping()).await.0, 404);
+    assert_eq!(send(&server, one(), Some(&sessions[0]), None).await.0, 202);
+    while send(&server, one(), elsewhere.as_ref(), ping()).await.0 != 200 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(open(&server, one).await.0, 429);
+    assert_eq!(open(&server, one()).await.0, 429);
 }

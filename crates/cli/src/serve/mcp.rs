@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use toolwire_agent::CombinedToolbox;
 use toolwire_contract::offers::ServerOffers;
 use toolwire_contract::toolbox::Toolbox;
 use toolwire_gateway::GatewaySettings;
 use toolwire_gateway::mcp::{McpClient, McpEndpoint, McpRequest, McpResponse, local_offers, local_tools};
 use toolwire_hub::Hub;
-use toolwire_mcp_server::{Client, McpServer, McpServerOptions, ServeError, serve_on_stdio};
+use toolwire_mcp_server::{Client, McpServer, McpServerOptions, ServeError, ToolChanges, serve_on_stdio};
 
 use super::configuration::read_settings;
+use super::user_servers::UserPool;
 use super::{GatewayHost, ServeArgs, audit_log};
 use crate::assembly;
 use crate::command_error::CommandError;
@@ -27,7 +27,10 @@ use crate::tools::print_problems;
 const MIN_SESSION_KEY_BYTES: usize = 32;
 
 /// `/mcp` of the gateway.
-struct Endpoint(McpServer);
+struct Endpoint {
+    server: McpServer,
+    users: Arc<UserPool>,
+}
 
 impl McpEndpoint for Endpoint {
     fn handle(
@@ -39,27 +42,28 @@ impl McpEndpoint for Endpoint {
     ) -> BoxFuture<'_, McpResponse> {
         Box::pin(async move {
             let McpClient { owner, is_one_of_several } = &client;
-            let client = Client { id: owner, is_one_of_several: *is_one_of_several };
-            self.0.handle(request, client, tools, Some(offers)).await
+            let (users, user) = (self.users.clone(), owner.clone());
+            let changes: ToolChanges = Arc::new(move || users.changes_of(&user));
+            let client = Client { id: owner, is_one_of_several: *is_one_of_several, changes: Some(changes) };
+            self.server.handle(request, client, tools, Some(offers)).await
         })
     }
 
     fn close(&self, grace_period: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(self.0.close(grace_period))
+        Box::pin(self.server.close(grace_period))
     }
 }
 
-/// Creates `/mcp` for the tools of a hub. Clients are also notified of the changes of other tools.
+/// Creates `/mcp` for the tools of a hub. Clients are notified of its changes, and of those of their own tools.
 pub(super) fn endpoint(
     hub: Arc<Hub>,
-    others: Arc<dyn Toolbox>,
+    users: Arc<UserPool>,
     settings: &Settings,
 ) -> Result<Arc<dyn McpEndpoint>, CommandError> {
     check_session_key(settings)?;
-    let all: [(&str, Arc<dyn Toolbox>); 2] = [("toolwire", hub.clone()), ("users", others)];
-    let all = Arc::new(CombinedToolbox::new(all));
-    let server = McpServer::new(all, Some(hub), &options(settings)).map_err(|error| cannot_serve(&error))?;
-    Ok(Arc::new(Endpoint(server)))
+    let server = McpServer::new(hub.clone(), Some(hub), &options(settings));
+    let server = server.map_err(|error| cannot_serve(&error))?;
+    Ok(Arc::new(Endpoint { server, users }))
 }
 
 fn check_session_key(settings: &Settings) -> Result<(), CommandError> {

@@ -176,7 +176,7 @@ async fn serve(
     let users = login_place(&settings, scheme, local).await?;
     let users = Arc::new(UserPool::new(everything, &options, users)?);
     let hub = Arc::new(assembly::hub_with(loaded, options.clone()));
-    let page_servers = Arc::new(HubServers::new(hub.clone(), options, logins, loaded, config));
+    let page_servers = Arc::new(HubServers::new(hub.clone(), options, logins, users.clone(), loaded, config));
     metrics.add_source(Arc::new(ServerMetrics(hub.clone())));
     metrics.add_source(Arc::new(ProcessMetrics::new()));
     let model = models.default_name().to_owned();
@@ -191,7 +191,7 @@ async fn serve(
         Gateway::with_request_servers(Arc::new(models), hub.clone(), pool.clone(), gateway_settings)
             .with_page(page_parts(store).with_servers(page_servers.clone()))
             .with_user_servers(users.clone())
-            .with_mcp(mcp::endpoint(hub.clone(), users.changes(), &settings)?, hub.clone());
+            .with_mcp(mcp::endpoint(hub.clone(), users.clone(), &settings)?, hub.clone());
     let admin_token = gateway.new_admin_token();
     let stop = CancellationToken::new();
     let (gateways, latest) = watch::channel(gateway);

@@ -25,6 +25,7 @@ use toolwire_page::servers::{
     ServerState, WithheldTool,
 };
 
+use super::user_servers::UserPool;
 use crate::connection_progress::start_message;
 use crate::servers::{LoadedConfig, config_candidates, shared_servers};
 use crate::tools::warnings;
@@ -40,6 +41,8 @@ pub(super) struct HubServers {
     hub: Arc<Hub>,
     logins: Arc<PageLogins>,
     editor: ConfigEditor,
+    /// The servers for which each user has credentials.
+    users: Arc<UserPool>,
     /// The configuration that the hub uses.
     config: RwLock<Arc<Config>>,
     /// Whether the demo server replaces a missing configuration.
@@ -52,6 +55,7 @@ impl HubServers {
         hub: Arc<Hub>,
         options: HubOptions,
         logins: Arc<PageLogins>,
+        users: Arc<UserPool>,
         loaded: &LoadedConfig,
         flag: Option<&Path>,
     ) -> HubServers {
@@ -60,6 +64,7 @@ impl HubServers {
         HubServers {
             hub,
             logins,
+            users,
             editor: ConfigEditor::new(edit::target_path(&candidates), options),
             config: RwLock::new(Arc::new(loaded.config.clone())),
             is_demo: AtomicBool::new(loaded.is_demo()),
@@ -100,8 +105,21 @@ impl HubServers {
         format!("{:x}", Sha256::digest(definition.to_string()))
     }
 
+    /// Checks that the servers of users in a configuration can be used.
+    fn check_users(&self, config: &Config) -> Result<(), ServerChangeError> {
+        self.users.check(config).map_err(|error| {
+            let (problem, hint) = error.into_parts();
+            let error = ServerChangeError::new(ServerChangeErrorKind::Invalid, problem);
+            match hint {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            }
+        })
+    }
+
     /// Uses another configuration of the servers.
     async fn use_config(&self, config: Config) {
+        self.users.reconfigure(&config);
         let config = Arc::new(shared_servers(&config));
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config.clone();
         self.is_demo.store(false, Ordering::Relaxed);

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use toolwire_testkit::provider::{Api, FakeProvider, ModelOutput, Script, ScriptedResponse, TokenCounts};
 use toolwire_testkit::{RedisServer, http_client};
 
+use crate::issuer::Issuer;
 use crate::{Served, command, folder, fs, serve, with_provider};
 
 struct Outcome {
@@ -40,7 +41,7 @@ fn toolwire(folder: &PathBuf, arguments: &[&str]) -> Outcome {
 }
 
 /// Creates a key, and returns it.
-fn create(folder: &PathBuf, arguments: &[&str]) -> String {
+pub(crate) fn create(folder: &PathBuf, arguments: &[&str]) -> String {
     let outcome = keys(folder, &[&["create"], arguments].concat());
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     outcome.stdout.trim().to_owned()
@@ -208,58 +209,17 @@ async fn gateways_with_one_redis_share_keys_and_limits() {
     assert_eq!(refused.status.code(), Some(1), "a gateway does not start without the shared keys");
 }
 
-/// Responds to each request with the JSON of its path.
-async fn serve_json(pages: Vec<(&'static str, Value)>, listener: tokio::net::TcpListener) {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    loop {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.push(stream.read_u8().await.unwrap());
-        }
-        let head = String::from_utf8(head).unwrap();
-        let path = head.split(' ').nth(1).unwrap();
-        let found = pages.iter().find(|(name, _)| *name == path);
-        let (status, body) =
-            found.map_or(("404 Not Found", String::new()), |(_, body)| ("200 OK", body.to_string()));
-        let length = body.len();
-        let response =
-            format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
-        stream.write_all(response.as_bytes()).await.unwrap();
-    }
-}
-
 /// Security rule 32: tokens of an OpenID provider, whose keys are found by its configuration.
 #[tokio::test]
 async fn tokens_of_an_issuer_are_accepted() {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-    use ring::signature::{Ed25519KeyPair, KeyPair as _};
-
-    let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-    let pair = Ed25519KeyPair::generate_pkcs8(&ring::rand::SystemRandom::new()).unwrap();
-    let pair = Ed25519KeyPair::from_pkcs8(pair.as_ref()).unwrap();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let issuer = format!("http://{}", listener.local_addr().unwrap());
-    let key = json!({"kty": "OKP", "crv": "Ed25519", "kid": "one", "x": encode(pair.public_key().as_ref())});
-    let configuration = json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys")});
-    let pages = vec![("/.well-known/openid-configuration", configuration), ("/keys", json!({"keys": [key]}))];
-    let provider = tokio::spawn(serve_json(pages, listener));
-
+    let provider = Issuer::start().await;
+    let issuer = provider.url.clone();
     let rule = json!({"claim": "groups", "value": "ml", "rights": {"models": ["demo"]}});
     let config = json!({"mcpServers": {}, "toolwire": {"gateway": {"oidc": [
         {"issuer": issuer, "audience": "https://gateway.example", "rules": [rule]}]}}});
     let folder = folder("oidc", Some(&config));
     let served = serve(&folder, &[]);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    let token = |audience: &str, group: &str| {
-        let header = json!({"alg": "EdDSA", "typ": "at+jwt", "kid": "one"});
-        let claims =
-            json!({"iss": issuer, "aud": audience, "sub": "alice", "exp": now + 600, "groups": [group]});
-        let signed =
-            format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()));
-        format!("{signed}.{}", encode(pair.sign(signed.as_bytes()).as_ref()))
-    };
+    let token = |audience: &str, group: &str| provider.token(audience, "alice", &json!({"groups": [group]}));
     let valid = token("https://gateway.example", "ml");
     let mut changed = valid.clone();
     changed.replace_range(
@@ -294,7 +254,6 @@ async fn tokens_of_an_issuer_are_accepted() {
     // Keys of the table work beside tokens.
     let key = create(&folder, &["bob"]);
     assert_eq!(list_models(&served, &key).await, 200);
-    provider.abort();
 }
 
 /// Each call of a tool is in the audit log, with the key that made it.

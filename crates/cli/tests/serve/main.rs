@@ -13,6 +13,7 @@ mod forwarded;
 mod gateway_process;
 mod hostile_requests;
 mod idle_connections;
+mod issuer;
 mod mcp_client;
 mod mcp_limits;
 mod mcp_log;
@@ -34,8 +35,10 @@ mod start;
 mod stored_responses;
 #[cfg(feature = "otlp")]
 mod telemetry;
+mod tenants;
 mod traces;
 mod upstreams;
+mod user_logins;
 mod user_servers;
 
 use std::fs;

@@ -98,3 +98,22 @@ async fn an_older_server_logs_for_newer_clients() {
         assert_eq!(levels, expected);
     }
 }
+
+/// With several keys, a message that does not state its call could be about the call of another key, so no client
+/// gets it.
+#[tokio::test]
+async fn messages_without_a_call_reach_no_client_of_several() {
+    let servers = json!({"local": {"command": misbehaving_server(), "args": ["--behaviour", "logs"]}});
+    let keys = ["key-of-one-client-0123456789abcdef012", "key-of-another-client-0123456789abcdef"];
+    let gateway = json!({"keys": {"one": keys[0], "other": keys[1]}});
+    let config = json!({"mcpServers": servers, "toolwire": {"gateway": gateway}});
+    let served = serve(&folder("mcp-log-keys", Some(&config)), &[]);
+    for key in keys {
+        let mut client = McpClient::connect(&served.url, Some(key), "2026-07-28").await;
+        client.set_log_level("debug");
+        let call = json!({"name": "echo", "arguments": {"text": "x"}});
+        let (response, before) = client.exchange("tools/call", call).await;
+        assert_eq!(response["result"]["content"][0]["text"], "x", "{response}");
+        assert_eq!(before, [] as [Value; 0], "{key}");
+    }
+}

@@ -10,13 +10,13 @@ use crate::{folder, serve};
 const ONE: &str = "key-of-the-first-client-0123456789abcdef";
 const OTHER: &str = "key-of-another-client-0123456789abcdef";
 
-async fn connect(origin: &str, key: &str) -> McpClient {
+pub(crate) async fn connect(origin: &str, key: &str) -> McpClient {
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {}});
     McpClient::connect_with(origin, Some(key), "2026-07-28", capabilities).await
 }
 
 /// Starts a task, and returns its id.
-async fn start(client: &McpClient, tool: &str, arguments: Value) -> String {
+pub(crate) async fn start(client: &McpClient, tool: &str, arguments: Value) -> String {
     let task = client.call(tool, arguments).await;
     assert_eq!((&task["resultType"], &task["status"]), (&json!("task"), &json!("working")), "{task}");
     assert!(task["pollIntervalMs"].is_u64() && task["ttlMs"].is_u64(), "{task}");

@@ -1,10 +1,9 @@
 //! Servers for which each user has credentials: nothing of one user reaches another.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::future::join_all;
-use reqwest::{RequestBuilder, Response};
+use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use toolwire_testkit::http_client;
 use toolwire_testkit::provider::{Api, FakeProvider, ModelOutput, ReceivedRequest, Script, ScriptedResponse};
@@ -12,17 +11,17 @@ use toolwire_testkit::provider::{Api, FakeProvider, ModelOutput, ReceivedRequest
 use crate::account_server::AccountServer;
 use crate::mcp_client::{Events, McpClient, REVISIONS, read};
 use crate::operations::doctor;
-use crate::{Served, command, folder, fs, serve, with_provider};
+use crate::{Served, command, folder, serve, with_provider};
 
-const ALICE: &str = "key-of-alice-0123456789abcdef0123456";
-const BOB: &str = "key-of-bob-0123456789abcdef012345678";
-const LIMITED: &str = "key-with-limits-0123456789abcdef0123";
-const SECRET: &str = "a-secret-for-the-tokens-of-users-0123456789";
+pub(crate) const ALICE: &str = "key-of-alice-0123456789abcdef0123456";
+pub(crate) const BOB: &str = "key-of-bob-0123456789abcdef012345678";
+pub(crate) const LIMITED: &str = "key-with-limits-0123456789abcdef0123";
+pub(crate) const SECRET: &str = "a-secret-for-the-tokens-of-users-0123456789";
 
 /// The header with which users send their credentials for the server `notes`.
-const HEADER: &str = "x-notes-authorization";
+pub(crate) const HEADER: &str = "x-notes-authorization";
 
-fn gateway() -> Value {
+pub(crate) fn gateway() -> Value {
     let keys = json!({
         "alice": {"key": ALICE, "tenant": "acme"},
         "bob": {"key": BOB, "tenant": "acme"},
@@ -32,13 +31,18 @@ fn gateway() -> Value {
 }
 
 /// A client of a user, with the user's credentials for the server `notes`.
-struct User {
+pub(crate) struct User {
     client: McpClient,
     token: Option<&'static str>,
 }
 
 impl User {
-    async fn connect(served: &Served, key: &str, token: Option<&'static str>, revision: &str) -> User {
+    pub(crate) async fn connect(
+        served: &Served,
+        key: &str,
+        token: Option<&'static str>,
+        revision: &str,
+    ) -> User {
         let capabilities = json!({"elicitation": {}});
         let client = McpClient::connect_with(&served.url, Some(key), revision, capabilities).await;
         User { client, token }
@@ -52,12 +56,12 @@ impl User {
         }
     }
 
-    async fn request(&self, method: &str, params: Value) -> Value {
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Value {
         let mut reply = read(self.prepare(&self.client.message(method, params))).await;
         reply.messages.pop().unwrap_or_else(|| panic!("{reply:?}"))
     }
 
-    async fn tools(&self) -> Vec<String> {
+    pub(crate) async fn tools(&self) -> Vec<String> {
         let response = self.request("tools/list", json!({})).await;
         let tools = response["result"]["tools"].as_array().unwrap_or_else(|| panic!("{response}"));
         let mut names: Vec<String> =
@@ -67,7 +71,7 @@ impl User {
     }
 
     /// Returns the text of a result, or the complete response.
-    async fn call(&self, tool: &str, arguments: Value) -> String {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> String {
         let response = self.request("tools/call", json!({"name": tool, "arguments": arguments})).await;
         let text = response["result"]["content"][0]["text"].as_str();
         text.map_or_else(|| response.to_string(), str::to_owned)
@@ -206,69 +210,8 @@ async fn a_model_has_the_tools_of_the_user() {
     assert_eq!(notes.record().violations, Vec::<String>::new());
 }
 
-/// A browser, which keeps cookies and follows no redirect.
-#[derive(Default)]
-struct Browser {
-    cookie: Option<String>,
-}
-
-impl Browser {
-    async fn send(&mut self, request: RequestBuilder) -> (u16, String) {
-        let request = request.header("accept", "text/html");
-        let request = match &self.cookie {
-            Some(cookie) => request.header("cookie", cookie),
-            None => request,
-        };
-        let response: Response = request.send().await.unwrap();
-        if let Some(cookie) = response.headers().get("set-cookie") {
-            let cookie = cookie.to_str().unwrap();
-            assert!(cookie.contains("HttpOnly; SameSite=Lax"), "{cookie}");
-            self.cookie = cookie.split(';').next().map(str::to_owned);
-        }
-        (response.status().as_u16(), response.text().await.unwrap())
-    }
-
-    /// Opens a link of another site.
-    async fn open(&mut self, url: &str) -> (u16, String) {
-        let request = http_client().get(url).header("sec-fetch-site", "cross-site");
-        self.send(request.header("sec-fetch-mode", "navigate").header("sec-fetch-dest", "document")).await
-    }
-
-    /// Sends the form of a login.
-    async fn start_login(&mut self, served: &Served, server: &str, key: &str) -> (u16, String) {
-        let request = http_client().post(format!("{}/-/login/{server}", served.url));
-        let request = request.header("sec-fetch-site", "same-origin").header("origin", &served.url);
-        self.send(with_key(request, key)).await
-    }
-}
-
-/// Adds a form with a key.
-fn with_key(request: RequestBuilder, key: &str) -> RequestBuilder {
-    request.header("content-type", "application/x-www-form-urlencoded").body(format!("key={key}"))
-}
-
-/// Visits the page of the authorization server, and returns the address that the browser is redirected to.
-async fn log_in_as(account: &str, page: &str) -> String {
-    let link =
-        page.split("href=\"").find(|part| part.contains("/authorize?")).unwrap_or_else(|| panic!("{page}"));
-    let link = link.split('"').next().unwrap().replace("&amp;", "&");
-    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
-    let response = client.get(link).header("x-account", account).send().await.unwrap();
-    response.headers()["location"].to_str().unwrap().to_owned()
-}
-
-fn with_logins(notes: &AccountServer) -> Value {
-    let server = json!({"url": notes.url, "auth": "per-user"});
-    json!({"mcpServers": {"notes": server}, "toolwire": {"gateway": gateway()}})
-}
-
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
-}
-
 /// Lists the tools until they include this one.
-async fn until_listed(user: &User, tool: &str) -> Vec<String> {
+pub(crate) async fn until_listed(user: &User, tool: &str) -> Vec<String> {
     let listing = async {
         loop {
             let tools = user.tools().await;
@@ -278,110 +221,6 @@ async fn until_listed(user: &User, tool: &str) -> Vec<String> {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), listing).await.expect("the tool is listed")
-}
-
-/// A user logs in with a link, and has the tools of the account from then on, after a restart too. The tokens
-/// are stored encrypted.
-#[tokio::test]
-async fn users_log_in_on_a_page_of_the_gateway() {
-    toolwire_testkit::install_tls_provider();
-    let notes = AccountServer::start(true).await;
-    let folder = folder("user-logins", Some(&with_logins(&notes)));
-    let served = serve(&folder, &[]);
-    let alice = User::connect(&served, ALICE, None, "2025-11-25").await;
-    let bob = User::connect(&served, BOB, None, "2025-11-25").await;
-    until_listed(&bob, "log_in_to_notes").await;
-    assert_eq!(until_listed(&alice, "log_in_to_notes").await, ["log_in_to_notes"]);
-    let text = alice.call("log_in_to_notes", json!({})).await;
-    let page = format!("{}/-/login/notes", served.url);
-    assert!(text.contains(&format!("Show the user this link: {page}\n")), "{text}");
-
-    let mut browser = Browser::default();
-    let (status, form) = browser.open(&page).await;
-    assert!(status == 200 && form.contains("action=\"/-/login/notes\""), "{status} {form}");
-    let (_, refused) = browser.start_login(&served, "notes", "wrong-key").await;
-    assert!(refused.contains("this is not a valid key") && browser.cookie.is_none(), "{refused}");
-    let (status, started) = browser.start_login(&served, "notes", ALICE).await;
-    assert_eq!(status, 200, "{started}");
-    let callback = log_in_as("alice", &started).await;
-    assert!(callback.starts_with(&format!("{}/-/logged-in?", served.url)), "{callback}");
-    let (status, done) = browser.open(&callback).await;
-    assert!(status == 200 && done.contains("Logged in to"), "{status} {done}");
-
-    assert_eq!(until_listed(&alice, "only_alice").await, ["ask", "only_alice", "whoami"]);
-    assert_eq!(alice.call("whoami", json!({"nonce": "1"})).await, "alice 1");
-    assert_eq!(bob.tools().await, ["log_in_to_notes"]);
-    assert!(bob.call("whoami", json!({})).await.contains("-32602"));
-
-    for file in files_below(&folder.join("data")) {
-        let content = fs::read(&file).unwrap_or_default();
-        for secret in [&b"secret-token-of"[..], SECRET.as_bytes()] {
-            let has_secret = content.windows(secret.len()).any(|part| part == secret);
-            assert!(!has_secret, "{}", file.display());
-        }
-    }
-    drop(served);
-    let served = serve(&folder, &[]);
-    let alice = User::connect(&served, ALICE, None, "2026-07-28").await;
-    until_listed(&alice, "only_alice").await;
-    assert_eq!(alice.call("whoami", json!({"nonce": "2"})).await, "alice 2");
-    assert_eq!(notes.record().token_requests, 1);
-
-    // With another secret, the tokens cannot be decrypted.
-    drop(served);
-    let mut config = with_logins(&notes);
-    config["toolwire"]["gateway"]["credentialKey"] = json!("another-secret-for-tokens-0123456789abcdef");
-    fs::write(folder.join("mcp.json"), config.to_string()).unwrap();
-    let served = serve(&folder, &[]);
-    let alice = User::connect(&served, ALICE, None, "2025-11-25").await;
-    assert_eq!(until_listed(&alice, "log_in_to_notes").await, ["log_in_to_notes"]);
-}
-
-/// A login can be completed only by the user who started it, and only once.
-#[tokio::test]
-async fn a_login_belongs_to_a_browser_and_to_a_key() {
-    toolwire_testkit::install_tls_provider();
-    let notes = AccountServer::start(true).await;
-    let served = serve(&folder("user-login-attacks", Some(&with_logins(&notes))), &[]);
-    let page = format!("{}/-/login/notes", served.url);
-
-    // Other sites can open the pages, but cannot embed them or send the form.
-    let embedded = http_client().get(&page).header("sec-fetch-site", "cross-site");
-    let embedded = embedded.header("sec-fetch-mode", "navigate").header("sec-fetch-dest", "iframe");
-    assert_eq!(embedded.send().await.unwrap().status(), 403);
-    let sent = http_client().post(&page).header("sec-fetch-site", "cross-site");
-    assert_eq!(with_key(sent, BOB).send().await.unwrap().status(), 403);
-    let without_origin = http_client().post(&page);
-    assert_eq!(with_key(without_origin, BOB).send().await.unwrap().status(), 403);
-
-    // Bob starts a login, and wants Alice to complete it, so that he gets her account.
-    let (mut of_bob, mut of_alice) = (Browser::default(), Browser::default());
-    let (_, started) = of_bob.start_login(&served, "notes", BOB).await;
-    let callback = log_in_as("alice", &started).await;
-    assert_eq!(of_alice.open(&callback).await.0, 400, "her browser has not started it");
-    let (_, started_by_alice) = of_alice.start_login(&served, "notes", ALICE).await;
-    assert_eq!(of_alice.open(&callback).await.0, 400, "her browser has started another one");
-    assert_eq!(notes.record().token_requests, 0);
-    for wrong in ["", "?state=", "?code=x", "?code=x&state=guess", "?code=x&state=a&state=b"] {
-        assert_eq!(of_alice.open(&format!("{}/-/logged-in{wrong}", served.url)).await.0, 400, "{wrong}");
-    }
-    let bob = User::connect(&served, BOB, None, "2025-11-25").await;
-    assert_eq!(until_listed(&bob, "log_in_to_notes").await, ["log_in_to_notes"]);
-
-    let callback = log_in_as("alice", &started_by_alice).await;
-    let cookie = of_alice.cookie.clone();
-    assert_eq!(of_alice.open(&callback).await.0, 200);
-    of_alice.cookie = cookie;
-    assert_eq!(of_alice.open(&callback).await.0, 400, "it was completed");
-    assert_eq!(notes.record().token_requests, 1);
-    assert_eq!(bob.tools().await, ["log_in_to_notes"]);
-
-    // A key without the right to a server cannot log in to it, as if it did not exist.
-    let mut limited = Browser::default();
-    let hidden = limited.start_login(&served, "notes", LIMITED).await;
-    let missing = limited.start_login(&served, "none", LIMITED).await;
-    assert_eq!((hidden.0, missing.0), (404, 404));
-    assert_eq!(hidden.1.replace("`notes`", "`none`"), missing.1);
 }
 
 /// Logins of users need a secret for the tokens, and an address that browsers can use.

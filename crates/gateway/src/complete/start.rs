@@ -133,8 +133,8 @@ impl Inner {
             true => agent.with_tools(Arc::new(FixedTools::new(agent.tools().clone()))),
             false => agent,
         };
-        let agent = match self.audited(agent.tools(), &context.principal, request_id) {
-            Some(audited) => agent.with_tools(audited),
+        let agent = match self.attributed(agent.tools(), &context.principal, request_id) {
+            Some(attributed) => agent.with_tools(attributed),
             None => agent,
         };
         match gate {

@@ -18,11 +18,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolwire_page::servers::{Server, data};
 
-use super::Page;
 use super::failure::PageFailure;
 use super::reply::Reply;
 use super::request::PageRequest;
 use super::servers::PageServers;
+use super::{Page, paths};
 use crate::body::check_type;
 use crate::gateway::Inner;
 
@@ -60,7 +60,12 @@ where
     let servers = servers
         .ok_or_else(|| PageFailure::not_found("this gateway was started without a list of servers"))?;
     let is_read = request.head.method == Method::GET;
+    let unknown = || {
+        PageFailure::not_found("there is no such path below `/-/admin`")
+            .with_hint("`GET /-/admin/pins` lists changed tools")
+    };
     match request.path().as_slice() {
+        path if !paths::is_known(path) => Err(unknown()),
         ["-", "admin", "pins"] if is_read => Ok(Reply::json(json!({"pins": pins(&servers.servers())}))),
         ["-", "admin", "pins"] => Err(PageFailure::method("GET")),
         ["-", "admin", "pins", action @ ("accept" | "keep-off")] => {
@@ -70,8 +75,7 @@ where
             page.servers.refresh(page, servers);
             Ok(Reply::json(json!({"pins": pins(&servers.servers())})))
         }
-        _ => Err(PageFailure::not_found("there is no such path below `/-/admin`")
-            .with_hint("`GET /-/admin/pins` lists changed tools")),
+        _ => Err(unknown()),
     }
 }
 

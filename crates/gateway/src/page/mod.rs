@@ -9,6 +9,8 @@ mod chat;
 mod events;
 mod failure;
 mod headers;
+mod login_starts;
+pub(crate) mod paths;
 mod reply;
 mod request;
 mod servers;
@@ -39,6 +41,7 @@ use chat::Chats;
 pub use chat::RunStorage;
 use events::Events;
 use failure::PageFailure;
+use login_starts::LoginStarts;
 use reply::Reply;
 use request::PageRequest;
 use servers::ServersFeed;
@@ -81,6 +84,7 @@ pub(crate) struct Page {
     parts: PageParts,
     chats: Chats,
     sessions: Sessions,
+    login_starts: LoginStarts,
     events: Arc<Events>,
     servers: ServersFeed,
     index: CachedIndex,
@@ -116,6 +120,7 @@ impl Page {
             chats: Chats::new(parts.waiting_runs.clone()),
             parts,
             sessions: Sessions::default(),
+            login_starts: LoginStarts::default(),
             events: Arc::default(),
             servers: ServersFeed::default(),
             index: CachedIndex::default(),
@@ -214,7 +219,7 @@ impl Page {
             let request = PageRequest::read_small(inner, head, body, client).await?;
             *has_unread_body = false;
             let signed_in = session.map(|session| session.principal);
-            let reply = user_login::respond(inner, &request, signed_in, client).await?;
+            let reply = user_login::respond(inner, &self.login_starts, &request, signed_in, client).await?;
             return reply.respond(&request.head.headers);
         }
         let theme = request::theme(&head.headers);
@@ -286,10 +291,10 @@ impl Context<'_> {
         !self.inner.settings.keys.may_be_several() || self.visitor.role == Role::Admin
     }
 
-    /// Returns the tools that the visitor may use. Their calls are logged, if there is an audit log.
-    fn audited_tools(&self, request_id: &str) -> Arc<dyn Toolbox> {
-        let audited = self.inner.audited(&self.tools, &self.principal, request_id);
-        audited.unwrap_or_else(|| self.tools.clone())
+    /// Returns the tools that the visitor may use, which know who calls them.
+    fn attributed_tools(&self, request_id: &str) -> Arc<dyn Toolbox> {
+        let attributed = self.inner.attributed(&self.tools, &self.principal, request_id);
+        attributed.unwrap_or_else(|| self.tools.clone())
     }
 
     /// Returns the names of the models that the visitor may use.

@@ -13,6 +13,7 @@ use toolwire_page::link::Link;
 use toolwire_page::user_login::{User, done, form, proceed};
 
 use super::failure::PageFailure;
+use super::login_starts::{LoginStarts, MAX_STARTS};
 use super::reply::Reply;
 use super::request::{PageRequest, cookie, segments, theme};
 use crate::access::unauthenticated;
@@ -25,11 +26,37 @@ use crate::user_servers::{UserLogin, UserLoginError};
 /// The path to which authorization servers redirect the browser.
 const CALLBACK: &str = "logged-in";
 
-/// The cookie with the secret of the browser, which has ten minutes for the login. `Lax`, because the
-/// redirect comes from another site.
+/// The start of the name of the cookie with the secret of the browser.
 const COOKIE: &str = "toolwire-login";
-const COOKIE_ATTRIBUTES: &str = "Path=/-/logged-in; HttpOnly; SameSite=Lax";
+
+/// The time for a login.
 const MAX_AGE_SECONDS: u32 = 600;
+
+/// The cookie with the secret of the browser. It depends on the address that logins return to, not on the
+/// address of this process, because the redirect may arrive at any gateway.
+struct LoginCookie {
+    name: String,
+    is_secure: bool,
+}
+
+impl LoginCookie {
+    /// Ports share cookies, so the name contains the port. Over HTTPS, its prefix has the browser refuse the
+    /// cookie from any other host, and from a page without encryption.
+    fn new(address: &str) -> LoginCookie {
+        let is_secure = address.starts_with("https://");
+        let port = address.parse::<Uri>().ok().and_then(|uri| uri.port_u16());
+        let port = port.unwrap_or(if is_secure { 443 } else { 80 });
+        let prefix = if is_secure { "__Host-" } else { "" };
+        LoginCookie { name: format!("{prefix}{COOKIE}-{port}"), is_secure }
+    }
+
+    /// Returns the header that sets the cookie. `Lax`, because the redirect comes from another site.
+    fn set(&self, value: &str, age: u32) -> String {
+        // The prefix requires this path.
+        let place = if self.is_secure { "Path=/; Secure" } else { "Path=/-/logged-in" };
+        format!("{}={value}; {place}; HttpOnly; SameSite=Lax; Max-Age={age}", self.name)
+    }
+}
 
 /// Whether a path is one of these pages.
 pub(crate) fn has_path(uri: &Uri) -> bool {
@@ -55,6 +82,7 @@ fn page(uri: &Uri) -> Option<LoginPage> {
 /// Responds to a request for one of these pages. `signed_in` is the visitor's session on the page.
 pub(super) async fn respond(
     inner: &Inner,
+    starts: &LoginStarts,
     request: &PageRequest,
     signed_in: Option<Principal>,
     client: IpAddr,
@@ -68,7 +96,7 @@ pub(super) async fn respond(
                 signed_in => signed_in,
             };
             match request.is_post() {
-                true => start(inner, request, &server, known, client).await,
+                true => start(inner, starts, request, &server, known, client).await,
                 false => {
                     Ok(Reply::html(form(theme(&request.head.headers), &server, user(known.as_ref()), None)))
                 }
@@ -86,6 +114,7 @@ fn user(known: Option<&Principal>) -> User<'_> {
 /// policy of the page permits forms only to be sent to the page itself.
 async fn start(
     inner: &Inner,
+    starts: &LoginStarts,
     request: &PageRequest,
     server: &str,
     known: Option<Principal>,
@@ -112,30 +141,34 @@ async fn start(
     let unknown = || UserLoginError::UnknownServer { server: server.to_owned() };
     let servers = inner.user_servers.get().filter(|_| principal.permits_server(server));
     let servers = servers.ok_or_else(|| failure(&unknown()))?;
+    let cookie = LoginCookie::new(&servers.login_address().ok_or_else(|| failure(&unknown()))?);
+    let user = principal.server_user().id;
+    if !starts.record(&user, Instant::now()) {
+        let message =
+            format!("this key has started {MAX_STARTS} logins in ten minutes, which is the maximum");
+        let failure = PageFailure::new(StatusCode::TOO_MANY_REQUESTS, "Log in", message);
+        return Err(failure.with_hint("wait, and start the login again"));
+    }
     let browser = random_id("")
         .map_err(|error| PageFailure::new(StatusCode::INTERNAL_SERVER_ERROR, "Log in", error.to_string()))?;
-    let login = UserLogin::new(principal.server_user().id, server, Secret::new(browser.as_str()));
+    let login = UserLogin::new(user, server, Secret::new(browser.as_str()));
     let page = servers.start_login(login).await.map_err(|error| failure(&error))?;
     let link = Link::external(&page).ok_or_else(|| {
         failure(&UserLoginError::Failed { reason: "the login page has no valid address".to_owned() })
     })?;
-    Ok(Reply::html(proceed(theme, server, &link)).with_cookie(&set_cookie(inner, &browser, MAX_AGE_SECONDS)))
+    Ok(Reply::html(proceed(theme, server, &link)).with_cookie(&cookie.set(&browser, MAX_AGE_SECONDS)))
 }
 
 /// Completes a login.
 async fn complete(inner: &Inner, request: &PageRequest) -> Result<Reply, PageFailure> {
     let unknown = || failure(&UserLoginError::UnknownLogin);
     let servers = inner.user_servers.get().ok_or_else(unknown)?;
-    let browser = cookie(&request.head.headers, COOKIE).ok_or_else(unknown)?;
+    let login_cookie = LoginCookie::new(&servers.login_address().ok_or_else(unknown)?);
+    let browser = cookie(&request.head.headers, &login_cookie.name).ok_or_else(unknown)?;
     let query = request.head.uri.query().unwrap_or_default().to_owned();
     let server =
         servers.complete_login(query, Secret::new(browser)).await.map_err(|error| failure(&error))?;
-    Ok(Reply::html(done(theme(&request.head.headers), &server)).with_cookie(&set_cookie(inner, "", 0)))
-}
-
-fn set_cookie(inner: &Inner, value: &str, age: u32) -> String {
-    let secure = if inner.settings.tls.is_some() { "; Secure" } else { "" };
-    format!("{COOKIE}={value}; {COOKIE_ATTRIBUTES}; Max-Age={age}{secure}")
+    Ok(Reply::html(done(theme(&request.head.headers), &server)).with_cookie(&login_cookie.set("", 0)))
 }
 
 fn failure(error: &UserLoginError) -> PageFailure {
@@ -151,6 +184,26 @@ fn failure(error: &UserLoginError) -> PageFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cookie_belongs_to_one_address() {
+        let set = |address: &str| LoginCookie::new(address).set("x", 600);
+        assert_eq!(
+            set("http://127.0.0.1:8787"),
+            "toolwire-login-8787=x; Path=/-/logged-in; HttpOnly; SameSite=Lax; Max-Age=600"
+        );
+        assert_eq!(
+            set("https://gateway.example"),
+            "__Host-toolwire-login-443=x; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=600"
+        );
+        for (address, name) in [
+            ("http://[::1]:8788", "toolwire-login-8788"),
+            ("http://gateway.example", "toolwire-login-80"),
+            ("https://gateway.example:8443", "__Host-toolwire-login-8443"),
+        ] {
+            assert_eq!(LoginCookie::new(address).name, name);
+        }
+    }
 
     #[test]
     fn only_these_paths_are_pages_for_logins() {

@@ -242,8 +242,14 @@ impl Inner {
     ) -> Result<HttpResponse, Failure> {
         let mut locked = self.lock_conversation(principal, id, CHANGE_TIMEOUT).await?;
         let stored = &mut locked.stored;
-        let position = stored.items.iter().position(|stored| stored.id == item);
-        stored.items.remove(position.ok_or_else(|| item_not_found(item))?);
+        let Some(position) = stored.items.iter().position(|stored| stored.id == item) else {
+            if let Some(lock) = locked.lock {
+                // The next request must find the conversation free.
+                lock.release().await;
+            }
+            return Err(item_not_found(item));
+        };
+        stored.items.remove(position);
         if let Err(problem) = read_items(&stored.items) {
             let message = format!("the other items need the item `{item}`: {problem}");
             return Err(Failure::invalid("item_id", message));

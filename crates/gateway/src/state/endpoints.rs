@@ -82,7 +82,9 @@ impl Inner {
     async fn delete_response(&self, principal: &Principal, id: &str) -> Result<HttpResponse, Failure> {
         let storage = self.response_storage(id)?;
         let key = response_key(principal, id).ok_or_else(|| not_found(id))?;
-        let has_stopped = self.stop_background(storage, &key).await?;
+        // Only what is a response can be removed by this path.
+        let stored = storage.find(&self.large_bodies, &key).await?.ok_or_else(|| not_found(id))?;
+        let has_stopped = self.stop_background(storage, &key, stored).await?;
         let is_removed = storage.store.remove(&key).await.map_err(|error| unavailable(&error))?;
         // After the document: a gateway that finds the entry of a missing one removes it too.
         if has_stopped && let Err(error) = storage.store.unschedule(&key).await {

@@ -39,9 +39,6 @@ pub(crate) use unstored::Unstored;
 /// The start of the ids of conversations.
 const CONVERSATION_PREFIX: &str = "conv_";
 
-/// The owner of the responses of a gateway without keys. The ids of all other owners have a prefix.
-const NO_KEY: &str = "anyone";
-
 /// The place where responses are stored, and for how long.
 #[derive(Clone)]
 pub struct ResponseStorage {
@@ -67,8 +64,7 @@ impl fmt::Debug for ResponseStorage {
 
 /// Returns the key of a document; `None` if the text is not an id.
 fn key_of(principal: &Principal, id: &str) -> Option<StateKey> {
-    let owner = principal.owner_id().unwrap_or_else(|| NO_KEY.to_owned());
-    StateKey::new(owner, id).ok()
+    StateKey::new(principal.store_owner(), id).ok()
 }
 
 /// Returns the key of a response; `None` if the text is the id of something else.

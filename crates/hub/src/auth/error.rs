@@ -52,6 +52,8 @@ pub(super) enum AuthProblem {
     InsufficientScope { scopes: String },
     #[error("the login response does not belong to this login")]
     WrongRedirect,
+    #[error("cannot store its token")]
+    Store { source: Arc<io::Error> },
     #[error("{}", cannot_delete(path.as_deref()))]
     Delete {
         /// The folder of the token files, if the tokens are in files.
@@ -122,7 +124,7 @@ impl AuthError {
                 let path = path.as_ref()?;
                 format!("make `{}` a folder that only you can read and write", path.display())
             }
-            AuthProblem::WrongRedirect => "start the login again".to_owned(),
+            AuthProblem::WrongRedirect | AuthProblem::Store { .. } => "start the login again".to_owned(),
             AuthProblem::Storage { .. } => "try again when the store of the tokens is reachable".to_owned(),
             AuthProblem::Locked { .. } => "stop the other process, or try again".to_owned(),
             AuthProblem::Cancelled => return None,

@@ -65,7 +65,8 @@ impl TokenManager {
         match granted {
             Ok(grant) => {
                 let token = grant.access_token.clone();
-                self.save(grant).await;
+                // A token that could not be stored can still be used.
+                let _ = self.save(grant).await;
                 let mut state = self.state();
                 state.login_failed = None;
                 if matches!(need, TokenNeed::MoreScopes { .. }) {

@@ -182,17 +182,18 @@ impl TokenManager {
         }
     }
 
-    pub(super) async fn save(&self, grant: Grant) {
+    /// Uses a grant from now on, and stores it. If that fails, the token can still be used until this process
+    /// ends.
+    pub(super) async fn save(&self, grant: Grant) -> Result<(), AuthProblem> {
         let mut stored = grant.clone();
         if !stored.client.registered {
             stored.client.secret = None;
         }
-        let saved = self.store.save(stored).await;
-        if let Err(error) = &saved {
-            // The token can still be used until this process ends.
+        let saved = self.store.save(stored).await.map_err(|error| {
             let path = self.store.folder();
             tracing::warn!(server = self.server.name, ?path, %error, "cannot store a token");
-        }
+            AuthProblem::Store { source: Arc::new(error) }
+        });
         let mut state = self.state();
         state.generation += 1;
         state.is_loaded = true;
@@ -200,6 +201,7 @@ impl TokenManager {
         state.refresh_failed = None;
         state.refresh_refused = None;
         state.grant = Some(grant);
+        saved
     }
 
     async fn refresh(&self, need: TokenNeed, challenge: Option<Challenge>) -> TokenResult {
@@ -250,7 +252,7 @@ impl TokenManager {
         match refreshed {
             Ok(renewed) => {
                 let token = renewed.access_token.clone();
-                self.save(renewed).await;
+                let _ = self.save(renewed).await;
                 *lock(&self.authorization_server) = Some(authorization_server);
                 Ok(token)
             }
@@ -261,7 +263,7 @@ impl TokenManager {
             Err(RefreshError::Rejected(detail)) => {
                 tracing::warn!(server = self.server.name, detail, "a new login is required");
                 let without_tokens = Grant { access_token: None, refresh_token: None, ..grant };
-                self.save(without_tokens).await;
+                let _ = self.save(without_tokens).await;
                 self.state().refresh_refused = Some(detail);
                 drop(refresh_lock);
                 match need {
@@ -306,14 +308,14 @@ impl TokenManager {
         login::start(&self.server, &mut authorization_server, None, redirect_uri).await
     }
 
-    /// Completes a login with the query of its redirect. It may have been started by another process.
+    /// Completes a login with the query of its redirect. It may have been started by another process, and the
+    /// token is used by others, so it has to be stored.
     pub(super) async fn complete_login(&self, login: &PendingLogin, query: &str) -> Result<(), AuthProblem> {
         let callback = redirect::parse_query(query, &login.state).ok_or(AuthProblem::WrongRedirect)?;
         let authorization_server = authorization_server::discover(&self.server, None).await?;
         let grant = login::complete(&self.server, &authorization_server, login, &callback).await?;
         self.load().await?;
-        self.save(grant).await;
-        Ok(())
+        self.save(grant).await
     }
 }
 

@@ -65,9 +65,9 @@ impl Toolbox for Hub {
             if tool == READ_RESULT
                 && let Some(store) = state.results.store()
             {
-                return read_result(store, arguments).await;
+                return read_result(store, options.owner.as_deref(), arguments).await;
             }
-            let timeout = options.timeout;
+            let (timeout, owner) = (options.timeout, options.owner.clone());
             let route = match state.routes().lookup(tool) {
                 Some(route) => route.clone(),
                 None => self.wait_for_tool(tool, timeout).await?,
@@ -81,7 +81,7 @@ impl Toolbox for Hub {
             };
             match call::call(&server, &state.drift_monitor, &route, arguments, options).await {
                 Ok(result) => {
-                    let (result, is_first) = state.results.limit(result).await;
+                    let (result, is_first) = state.results.limit(result, owner.as_deref()).await;
                     if is_first {
                         state.rebuild_tools();
                     }

@@ -6,8 +6,8 @@ use toolwire_contract::log::{Level, LogMessage};
 use toolwire_contract::toolbox::Progress;
 
 use super::{
-    Handshake, MAX_MESSAGE_BYTES, RawCapture, RawResponse, RequestMethod, error_message, partial_parse,
-    placeholder, response_id,
+    EarlyLog, Handshake, MAX_MESSAGE_BYTES, RawCapture, RawResponse, RequestMethod, ServerQuestion,
+    error_message, partial_parse, placeholder, response_id,
 };
 use crate::client_service;
 use crate::excerpt::excerpt_of;
@@ -61,7 +61,7 @@ impl RawCapture {
             let method = method.to_owned();
             return match message.get("id") {
                 None | Some(Value::Null) => self.receive_notification(request, &method, message),
-                Some(_) => self.receive_request(&method, message),
+                Some(_) => self.receive_request(request, &method, message),
             };
         }
         if message.contains_key("result") || message.contains_key("error") {
@@ -105,7 +105,12 @@ impl RawCapture {
         }
     }
 
-    fn receive_request(&self, method: &str, message: Map<String, Value>) -> Option<Value> {
+    fn receive_request(
+        &self,
+        during: Option<i64>,
+        method: &str,
+        message: Map<String, Value>,
+    ) -> Option<Value> {
         if matches!(method, "elicitation/create" | "sampling/createMessage") {
             let id = serde_json::from_value::<RequestId>(message.get("id")?.clone()).ok()?;
             let params = message.get("params").cloned().unwrap_or_default();
@@ -114,7 +119,7 @@ impl RawCapture {
                 state.ignored.unexpected += 1;
                 return None;
             }
-            state.server_requests.insert(id, params);
+            state.server_requests.insert(id, ServerQuestion { params, during });
         }
         Some(Value::Object(message))
     }
@@ -187,7 +192,7 @@ impl RawCapture {
         request.early_progress = Some(progress.clone());
         let Some(waiter) = state.waiters.get(&id) else { return };
         waiter.activity.notify_one();
-        let listener = waiter.listener.clone();
+        let listener = waiter.receivers.progress.clone();
         // The listener belongs to the application, so it must not run under the lock.
         drop(state);
         if let Some(listener) = listener {
@@ -196,21 +201,22 @@ impl RawCapture {
     }
 
     /// Passes a log message to its call. A server states the call only by the response that contains the
-    /// message; if it does not, and several calls are in progress, the message could be about another user,
-    /// and is not passed on.
+    /// message. Otherwise it may be about any earlier or later call, so only a caller that shares the server
+    /// with nobody gets it, and only if no other call is in progress.
     fn report_log(&self, request: Option<i64>, params: &Value) {
         let level = params.get("level").and_then(Value::as_str).and_then(Level::from_name);
         let (Some(level), Some(data)) = (level, params.get("data")) else { return };
         let mut state = self.state();
         let mut calls = state.pending.iter().filter(|(_, request)| request.is_call()).map(|(id, _)| *id);
+        let is_assigned = request.is_some();
         let id = match request {
             Some(id) => calls.find(|call| *call == id),
             None => calls.next().filter(|_| calls.next().is_none()),
         };
         let Some(id) = id else { return };
-        let log = state.waiters.get(&id).map(|waiter| waiter.log.clone());
-        let is_wanted = log.as_ref().is_none_or(|log| log.as_ref().is_some_and(|log| level >= log.level));
-        if !is_wanted || !is_short(data) {
+        let waiter = state.waiters.get(&id);
+        let log = waiter.map(|waiter| waiter.receivers.log_of(level, is_assigned).cloned());
+        if log.as_ref().is_some_and(Option::is_none) || !is_short(data) {
             return;
         }
         let logger = params.get("logger").and_then(Value::as_str).map(str::to_owned);
@@ -224,7 +230,7 @@ impl RawCapture {
             None => {
                 let early = state.early_logs.entry(id).or_default();
                 if early.len() < MAX_EARLY_LOGS {
-                    early.push(message);
+                    early.push(EarlyLog { message, is_assigned });
                 }
             }
         }

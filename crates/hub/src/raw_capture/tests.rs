@@ -291,7 +291,7 @@ fn progress_reaches_the_listener_even_if_it_arrives_before_the_listener() {
     let received = Arc::new(Mutex::new(Vec::new()));
     let reported = received.clone();
     let listener = move |progress: Progress| reported.lock().unwrap().push(progress.done);
-    capture.watch(1, Some(Arc::new(listener)), None);
+    capture.watch(1, CallReceivers { progress: Some(Arc::new(listener)), ..CallReceivers::default() });
     notify(2);
     capture.receive(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     notify(3);
@@ -322,7 +322,8 @@ fn log_messages_reach_only_the_call_that_they_belong_to() {
     send(&capture, 1, "tools/call");
     send(&capture, 2, "tools/list");
     log(&capture, None, "info", json!("early"));
-    capture.watch(1, None, Some(receiver));
+    let of_only_caller = |log: LogReceiver| CallReceivers { log: Some(log), ..CallReceivers::default() };
+    capture.watch(1, of_only_caller(receiver));
     log(&capture, None, "error", json!({ "x": 1 }));
     log(&capture, None, "debug", json!("below the level"));
     log(&capture, None, "loud", json!("no level"));
@@ -330,7 +331,7 @@ fn log_messages_reach_only_the_call_that_they_belong_to() {
     log(&capture, Some(2), "info", json!("about the list"));
     send(&capture, 3, "tools/call");
     let (other_receiver, received_by_other) = log_receiver(Level::Debug);
-    capture.watch(3, None, Some(other_receiver));
+    capture.watch(3, of_only_caller(other_receiver));
     log(&capture, None, "info", json!("of one of two"));
     log(&capture, Some(1), "info", json!("of the first"));
     log(&capture, Some(3), "debug", json!("of the second"));
@@ -346,6 +347,21 @@ fn log_messages_reach_only_the_call_that_they_belong_to() {
     ];
     assert_eq!(*received.lock().unwrap(), expected);
     assert_eq!(*received_by_other.lock().unwrap(), [r#"debug l "of the second""#]);
+}
+
+/// With several callers, a message on the stream of a session may be about the call of another one.
+#[test]
+fn log_messages_without_a_call_reach_no_caller_of_several() {
+    let capture = capture();
+    let (receiver, received) = log_receiver(Level::Debug);
+    send(&capture, 1, "tools/call");
+    log(&capture, None, "info", json!("early, about an unknown call"));
+    log(&capture, Some(1), "info", json!("early"));
+    let owner = Some("key_a".into());
+    capture.watch(1, CallReceivers { log: Some(receiver), owner, ..CallReceivers::default() });
+    log(&capture, None, "info", json!("about an unknown call"));
+    log(&capture, Some(1), "info", json!("of this call"));
+    assert_eq!(*received.lock().unwrap(), [r#"info l "early""#, r#"info l "of this call""#]);
 }
 
 #[test]
@@ -375,7 +391,7 @@ fn requests_of_a_server_are_stored_unchanged_and_limited() {
         );
     }
     let stored = capture.take_server_request(&NumberOrString::String("r7".into())).unwrap();
-    assert_eq!(stored["requestedSchema"]["x-new"], 7);
+    assert_eq!(stored.params["requestedSchema"]["x-new"], 7);
     assert_eq!(capture.take_server_request(&NumberOrString::String("r7".into())), None);
 }
 

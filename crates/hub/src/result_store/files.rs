@@ -7,6 +7,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use sha2::{Digest as _, Sha256};
 use toolwire_contract::text::truncate;
 
 use super::StoredResultId;
@@ -19,6 +20,8 @@ const MAX_QUOTED_ID_CHARS: usize = 80;
 #[derive(Clone, Debug)]
 pub(crate) struct ResultStore {
     folder: PathBuf,
+    /// The part of the names of files that only this owner has; `None` if there is only one owner.
+    owner: Option<String>,
 }
 
 /// A part of a stored result. Positions are in characters.
@@ -44,7 +47,16 @@ pub(crate) enum ReadResultError {
 impl ResultStore {
     /// The folder is created when the first result is stored.
     pub(crate) fn new(folder: impl Into<PathBuf>) -> ResultStore {
-        ResultStore { folder: folder.into() }
+        ResultStore { folder: folder.into(), owner: None }
+    }
+
+    /// Returns the store of one of several owners: results of others do not exist in it.
+    pub(crate) fn of(&self, owner: Option<&str>) -> ResultStore {
+        let hash = |owner: &str| {
+            let digest = Sha256::digest(owner.as_bytes());
+            digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        };
+        ResultStore { folder: self.folder.clone(), owner: owner.map(hash) }
     }
 
     /// Returns an id for a result that may have to be stored. It cannot be guessed.
@@ -83,8 +95,8 @@ impl ResultStore {
         Ok(ResultPage { text, offset, next: (end < total).then_some(end), total })
     }
 
-    /// Removes results older than `max_age`, then the oldest until the rest has at most `max_bytes`. Returns
-    /// the number of removed results.
+    /// Removes results of all owners older than `max_age`, then the oldest until the rest has at most
+    /// `max_bytes`. Returns the number of removed results.
     pub(crate) fn clean(&self, max_age: Duration, max_bytes: u64, now: SystemTime) -> io::Result<usize> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -94,7 +106,8 @@ impl ResultStore {
         // The folder may contain foreign files by mistake.
         let is_stored_result = |path: &Path| {
             let stem = path.file_stem().and_then(|stem| stem.to_str());
-            stem.is_some_and(|stem| StoredResultId::parse(stem).is_some())
+            let id = stem.map(|stem| stem.split_once('-').map_or(stem, |(id, _)| id));
+            id.is_some_and(|id| StoredResultId::parse(id).is_some())
                 && path.extension().is_some_and(|extension| extension == "txt")
         };
         let mut stored: Vec<(SystemTime, u64, PathBuf)> = entries
@@ -122,7 +135,10 @@ impl ResultStore {
     }
 
     fn path(&self, id: &StoredResultId) -> PathBuf {
-        self.folder.join(format!("{id}.txt"))
+        match &self.owner {
+            Some(owner) => self.folder.join(format!("{id}-{owner}.txt")),
+            None => self.folder.join(format!("{id}.txt")),
+        }
     }
 }
 
@@ -246,6 +262,22 @@ mod tests {
         assert_eq!((clean(3, 25), stored()), (2, vec![true, true, false, false, false]));
         assert_eq!((clean(3, 0), stored()), (2, vec![false; 5]));
         assert!(foreign.exists());
+    }
+
+    #[test]
+    fn a_result_exists_only_for_its_owner() {
+        let (_folder, store) = store();
+        let (of_one, of_other) = (store.of(Some("key_one")), store.of(Some("key_other")));
+        let id = add(&of_one, "a");
+        assert_eq!(of_one.read(&id.0, 0, 1).expect("the result is stored").text, "a");
+        let unknown =
+            of_other.read("r0123456789abcdef", 0, 1).expect_err("no result has this id").to_string();
+        for others in [&of_other, &store] {
+            let error = others.read(&id.0, 0, 1).expect_err("it belongs to another owner");
+            assert_eq!(error.to_string(), unknown.replace("r0123456789abcdef", &id.0));
+        }
+        assert!(of_one.read(&add(&store, "b").0, 0, 1).is_err());
+        assert_eq!(store.clean(DAY, 0, SystemTime::now()).expect("the folder is readable"), 2);
     }
 
     #[test]

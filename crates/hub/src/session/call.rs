@@ -19,7 +19,7 @@ use toolwire_contract::trace_context::TraceContext;
 
 use super::{ProtocolEra, Session, SessionError};
 use crate::client_service::{self, CallHandlers, Question};
-use crate::raw_capture::{ProgressListener, RawResponse};
+use crate::raw_capture::{CallReceivers, ProgressListener, RawResponse};
 use crate::sync::lock;
 use crate::transport::{ConnectionEnd, TransportFailure};
 
@@ -57,6 +57,8 @@ pub(crate) struct SessionCall {
     pub(crate) sampling: Option<Arc<SampleHandler>>,
     /// Receives what the server logs during a call.
     pub(crate) log: Option<LogReceiver>,
+    /// Who makes the call, if there are several callers.
+    pub(crate) owner: Option<Arc<str>>,
     /// Whether the server may continue the call as a task.
     pub(crate) accepts_task: bool,
 }
@@ -72,6 +74,7 @@ impl SessionCall {
             elicitation: None,
             sampling: None,
             log: None,
+            owner: None,
             accepts_task: false,
         }
     }
@@ -88,7 +91,8 @@ impl Session {
         mut call: SessionCall,
     ) -> Result<Value, SessionError> {
         let until = Instant::now() + call.max_total;
-        let _in_progress = self.connection.calls.begin_call(call.elicitation.clone(), call.sampling.clone());
+        let (elicitation, sampling) = (call.elicitation.clone(), call.sampling.clone());
+        let _in_progress = self.connection.calls.begin_call(elicitation, sampling, call.owner.clone());
         if let Some(log) = call.log.take() {
             self.request_log_level(log.level).await;
             call.log = Some(self.receiver(log));
@@ -148,7 +152,12 @@ impl Session {
             id,
             cancel_reason: Some("the caller stopped waiting"),
         };
-        let activity = capture.watch(id, call.progress.clone(), call.log.clone());
+        let receivers = CallReceivers {
+            progress: call.progress.clone(),
+            log: call.log.clone(),
+            owner: call.owner.clone(),
+        };
+        let activity = capture.watch(id, receivers);
         let mut open_requests = self.connection.open_requests();
         loop {
             let is_application_responding = *open_requests.borrow_and_update() > 0;

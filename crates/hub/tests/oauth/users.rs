@@ -54,9 +54,30 @@ impl TokenStorage for Memory {
     }
 }
 
+/// A storage that is full.
+struct Full;
+
+impl TokenStorage for Full {
+    fn load<'a>(&'a self, _: &'a str) -> BoxFuture<'a, io::Result<Option<Secret>>> {
+        ready(Ok(None)).boxed()
+    }
+
+    fn save<'a>(&'a self, _: &'a str, _: Secret) -> BoxFuture<'a, io::Result<()>> {
+        ready(Err(io::ErrorKind::StorageFull.into())).boxed()
+    }
+
+    fn delete<'a>(&'a self, _: &'a str) -> BoxFuture<'a, io::Result<bool>> {
+        ready(Ok(false)).boxed()
+    }
+
+    fn lock<'a>(&'a self, _: &'a str, _: Duration) -> BoxFuture<'a, io::Result<Option<TokenLock>>> {
+        ready(Ok(None)).boxed()
+    }
+}
+
 impl Setup {
     /// Returns the client of a user, as each gateway creates it.
-    fn client_of(&self, user: &Arc<Memory>) -> OAuth {
+    fn client_of<S: TokenStorage + 'static>(&self, user: &Arc<S>) -> OAuth {
         let server = self.hub_config().servers.remove(0);
         OAuth::of_user(&server, user.clone()).expect("OAuth").expect("a valid configuration")
     }
@@ -114,6 +135,16 @@ async fn a_login_with_another_authorization_server_is_refused() {
     );
     assert_eq!(other.record().token_requests.len(), 0, "it does not get the code");
     assert_eq!(alice.saved(), []);
+}
+
+/// A login whose tokens are not stored has failed: no other gateway, and no later process, has them.
+#[tokio::test]
+async fn a_login_whose_tokens_are_not_stored_fails() {
+    let setup = Setup::with(Rules::default()).await;
+    let client = setup.client_of(&Arc::new(Full));
+    let started = client.start_login(REDIRECT_URI).await.expect("a login page");
+    let completed = client.complete_login(&started.pending, &visit(&started.url).await).await;
+    assert_error(completed, "cannot store its token");
 }
 
 /// Only one of several requests at the same time renews the token, and the new one is stored.

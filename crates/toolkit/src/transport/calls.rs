@@ -18,7 +18,7 @@ use toolwire_contract::toolbox::CallError;
 
 use super::caller::{CallEnd, RunningCall};
 use super::connection::{Connection, RequestBinding, is_modern, panicked, request_cancelled};
-use super::parked::{Advance, ContinuableCall};
+use super::parked::{Advance, ContinuableCall, ParkingClient};
 use super::redaction::OriginalArguments;
 use super::request_tools::RequestTools;
 use super::tasks::{Task, TaskRefusal, Work};
@@ -122,10 +122,12 @@ impl Connection {
             CallEnd::Done(Advance::Done(result)) => CallEnd::Done(result),
             CallEnd::Done(Advance::Asks(questions)) => {
                 let bytes = bound.to_bytes();
-                let Some(result) = self.shared.parked.park(call, questions, &bytes, &self.shared.signature)
-                else {
-                    return Err(ErrorData::internal_error("too many calls wait for replies", None));
+                let owner = ParkingClient {
+                    id: bound.client,
+                    max_calls: RequestTools::of(context).and_then(|tools| tools.max_waiting_calls),
                 };
+                let parked = self.shared.parked.park(call, questions, &bytes, owner, &self.shared.signature);
+                let result = parked.map_err(|full| ErrorData::internal_error(full.to_string(), None))?;
                 self.respond(context, result);
                 return Ok(CallToolResult::default().into());
             }

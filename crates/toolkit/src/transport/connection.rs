@@ -8,7 +8,6 @@ use rmcp::model::{PaginatedRequestParams, ProtocolVersion};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value, json};
-use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::caller::RunningCall;
@@ -16,8 +15,7 @@ use super::raw_responses::RawResponses;
 use super::request_tools::RequestTools;
 use super::rounds::Rounds;
 use super::shared::Shared;
-use super::subscribed::Subscribed;
-use crate::changes::Change;
+use super::subscribed::{News, Subscribed};
 use crate::client::Level;
 use crate::server::Server;
 use crate::wire;
@@ -31,7 +29,7 @@ pub(crate) struct Connection {
     pub(super) level: Mutex<Level>,
     pub(super) subscribed: Subscribed,
     /// Created before a subscription is acknowledged, so that no later change is missed.
-    pub(super) opened: Mutex<VecDeque<broadcast::Receiver<Change>>>,
+    pub(super) opened: Mutex<VecDeque<News>>,
     pub(super) ended: CancellationToken,
     _ends: DropGuard,
 }
@@ -53,6 +51,13 @@ impl Connection {
     /// Returns the server with the tools of a request.
     pub(super) fn server_for(&self, context: &RequestContext<RoleServer>) -> Cow<'_, Server> {
         RequestTools::server_of(context, &self.shared.server)
+    }
+
+    /// Returns the changes from now on that concern the client: those of the server, and those of its own
+    /// tools.
+    pub(super) fn news(&self) -> News {
+        let own = self.opened_with.as_ref().and_then(|tools| tools.changes.as_ref());
+        News::new(self.shared.changes.subscribe(), own.map(|changes| changes()))
     }
 
     /// Returns the server with the tools of the request that opened the connection.

@@ -36,7 +36,7 @@ use toolwire_contract::{Content, ResourceLink};
 
 pub use http::{HttpOptions, HttpService, http_service};
 pub use listen::{HttpServer, serve_http};
-pub use request_tools::RequestTools;
+pub use request_tools::{RequestTools, ToolChanges};
 pub use restored_session::RestoredSession;
 pub use stream::{StreamServer, in_process, serve_stdio, serve_stream};
 

@@ -38,6 +38,8 @@ struct ParkedTable {
 
 struct ParkedCall {
     call: ContinuableCall,
+    /// The client that must answer, if the application identifies it.
+    owner: String,
     /// By the keys that the client sees.
     open_questions: HashMap<String, Question>,
     /// Ends the call if its client does not return.
@@ -72,6 +74,23 @@ pub(super) struct CurrentClient {
     latest: Mutex<Arc<Caller>>,
     questions: mpsc::UnboundedSender<Question>,
     reply_timeout: Duration,
+}
+
+/// The client of a call that is going to wait.
+#[derive(Clone, Copy)]
+pub(super) struct ParkingClient<'a> {
+    pub(super) id: &'a str,
+    /// The maximum number of its calls that wait.
+    pub(super) max_calls: Option<usize>,
+}
+
+/// Too many calls wait.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoRoom {
+    #[error("too many calls wait for replies")]
+    OfServer,
+    #[error("{max} calls of this client wait for replies, which is the maximum")]
+    OfClient { max: usize },
 }
 
 /// The `requestState` belongs to another request, or the call no longer waits.
@@ -113,12 +132,17 @@ impl ParkedCalls {
         mut call: ContinuableCall,
         questions: Vec<Question>,
         request: &[u8],
+        owner: ParkingClient<'_>,
         signature: &RequestStateCodec,
-    ) -> Option<Map<String, Value>> {
+    ) -> Result<Map<String, Value>, NoRoom> {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while table.expiring.try_join_next().is_some() {}
+        let own = || table.calls.values().filter(|parked| parked.owner == owner.id).count();
+        if let Some(max) = owner.max_calls.filter(|max| own() >= *max) {
+            return Err(NoRoom::OfClient { max });
+        }
         if table.calls.len() >= MAX_PARKED {
-            return None;
+            return Err(NoRoom::OfServer);
         }
         let within = call.client.reply_timeout;
         let mut open_questions = HashMap::new();
@@ -146,14 +170,15 @@ impl ParkedCalls {
                 drop(expired);
             }
         });
-        table.calls.insert(number, ParkedCall { call, open_questions, expiry });
+        let parked = ParkedCall { call, owner: owner.id.to_owned(), open_questions, expiry };
+        table.calls.insert(number, parked);
         let options = SealOptions::new().associated_data(request).ttl(within);
         let state = signature.seal_json_with(&json!({"call": number}), &options).unwrap_or_default();
         let mut result = Map::new();
         result.insert("resultType".to_owned(), json!("input_required"));
         result.insert("inputRequests".to_owned(), Value::Object(requests));
         result.insert("requestState".to_owned(), json!(state));
-        Some(result)
+        Ok(result)
     }
 
     /// Returns a call whose client has sent the replies, and passes them to the call.
@@ -169,7 +194,7 @@ impl ParkedCalls {
         let number = state.get("call").and_then(Value::as_u64).ok_or(NotWaiting)?;
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let parked = table.calls.remove(&number).ok_or(NotWaiting)?;
-        let ParkedCall { call, mut open_questions, expiry } = parked;
+        let ParkedCall { call, mut open_questions, expiry, .. } = parked;
         expiry.abort();
         *call.client.latest.lock().unwrap_or_else(PoisonError::into_inner) = caller;
         for (key, reply) in replies {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use futures::stream::BoxStream;
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 use toolwire_contract::offers::ServerOffers;
@@ -15,6 +16,10 @@ tokio::task_local! {
     /// it calls the handler, without the request.
     static OF_REQUEST: Option<RequestTools>;
 }
+
+/// Returns a stream with an item for each change of the tools that only one client has. The stream begins when
+/// it is created: no later change is missed.
+pub type ToolChanges = Arc<dyn Fn() -> BoxStream<'static, ()> + Send + Sync>;
 
 /// The tools of one HTTP request, for an application whose clients have different tools. The application adds
 /// it to the extensions of the request. It replaces the toolboxes of the server, also in a session; functions
@@ -29,11 +34,23 @@ pub struct RequestTools {
     pub client: String,
     /// The maximum number of sessions of the client; `None` if only the number of all sessions is limited.
     pub max_sessions: Option<usize>,
+    /// The maximum number of calls of the client that wait for its replies; `None` if only the number of all
+    /// such calls is limited.
+    pub max_waiting_calls: Option<usize>,
+    /// The changes of tools that only this client has. Those of the server's toolboxes are for all clients.
+    pub changes: Option<ToolChanges>,
 }
 
 impl RequestTools {
     pub fn new(tools: Arc<dyn Toolbox>) -> RequestTools {
-        RequestTools { tools, offers: None, client: String::new(), max_sessions: None }
+        RequestTools {
+            tools,
+            offers: None,
+            client: String::new(),
+            max_sessions: None,
+            max_waiting_calls: None,
+            changes: None,
+        }
     }
 
     pub(super) fn of_parts(parts: &http::Extensions) -> Option<RequestTools> {
@@ -62,14 +79,16 @@ impl RequestTools {
 
     /// Returns the client of a request, if the application identifies it.
     pub(super) fn client_of(context: &RequestContext<RoleServer>) -> &str {
-        let parts = context.extensions.get::<http::request::Parts>();
-        let tools = parts.and_then(|parts| parts.extensions.get::<RequestTools>());
-        tools.map_or("", |tools| &tools.client)
+        RequestTools::of(context).map_or("", |tools| &tools.client)
+    }
+
+    /// Returns the tools of a request, if it has its own.
+    pub(super) fn of(context: &RequestContext<RoleServer>) -> Option<&RequestTools> {
+        context.extensions.get::<http::request::Parts>()?.extensions.get()
     }
 
     /// Returns the server with the tools of a request.
     pub(super) fn server_of<'s>(context: &RequestContext<RoleServer>, server: &'s Server) -> Cow<'s, Server> {
-        let parts = context.extensions.get::<http::request::Parts>();
-        RequestTools::server(parts.and_then(|parts| parts.extensions.get()), server)
+        RequestTools::server(RequestTools::of(context), server)
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
 use rmcp::model::{
     ResourceUpdatedNotificationParam, SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter,
     UnsubscribeRequestParams,
@@ -24,13 +26,13 @@ pub(super) type Subscribed = Arc<Mutex<HashSet<String>>>;
 
 impl Connection {
     pub(super) fn forward_changes(&self, peer: Peer<RoleServer>) {
-        let mut changes = self.shared.changes.subscribe();
+        let mut changes = self.news();
         let ended = self.ended.clone();
         let subscribed = self.subscribed.clone();
         let offered = self.shared.info.capabilities.clone();
         tokio::spawn(async move {
             while let Some(news) = tokio::select! {
-                news = next(&mut changes) => news,
+                news = changes.next() => news,
                 () = ended.cancelled() => None,
             } {
                 for change in news {
@@ -86,7 +88,7 @@ impl Connection {
         }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if opened.len() < MAX_PENDING_SUBSCRIPTIONS {
-            opened.push_back(self.shared.changes.subscribe());
+            opened.push_back(self.news());
         }
         // The SDK restricts the filter to the capabilities of the server.
         Some(requested.clone())
@@ -94,10 +96,10 @@ impl Connection {
 
     pub(super) async fn send_changes(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let mut changes = opened.unwrap_or_else(|| self.shared.changes.subscribe());
+        let mut changes = opened.unwrap_or_else(|| self.news());
         loop {
             let news = tokio::select! {
-                news = next(&mut changes) => news,
+                news = changes.next() => news,
                 () = context.cancelled() => None,
                 () = self.shared.closing.cancelled() => None,
             };
@@ -120,11 +122,41 @@ fn is_in(subscribed: &Subscribed, uri: &str) -> bool {
     subscribed.lock().unwrap_or_else(PoisonError::into_inner).contains(uri)
 }
 
-/// Returns the next changes; `None` at the end.
-async fn next(changes: &mut broadcast::Receiver<Change>) -> Option<Vec<Change>> {
-    match changes.recv().await {
-        Ok(change) => Some(vec![change]),
-        Err(RecvError::Lagged(_)) => Some(vec![Change::Tools, Change::Prompts, Change::Resources]),
-        Err(RecvError::Closed) => None,
+/// The changes that concern one client.
+pub(super) struct News {
+    of_server: broadcast::Receiver<Change>,
+    /// The changes of tools that only this client has.
+    own: Option<BoxStream<'static, ()>>,
+}
+
+impl News {
+    pub(super) fn new(of_server: broadcast::Receiver<Change>, own: Option<BoxStream<'static, ()>>) -> News {
+        News { of_server, own }
+    }
+
+    /// Returns the next changes; `None` at the end.
+    async fn next(&mut self) -> Option<Vec<Change>> {
+        loop {
+            let own = async {
+                match &mut self.own {
+                    Some(own) => own.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            return tokio::select! {
+                change = self.of_server.recv() => match change {
+                    Ok(change) => Some(vec![change]),
+                    Err(RecvError::Lagged(_)) => Some(vec![Change::Tools, Change::Prompts, Change::Resources]),
+                    Err(RecvError::Closed) => None,
+                },
+                change = own => match change {
+                    Some(()) => Some(vec![Change::Tools]),
+                    None => {
+                        self.own = None;
+                        continue;
+                    }
+                },
+            };
+        }
     }
 }

@@ -89,7 +89,8 @@ impl PageServers for HubServers {
 
     fn write<'a>(&'a self, draft: &'a Draft) -> BoxFuture<'a, Result<(), ServerChangeError>> {
         Box::pin(async move {
-            self.use_config(self.editor.write(draft).await?).await;
+            let check = |config: &_| self.check_users(config);
+            self.use_config(self.editor.write(draft, check).await?).await;
             Ok(())
         })
     }

@@ -95,14 +95,18 @@ impl ConfigEditor {
         Ok((self.change(&changed), hash(&changed.before)))
     }
 
-    /// Writes the server of a form, and returns the new configuration.
-    pub(super) async fn write(&self, draft: &Draft) -> Result<Config, ServerChangeError> {
-        self.store(&draft.file_hash, || self.changed(draft)).await
+    /// Writes the server of a form, and returns the new configuration, which must pass the check.
+    pub(super) async fn write(
+        &self,
+        draft: &Draft,
+        check: impl FnOnce(&Config) -> Result<(), ServerChangeError>,
+    ) -> Result<Config, ServerChangeError> {
+        self.store(&draft.file_hash, || self.changed(draft), check).await
     }
 
     /// Removes a server from the file, and returns the new configuration.
     pub(super) async fn remove(&self, name: &str, file_hash: &str) -> Result<Config, ServerChangeError> {
-        self.store(file_hash, || self.without(name)).await
+        self.store(file_hash, || self.without(name), |_| Ok(())).await
     }
 
     /// Writes a change if the file is still the one with this hash.
@@ -110,6 +114,7 @@ impl ConfigEditor {
         &self,
         file_hash: &str,
         change: impl FnOnce() -> Result<Changed, ServerChangeError>,
+        check: impl FnOnce(&Config) -> Result<(), ServerChangeError>,
     ) -> Result<Config, ServerChangeError> {
         let _writing = self.writing.lock().await;
         if let Some(reason) = self.target().by_hand {
@@ -122,6 +127,7 @@ impl ConfigEditor {
         }
         let Changed { before, after, .. } = change()?;
         let config = self.parse(&after)?;
+        check(&config)?;
         if hash(&before) != file_hash {
             let message = format!("`{}` changed while the server was written", self.path.display());
             return Err(

@@ -73,6 +73,11 @@ impl LoginPlace {
         }
     }
 
+    /// Returns the address of the gateway for browsers, without a path.
+    pub(super) fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
     /// Returns the address of the page where users log in to a server.
     pub(super) fn page(&self, server: &str) -> String {
         let address = self.address.as_deref().unwrap_or_default();
@@ -82,7 +87,7 @@ impl LoginPlace {
     /// Returns the storage of a user's tokens.
     pub(super) fn tokens(&self, user: &str) -> Option<Arc<dyn TokenStorage>> {
         let secrets = self.secrets.clone()?;
-        Some(Arc::new(StoredTokens { secrets, owner: user.to_owned() }))
+        Some(Arc::new(StoredTokens::of_user(secrets, user)))
     }
 
     /// Starts a login, and returns the address of its page.
@@ -126,7 +131,7 @@ impl LoginPlace {
         let unknown = || UserLoginError::UnknownServer { server: name.to_owned() };
         let server = servers.iter().find(|server| server.name.as_str() == name && has_login(server));
         let (server, secrets) = server.zip(self.secrets.clone()).ok_or_else(unknown)?;
-        let tokens = StoredTokens { secrets: secrets.clone(), owner: user.to_owned() };
+        let tokens = StoredTokens::of_user(secrets.clone(), user);
         let oauth = OAuth::of_user(server, Arc::new(tokens)).ok_or_else(unknown)?;
         Ok((oauth.map_err(|error| failed(error.reason()))?, secrets))
     }

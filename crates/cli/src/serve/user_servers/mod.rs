@@ -6,19 +6,19 @@
 mod logins;
 mod server;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, join_all};
 use futures::stream::BoxStream;
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
+use toolwire_contract::Secret;
 use toolwire_contract::state::StateStore;
-use toolwire_contract::toolbox::{CallError, CallOptions, Toolbox};
-use toolwire_contract::{Secret, Tool, ToolResult};
+use toolwire_contract::toolbox::Toolbox;
 use toolwire_gateway::{ServerUser, UserLogin, UserLoginError, UserServers};
 use toolwire_hub::config::UserCredentials;
 use toolwire_hub::{Config, HubOptions, ServerConfig, Transport};
@@ -51,10 +51,12 @@ pub(super) struct Pool {
     options: HubOptions,
     place: LoginPlace,
     servers: Mutex<Vec<Arc<UserServer>>>,
-    /// Counts the changes of the tools of all users.
-    pub(super) version: watch::Sender<u64>,
     /// Connections that are being closed.
     pub(super) closing: TaskTracker,
+    /// The changes of the tools of each user that has receivers, by the id of the user.
+    changes: Mutex<HashMap<String, watch::Sender<u64>>>,
+    /// Counts the changes of the configuration.
+    version: AtomicU64,
 }
 
 /// Checks the servers for which each user has credentials, and returns how users get access to each of them.
@@ -100,8 +102,9 @@ impl UserPool {
             options: of_users,
             place,
             servers: Mutex::default(),
-            version: watch::Sender::new(0),
             closing: TaskTracker::new(),
+            changes: Mutex::default(),
+            version: AtomicU64::new(0),
         });
         let weak = Arc::downgrade(&pool);
         let sweeper = tokio::spawn(async move {
@@ -134,12 +137,15 @@ impl UserPool {
             }
             is_kept
         });
-        self.pool.version.send_modify(|version| *version += 1);
+        self.pool.version.fetch_add(1, Ordering::Release);
+        self.pool.changes().values().for_each(report);
     }
 
-    /// Returns a toolbox without tools, which reports the changes of the tools of all users.
-    pub(super) fn changes(&self) -> Arc<dyn Toolbox> {
-        Arc::new(Changes(self.pool.version.clone()))
+    /// Returns the changes of the tools that only a user of `/mcp` has, from now on. A gateway without keys has
+    /// one user, without an id.
+    pub(super) fn changes_of(&self, user: &str) -> BoxStream<'static, ()> {
+        let user = if user.is_empty() { ServerUser::WITHOUT_KEY } else { user };
+        server::changes(self.pool.subscribe(user))
     }
 
     /// Closes all connections, and waits for those that are being closed already.
@@ -163,6 +169,22 @@ impl Drop for UserPool {
 impl Pool {
     fn servers(&self) -> MutexGuard<'_, Vec<Arc<UserServer>>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changes(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<u64>>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the changes of the tools of a user.
+    pub(super) fn subscribe(&self, user: &str) -> watch::Receiver<u64> {
+        self.changes().entry(user.to_owned()).or_insert_with(|| watch::Sender::new(0)).subscribe()
+    }
+
+    /// Reports that the tools of a user have changed.
+    pub(super) fn report_change(&self, user: &str) {
+        if let Some(sender) = self.changes().get(user) {
+            report(sender);
+        }
     }
 
     fn configured(&self) -> Arc<[ServerConfig]> {
@@ -220,8 +242,9 @@ impl Pool {
         (config, Access::Headers, sent)
     }
 
-    /// Closes the connections that were not used for a long time, and removes servers that nothing uses.
+    /// Closes the connections that were not used for a long time, and removes what nothing uses.
     fn close_idle(&self, now: Instant) {
+        self.changes().retain(|_, sender| sender.receiver_count() > 0);
         self.servers().retain(|server| {
             let mut state = server.state();
             let is_idle = now.saturating_duration_since(state.used_at) >= IDLE_TIMEOUT;
@@ -264,9 +287,22 @@ impl Pool {
     }
 }
 
+/// Reports a change to the receivers of a user.
+fn report(user: &watch::Sender<u64>) {
+    user.send_modify(|version| *version += 1);
+}
+
 impl UserServers for UserPool {
     fn is_empty(&self) -> bool {
         self.pool.configured().is_empty()
+    }
+
+    fn version(&self) -> u64 {
+        self.pool.version.load(Ordering::Acquire)
+    }
+
+    fn login_address(&self) -> Option<String> {
+        self.pool.place.address().map(str::to_owned)
     }
 
     fn servers(&self, user: &ServerUser) -> Vec<(String, Arc<dyn Toolbox>)> {
@@ -307,26 +343,5 @@ impl UserServers for UserPool {
     }
 }
 
-/// No tools. It reports the changes of those of all users.
-struct Changes(watch::Sender<u64>);
-
-impl Toolbox for Changes {
-    fn tools(&self) -> Arc<[Tool]> {
-        Arc::default()
-    }
-
-    fn changes(&self) -> Option<BoxStream<'static, ()>> {
-        Some(server::changes(self.0.subscribe()))
-    }
-
-    fn call<'a>(
-        &'a self,
-        tool: &'a str,
-        _arguments: &'a Value,
-        _options: CallOptions,
-    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
-        let error =
-            CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new(), missing: Vec::new() };
-        Box::pin(std::future::ready(Err(error)))
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -74,7 +74,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    fn new(hub: Hub, version: watch::Sender<u64>, closing: TaskTracker) -> Connection {
+    fn new(hub: Hub, pool: Weak<Pool>, user: String, closing: TaskTracker) -> Connection {
         let hub = Arc::new(hub);
         let (mut tools, mut status) = (hub.changes(), hub.status_changes());
         let reporting = tokio::spawn(async move {
@@ -86,7 +86,10 @@ impl Connection {
                 if changed.is_err() {
                     return;
                 }
-                version.send_modify(|version| *version += 1);
+                match pool.upgrade() {
+                    Some(pool) => pool.report_change(&user),
+                    None => return,
+                }
             }
         });
         Connection { hub: Some(hub), reporting, closing }
@@ -175,7 +178,8 @@ impl UserServer {
         }
         let config = Config { servers: vec![self.config.clone()], toolwire: None };
         let hub = Hub::start(&config, self.options.clone());
-        let connection = Arc::new(Connection::new(hub, pool.version.clone(), pool.closing.clone()));
+        let (owner, closing) = (self.user.id.clone(), pool.closing.clone());
+        let connection = Arc::new(Connection::new(hub, self.pool.clone(), owner, closing));
         state.connection = Some(connection.clone());
         Ok(connection)
     }
@@ -294,7 +298,7 @@ impl Toolbox for UserServer {
     }
 
     fn changes(&self) -> Option<BoxStream<'static, ()>> {
-        Some(changes(self.pool.upgrade()?.version.subscribe()))
+        Some(changes(self.pool.upgrade()?.subscribe(&self.user.id)))
     }
 
     fn call<'a>(
@@ -306,6 +310,8 @@ impl Toolbox for UserServer {
         Box::pin(async move {
             // Tasks are looked up among the servers that all users share.
             options.accepts_task = false;
+            // The connection has only this user.
+            options.owner = None;
             let connection = self.connection().map_err(|reason| CallError::Unavailable {
                 server: self.name().to_owned(),
                 tool: tool.to_owned(),

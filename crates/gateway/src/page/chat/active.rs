@@ -152,7 +152,7 @@ impl Chats {
         self.saved.remove(id).await;
     }
 
-    /// Returns an agent for a conversation. Its calls are logged, if there is an audit log.
+    /// Returns an agent for a conversation, whose tools know who calls them.
     fn agent(
         &self,
         context: &Context<'_>,
@@ -160,10 +160,10 @@ impl Chats {
         model: &str,
     ) -> Result<Agent, PageFailure> {
         let agent = self.shared_agent(context, model)?;
-        let audited =
-            context.inner.audited(&context.tools, &context.principal, &format!("chat_{conversation}"));
-        Ok(match audited {
-            Some(audited) => agent.with_tools(audited),
+        let attributed =
+            context.inner.attributed(&context.tools, &context.principal, &format!("chat_{conversation}"));
+        Ok(match attributed {
+            Some(attributed) => agent.with_tools(attributed),
             None => agent,
         })
     }

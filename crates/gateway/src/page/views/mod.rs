@@ -11,7 +11,7 @@ use super::events::stream;
 use super::failure::PageFailure;
 use super::reply::Reply;
 use super::request::{PageRequest, THEME_COOKIE};
-use super::{Context, servers, sign_in};
+use super::{Context, paths, servers, sign_in};
 use crate::response::ResponseBody;
 pub(super) use first_start::small_matrix;
 pub(super) use tools::{CachedIndex, CallHistory};
@@ -25,6 +25,10 @@ pub(super) async fn respond(
     request: &PageRequest,
     cookie: &str,
 ) -> Result<Reply, PageFailure> {
+    let unknown = || PageFailure::not_found(format!("there is no page `{}`", request.head.uri.path()));
+    if !paths::is_known(&request.path()) {
+        return Err(unknown());
+    }
     match request.path().as_slice() {
         ["-", "events"] => events(context, request),
         ["-", "palette"] => Ok(palette::respond(context, request)),
@@ -42,7 +46,7 @@ pub(super) async fn respond(
         [] | ["chat", ..] | ["-", "chat" | "attachments" | "media" | "pulse", ..] => {
             chat::respond(context, request).await
         }
-        _ => Err(PageFailure::not_found(format!("there is no page `{}`", request.head.uri.path()))),
+        _ => Err(unknown()),
     }
 }
 

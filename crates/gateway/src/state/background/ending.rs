@@ -83,9 +83,11 @@ impl Inner {
         &self,
         storage: &ResponseStorage,
         key: &StateKey,
+        stored: StoredResponse,
     ) -> Result<bool, Failure> {
-        let stored: Option<StoredResponse> = storage.find(&self.large_bodies, key).await?;
-        let Some(stored) = stored.filter(StoredResponse::is_running) else { return Ok(false) };
+        if !stored.is_running() {
+            return Ok(false);
+        }
         // The claim expires: no other gateway may continue until the document is removed.
         let claim = self.new_lease(key)?;
         storage.store.seize(&claim).await.map_err(|error| unavailable(&error))?;

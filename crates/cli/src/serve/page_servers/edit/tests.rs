@@ -47,7 +47,7 @@ async fn an_unchanged_form_changes_nothing() {
     fs::write(folder.path().join("mcp.json"), &text).expect("written");
     let draft = Draft { file_hash: hash(&text), ..draft };
     let draft = Draft { environment: draft.environment.replace("${KEY}", HIDDEN), ..draft };
-    editor.write(&draft).await.expect("written");
+    editor.write(&draft, |_| Ok(())).await.expect("written");
     assert_eq!(file(&folder), text);
 }
 
@@ -61,7 +61,7 @@ async fn only_what_was_changed_is_written() {
         environment: "LEVEL=…\nTOKEN=n3w".to_owned(),
         ..draft
     };
-    let config = editor.write(&draft).await.expect("written");
+    let config = editor.write(&draft, |_| Ok(())).await.expect("written");
     assert_eq!(config.servers.len(), 1);
     let written = file(&folder);
     for kept in ["// mine", "// the program", "\"timeout\": 5", "\"LEVEL\": 3", "\"n3w\"", "/srv"] {
@@ -77,7 +77,7 @@ async fn a_file_that_changed_meanwhile_is_not_overwritten() {
         Draft { name: "time".to_owned(), command: "uvx".to_owned(), ..editor.draft(None).expect("a draft") };
     let other = TEXT.replace("timeout", "timeout ").replace("${KEY}", "k");
     fs::write(folder.path().join("mcp.json"), &other).expect("written");
-    let error = editor.write(&draft).await.expect_err("a conflict");
+    let error = editor.write(&draft, |_| Ok(())).await.expect_err("a conflict");
     assert_eq!(error.kind, ServerChangeErrorKind::Conflict);
     assert_eq!(file(&folder), other);
 }
@@ -92,7 +92,7 @@ async fn the_first_server_creates_the_file() {
         headers: "X-Key: a: b\n\n".to_owned(),
         ..editor.draft(None).expect("a draft")
     };
-    editor.write(&draft).await.expect("written");
+    editor.write(&draft, |_| Ok(())).await.expect("written");
     let written: Value = serde_json::from_str(&file(&folder)).expect("JSON");
     let server = json!({"url": "https://example.com/mcp", "headers": {"X-Key": "a: b"}});
     assert_eq!(written, json!({"mcpServers": {"web": server}}));
@@ -103,7 +103,7 @@ async fn the_first_server_creates_the_file() {
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     }
     let again = Draft { file_hash: hash(&file(&folder)), ..draft };
-    let error = editor.write(&again).await.expect_err("the name exists");
+    let error = editor.write(&again, |_| Ok(())).await.expect_err("the name exists");
     assert_eq!((error.kind, error.field.as_deref()), (ServerChangeErrorKind::Invalid, Some("name")));
 }
 
@@ -113,7 +113,7 @@ async fn another_kind_removes_the_keys_of_the_first() {
     let (folder, editor) = editor(&text);
     let draft = editor.draft(Some("files")).expect("a draft");
     let draft = Draft { kind: ServerKind::Url, url: "https://example.com/mcp".to_owned(), ..draft };
-    editor.write(&draft).await.expect("written");
+    editor.write(&draft, |_| Ok(())).await.expect("written");
     let servers = Config::raw_servers(&file(&folder), Path::new("mcp.json")).expect("valid");
     assert_eq!(servers[0].1, json!({"timeout": 5, "url": "https://example.com/mcp"}));
 }

@@ -105,7 +105,7 @@ async fn make(context: &Context<'_>, tool: &Tool, arguments: Value, timeout: Dur
     options.permission = Some(Arc::new(permission));
     let (at, start) = (SystemTime::now(), Instant::now());
     let id = random_id("").unwrap_or_default();
-    let tools = context.audited_tools(&format!("page_{id}"));
+    let tools = context.attributed_tools(&format!("page_{id}"));
     let outcome = tools.call(&tool.name, &arguments, options).await;
     RecordedCall {
         id,

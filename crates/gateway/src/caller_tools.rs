@@ -1,4 +1,4 @@
-//! Tools whose calls are logged.
+//! Tools that know who calls them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,9 +12,12 @@ use crate::audit::{AuditLog, AuditedCall};
 use crate::principal::Principal;
 
 /// The tools of one request.
-pub(crate) struct AuditedTools {
+pub(crate) struct CallerTools {
     pub(crate) tools: Arc<dyn Toolbox>,
-    pub(crate) log: Arc<AuditLog>,
+    /// Logs the calls.
+    pub(crate) log: Option<Arc<AuditLog>>,
+    /// The owner of what is stored for the calls, if there are several.
+    pub(crate) owner: Option<Arc<str>>,
     pub(crate) principal: Principal,
     /// The id of the request.
     pub(crate) request: String,
@@ -43,7 +46,7 @@ impl Drop for RunningCall<'_> {
     }
 }
 
-impl ToolboxDecorator for AuditedTools {
+impl ToolboxDecorator for CallerTools {
     fn inner(&self) -> &dyn Toolbox {
         &*self.tools
     }
@@ -52,15 +55,17 @@ impl ToolboxDecorator for AuditedTools {
         &'a self,
         tool: &'a str,
         arguments: &'a Value,
-        options: CallOptions,
+        mut options: CallOptions,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        options.owner.clone_from(&self.owner);
+        let Some(log) = &self.log else { return self.tools.call(tool, arguments, options) };
         Box::pin(async move {
             let server = self.tools.server_of(tool).map(|server| server.name);
             let original = self.tools.original_name(tool).unwrap_or_else(|| tool.to_owned());
-            let call = self.log.call(&self.principal, &self.request, server, original, arguments);
+            let call = log.call(&self.principal, &self.request, server, original, arguments);
             // Logged before the call, so that a call whose process is killed has an entry too.
-            self.log.started(&call);
-            let mut running = RunningCall { log: &self.log, call, start: Instant::now(), is_finished: false };
+            log.started(&call);
+            let mut running = RunningCall { log, call, start: Instant::now(), is_finished: false };
             let outcome = self.tools.call(tool, arguments, options).await;
             running.finish(match &outcome {
                 Ok(result) if result.is_error() => "tool_error",
