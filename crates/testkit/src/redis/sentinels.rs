@@ -14,7 +14,10 @@ use crate::ports::lasting_port;
 /// a busy machine must not cause failovers that no test asked for.
 const DOWN_AFTER: u32 = 2_000;
 
-const TIMEOUT: Duration = Duration::from_secs(120);
+/// The time after which a failover that was requested must have been abandoned.
+const RETRY_AFTER: Duration = Duration::from_secs(20);
+
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Two servers that Redis Sentinel watches as `mymaster`. Dropping this kills all processes.
 pub struct RedisSentinels {
@@ -58,11 +61,11 @@ impl RedisSentinels {
         replica.command(&["REPLICAOF", "127.0.0.1", &master_port]);
         let servers = vec![master, replica];
         // Sentinels find the replica at the master.
-        wait(|| info(&servers[1], "master_link_status").as_deref() == Some("up"));
+        wait("a connected replica", || info(&servers[1], "master_link_status").as_deref() == Some("up"));
         let mut config = format!(
             "sentinel monitor mymaster 127.0.0.1 {master_port} 2\n\
              sentinel down-after-milliseconds mymaster {DOWN_AFTER}\n\
-             sentinel failover-timeout mymaster 10000\n"
+             sentinel failover-timeout mymaster 5000\n"
         );
         if let Some(password) = password {
             config.push_str(&format!("sentinel auth-pass mymaster \"{password}\"\n"));
@@ -106,16 +109,27 @@ impl RedisSentinels {
     pub fn fail_over(&self) {
         self.until_replicated();
         let old = self.master().port();
-        // The sentinels refuse this while the previous failover is not complete.
-        wait(|| self.command(&["SENTINEL", "FAILOVER", "mymaster"]) == "OK");
-        wait(|| self.master().port() != old);
+        let mut requested: Option<Instant> = None;
+        wait("another master", || {
+            if self.master().port() != old {
+                return true;
+            }
+            // The sentinels refuse this while the previous failover is not complete, and may give up. It is
+            // not repeated at once, because it would replace the new master.
+            if requested.is_none_or(|requested| requested.elapsed() > RETRY_AFTER)
+                && self.command(&["SENTINEL", "FAILOVER", "mymaster"]) == "OK"
+            {
+                requested = Some(Instant::now());
+            }
+            false
+        });
         self.until_ready();
     }
 
     /// Waits until the replica has everything that the master has stored.
     pub fn until_replicated(&self) {
         let (master, replica) = (self.master_index(), 1 - self.master_index());
-        wait(|| {
+        wait("the writes at the replica", || {
             let sent = info(&self.servers[master], "master_repl_offset");
             sent.is_some() && sent == info(&self.servers[replica], "slave_repl_offset")
         });
@@ -156,7 +170,7 @@ impl RedisSentinels {
 
     /// Waits until the sentinels know each other, agree about the master, and can replace it.
     fn until_ready(&self) {
-        wait(|| {
+        wait("sentinels that agree", || {
             let (master, replica) = (self.master_index(), 1 - self.master_index());
             let (master, replica) = (&self.servers[master], &self.servers[replica]);
             let knows = |sentinel: &RedisSentinel| {
@@ -205,10 +219,10 @@ fn info(server: &RedisServer, name: &str) -> Option<String> {
     value.map(str::to_owned)
 }
 
-fn wait(is_done: impl Fn() -> bool) {
+fn wait(what: &str, mut is_done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_done() {
-        assert!(started.elapsed() < TIMEOUT, "the sentinels are not ready within {TIMEOUT:?}");
+        assert!(started.elapsed() < TIMEOUT, "waited for {what} for {TIMEOUT:?}");
         thread::sleep(Duration::from_millis(50));
     }
 }
