@@ -183,7 +183,7 @@ async fn a_login_belongs_to_a_browser_and_to_a_key() {
     let hidden = limited.start_login(&served, "notes", LIMITED).await;
     let missing = limited.start_login(&served, "none", LIMITED).await;
     assert_eq!((hidden.0, missing.0), (404, 404));
-    assert_eq!(hidden.1.replace("`notes`", "`none`"), missing.1);
+    assert_eq!(hidden.1.replace(">notes</code>", ">none</code>"), missing.1);
 }
 
 /// Ports of one host share cookies, but not logins.

@@ -115,7 +115,10 @@ fn problems_are_drawn_at_their_fields() {
     let problems = filling.value(&shape).expect_err("not a number");
     assert_eq!(problems[0].pointer, "/count");
     let html = draw(&shape, &filling, &problems, "f").into_string();
-    assert!(html.contains("`abc` is not a number") && html.contains("value=\"abc\""), "{html}");
+    assert!(
+        html.contains("<code dir=\"auto\">abc</code> is not a number") && html.contains("value=\"abc\""),
+        "{html}"
+    );
 }
 
 #[test]
