@@ -134,9 +134,18 @@ impl Server {
 
     /// Returns the input schema of a tool, if the tool exists.
     pub(crate) fn input_schema(&self, tool: &str) -> Option<Value> {
+        self.with_input_schema(tool, |schema| schema.cloned().unwrap_or_default())
+    }
+
+    /// Calls a function with the input schema of a tool, if the tool exists.
+    pub(crate) fn with_input_schema<T>(
+        &self,
+        tool: &str,
+        use_schema: impl Fn(Option<&Value>) -> T,
+    ) -> Option<T> {
         let among = |tools: &[Tool]| {
             let found = tools.iter().find(|each| each.name == tool)?;
-            Some(found.input_schema.clone().unwrap_or_default())
+            Some(use_schema(found.input_schema.as_ref()))
         };
         let others = || self.toolboxes.iter().find_map(|toolbox| among(&toolbox.tools()));
         among(&self.tools).or_else(others)

@@ -38,39 +38,45 @@ impl Round {
     }
 }
 
-pub(crate) async fn print() -> Result<(), Box<dyn Error>> {
-    println!(
-        "| one call at a time | p50 | ratio | CPU time: server | proxy | ratio | instructions: server | proxy | ratio |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|"
-    );
-    print_server("echo server of the toolkit", &echo::start()?).await?;
-    if std::env::var_os("TOOLWIRE_TEST_SERVERS").is_some() {
-        print_server("`server-everything`", &InstalledServers::find().everything_over_http()).await?;
-    }
-    println!();
-    Ok(())
+pub(crate) async fn print_echo() -> Result<(), Box<dyn Error>> {
+    print_server("echo server of the toolkit", &echo::start()?, &REVISIONS).await
 }
 
-async fn print_server(name: &str, server: &RunningServer) -> Result<(), Box<dyn Error>> {
+/// Prints the calls of `server-everything`, which only has the older revision.
+pub(crate) async fn print_everything() -> Result<(), Box<dyn Error>> {
+    if std::env::var_os("TOOLWIRE_TEST_SERVERS").is_none() {
+        return Ok(());
+    }
+    let server = InstalledServers::find().everything_over_http();
+    print_server("`server-everything`", &server, &REVISIONS[..1]).await
+}
+
+async fn print_server(name: &str, server: &RunningServer, revisions: &[&str]) -> Result<(), Box<dyn Error>> {
+    println!(
+        "| {name}, one call at a time | p50 | ratio | CPU time: server | proxy | ratio | instructions: server | proxy | ratio |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    );
     let gateway = Gateway::start(&config(server))?;
     let other = agentgateway::start(server)?;
-    for revision in REVISIONS {
+    for &revision in revisions {
         let call = Client::new(address(server)?, revision).call().await?;
         let mut ways = vec![Way { name: "direct", call, proxy: None }];
         let call = Client::new(gateway.address, revision).call().await?;
         ways.push(Way { name: "Toolwire", call, proxy: Some(gateway.process()) });
+        // It may not have the revision.
         if let Some(other) = &other
             && let Ok(call) = Client::new(address(other)?, revision).call().await
             && load::latencies(&call, 1).await.is_ok()
         {
             ways.push(Way { name: "agentgateway", call, proxy: Some(other.pid()) });
         }
-        print_ways(&format!("{name}, {revision}"), server.pid(), &ways).await?;
+        print_ways(revision, server.pid(), &ways).await?;
     }
+    println!();
     Ok(())
 }
 
-async fn print_ways(name: &str, server: u32, ways: &[Way]) -> Result<(), Box<dyn Error>> {
+async fn print_ways(revision: &str, server: u32, ways: &[Way]) -> Result<(), Box<dyn Error>> {
     let mut rounds = Vec::new();
     // The first round only warms up.
     for number in 0..=ROUNDS {
@@ -94,7 +100,7 @@ async fn print_ways(name: &str, server: u32, ways: &[Way]) -> Result<(), Box<dyn
             |count: Option<f64>| count.map_or("–".to_owned(), |count| format!("{:.0} k", count / 1e3));
         let ratio = counted.zip(direct).map(|(counted, direct)| counted.total() / direct.total());
         println!(
-            "| {name}: {} | {:.3} ms | {:.2}× | {:.3} ms | {:.3} ms | {:.2}× | {} | {} | {} |",
+            "| {revision}, {} | {:.3} ms | {:.2}× | {:.3} ms | {:.3} ms | {:.2}× | {} | {} | {} |",
             way.name,
             each(|round| milliseconds(round.p50)),
             relative(|round| round.p50),

@@ -1,11 +1,11 @@
 //! Measures `/mcp`: a call through the gateway compared with the same call of the same server, the cost of
 //! the store, several gateways on one Redis, and the memory of sessions.
 //!
-//! `cargo bench --workspace --bench mcp`, with `-- calls`, `store`, `scale` or `sessions` for a part. Requires
-//! Linux. The servers are an echo server of the toolkit, and `server-everything` if `TOOLWIRE_TEST_SERVERS`
-//! names the folder of `scripts/servers`. `AGENTGATEWAY_BINARY` adds that gateway to the calls. `store` and
-//! `scale` require `redis-server`, and `scale` also `taskset` and two processors. `perf` adds the number of
-//! instructions to the calls.
+//! `cargo bench --workspace --bench mcp`, with `-- echo`, `everything`, `store`, `sessions` or `scale` for a
+//! part. Requires Linux. The servers of the calls are an echo server of the toolkit, and `server-everything`
+//! if `TOOLWIRE_TEST_SERVERS` names the folder of `scripts/servers`. `AGENTGATEWAY_BINARY` adds that gateway
+//! to the calls, and `perf` the number of instructions. `store` and `scale` require `redis-server`, and
+//! `scale` also `taskset` and two processors.
 //!
 //! Rounds of what is compared alternate, so that other load affects all of them. Each figure is the median of
 //! the rounds.
@@ -45,8 +45,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let parts: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let is_selected = |part: &str| parts.is_empty() || parts.iter().any(|selected| selected == part);
-    if is_selected("calls") {
-        calls::print().await?;
+    if is_selected("echo") {
+        calls::print_echo().await?;
+    }
+    if is_selected("everything") {
+        calls::print_everything().await?;
     }
     if is_selected("store") {
         store::print().await?;

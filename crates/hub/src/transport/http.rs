@@ -16,7 +16,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, NumberOrString, ServerJsonRpcMessage, ServerResult};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
@@ -349,6 +349,15 @@ fn headers(custom: Headers, session: Option<&str>, last_event: Option<&str>) -> 
 }
 
 fn json_response(message: Value, session: Option<String>) -> Result<StreamableHttpPostResponse, Error> {
-    let message: ServerJsonRpcMessage = serde_json::from_value(message)?;
+    let message = match id_of_empty_result(&message) {
+        // The placeholder of each call. Parsing it would try the types of all results.
+        Some(id) => ServerJsonRpcMessage::response(ServerResult::empty(()), NumberOrString::Number(id)),
+        None => serde_json::from_value(message)?,
+    };
     Ok(StreamableHttpPostResponse::Json(message, session))
+}
+
+fn id_of_empty_result(message: &Value) -> Option<i64> {
+    let is_empty = message.get("result")?.as_object()?.is_empty();
+    message.get("id")?.as_i64().filter(|_| is_empty)
 }

@@ -3,10 +3,12 @@
 //! Before the SDK sees a message, its arguments are replaced by redacted ones. The originals are attached to
 //! the message, and the call reads them from there.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::secret::{has_secrets, redacted};
@@ -29,7 +31,7 @@ impl OriginalArguments {
 
 /// Returns a redacted message and the original arguments; `None` if nothing has to be redacted.
 pub(super) fn redact_secrets(server: &Server, message: &[u8]) -> Option<(Value, Option<OriginalArguments>)> {
-    if !server.may_have_secrets() {
+    if !server.may_have_secrets() || is_call_without_secrets(server, message) {
         return None;
     }
     let mut message: Value = serde_json::from_slice(message).ok()?;
@@ -57,4 +59,27 @@ pub(super) fn redact_secrets(server: &Server, message: &[u8]) -> Option<(Value, 
         _ => None,
     };
     Some((message, original))
+}
+
+/// The part of a call that names its tool.
+#[derive(Deserialize)]
+struct Call<'a> {
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    #[serde(borrow)]
+    params: CalledTool<'a>,
+}
+
+#[derive(Deserialize)]
+struct CalledTool<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+}
+
+/// Whether a message is certainly a call of a tool without secrets, as most calls are. It costs much less
+/// than reading the whole message.
+fn is_call_without_secrets(server: &Server, message: &[u8]) -> bool {
+    let Ok(call) = serde_json::from_slice::<Call<'_>>(message) else { return false };
+    let has_none = |schema: Option<&Value>| schema.is_none_or(|schema| !has_secrets(schema));
+    call.method == "tools/call" && server.with_input_schema(&call.params.name, has_none).unwrap_or(false)
 }
