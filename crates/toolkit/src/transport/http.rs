@@ -33,6 +33,7 @@ use super::redaction::redact_secrets;
 use super::request_tools::RequestTools;
 use super::response_body::finish_response;
 use super::restored_session::{OfRequest, RestoredSession};
+use super::running_ids::RunningIds;
 use super::sessions::Sessions;
 use super::shared::Shared;
 use crate::server::Server;
@@ -104,6 +105,7 @@ struct Inner {
     /// Responds with a stream, for clients that prefer one.
     streaming: StreamableHttpService<Connection, Sessions>,
     sessions: Arc<Sessions>,
+    running_ids: RunningIds,
     /// The number of sessions that are being opened.
     opening: AtomicUsize,
     shared: Arc<Shared>,
@@ -150,6 +152,7 @@ pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService,
         sdk,
         streaming,
         sessions,
+        running_ids: RunningIds::default(),
         opening: AtomicUsize::new(0),
         shared,
         requests: Arc::new(Semaphore::new(options.max_requests.min(Semaphore::MAX_PERMITS))),
@@ -284,6 +287,17 @@ impl Inner {
         body: Bytes,
         permit: Arc<OwnedSemaphorePermit>,
     ) -> HttpResponse {
+        let session = parts.headers.get("mcp-session-id").and_then(|id| id.to_str().ok());
+        let running_id = match session.map(|session| (session, envelope::id_of(&body))) {
+            None | Some((_, Value::Null)) => None,
+            Some((session, id)) => match self.running_ids.reserve(session, &id).await {
+                Some(running_id) => Some(running_id),
+                None => {
+                    let why = format!("the id {id} is the id of another running request of this session");
+                    return refusal_of(StatusCode::BAD_REQUEST, id, -32600, &why);
+                }
+            },
+        };
         // In a session a call continues when its connection is lost, so it holds the permit until it ends.
         parts.extensions.insert(permit.clone());
         let is_json = parts
@@ -316,7 +330,7 @@ impl Inner {
                 Err(_) => refusal(StatusCode::BAD_REQUEST, -32700, "the body is not JSON"),
             };
         }
-        finish_response(response, responses, permit).await
+        finish_response(response, responses, (permit, running_id)).await
     }
 
     /// Handles each request of a batch, with all responses on one stream.
@@ -426,7 +440,11 @@ fn too_soon(status: StatusCode, why: &str) -> HttpResponse {
 }
 
 pub(super) fn refusal(status: StatusCode, code: i64, message: &str) -> HttpResponse {
-    let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
+    refusal_of(status, Value::Null, code, message)
+}
+
+fn refusal_of(status: StatusCode, id: Value, code: i64, message: &str) -> HttpResponse {
+    let body = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
     let mut response = Response::new(Full::new(Bytes::from(body.to_string())).boxed());
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));

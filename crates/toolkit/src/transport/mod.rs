@@ -24,6 +24,7 @@ mod request_tools;
 mod response_body;
 mod restored_session;
 mod rounds;
+mod running_ids;
 mod sessions;
 mod shared;
 mod stream;

@@ -14,12 +14,13 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::http::HttpResponse;
 use super::raw_responses::RawResponses;
+use super::running_ids::RunningId;
 
-/// Inserts the raw responses and holds the permit until the last byte is sent.
+/// Inserts the raw responses, and holds the permit and the id of the request until the last byte is sent.
 pub(super) async fn finish_response(
     response: HttpResponse,
     responses: RawResponses,
-    permit: Arc<OwnedSemaphorePermit>,
+    held: (Arc<OwnedSemaphorePermit>, Option<RunningId>),
 ) -> HttpResponse {
     let (mut parts, body) = response.into_parts();
     let is_stream = parts
@@ -36,13 +37,13 @@ pub(super) async fn finish_response(
         Full::new(replaced).boxed()
     };
     let responses = is_stream.then_some(responses);
-    Response::from_parts(parts, CountedBody { inner, responses, _permit: permit }.boxed())
+    Response::from_parts(parts, CountedBody { inner, responses, _held: held }.boxed())
 }
 
 struct CountedBody {
     inner: BoxBody<Bytes, Infallible>,
     responses: Option<RawResponses>,
-    _permit: Arc<OwnedSemaphorePermit>,
+    _held: (Arc<OwnedSemaphorePermit>, Option<RunningId>),
 }
 
 impl Body for CountedBody {

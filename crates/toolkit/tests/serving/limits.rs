@@ -27,6 +27,25 @@ async fn requests_over_the_limit_get_retry_after() {
     with_timeout(async { while send(http.call("echo")).await.status != 200 {} }).await;
 }
 
+/// The SDK would send both responses to the second request.
+#[tokio::test]
+async fn an_id_has_one_running_request_in_a_session() {
+    let mut waiting = WaitingTool::new();
+    let http = HttpClient::serve(waiting.server(), HttpOptions::default()).await;
+    let session = session_of(&http.initialize().await);
+    let call = |id, tool: &str| request(id, "tools/call", json!({"name": tool}));
+    let first = tokio::spawn(http.in_session(&session, &call(7, "wait")).send());
+    with_timeout(waiting.started.recv()).await.unwrap();
+    let second = send(http.in_session(&session, &call(7, "wait"))).await;
+    assert_eq!((second.status, &second.body["id"]), (400, &json!(7)), "{}", second.body);
+    assert_eq!(second.body["error"]["code"], -32600);
+    assert_eq!(send(http.in_session(&session, &request(8, "ping", json!({})))).await.status, 200);
+    waiting.may_end.notify_one();
+    let first = with_timeout(first).await.unwrap().unwrap();
+    assert!(with_timeout(first.text()).await.unwrap().contains("\"id\":7"));
+    assert_eq!(send(http.in_session(&session, &request(7, "ping", json!({})))).await.status, 200);
+}
+
 #[tokio::test]
 async fn the_number_of_sessions_is_limited() {
     let mut options = HttpOptions::default();
