@@ -147,7 +147,8 @@ async fn ten_thousand_idle_connections_delay_nobody() {
     let (files, memory) = (open_files(&served).await, resident_bytes(served.child.id()).unwrap());
     for _ in 0..2 {
         let idle = open(address(&served), CONNECTIONS).await;
-        until_open_files(&served, |now| now >= files + CONNECTIONS).await;
+        // Files of earlier requests may have been counted, and be closed by now.
+        until_open_files(&served, |now| now >= files + CONNECTIONS - CONNECTIONS / 100).await;
         let added = resident_bytes(served.child.id()).unwrap().saturating_sub(memory);
         println!(
             "{CONNECTIONS} idle connections: {:.1} MB, {:.1} KB for each",

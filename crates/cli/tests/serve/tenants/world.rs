@@ -166,8 +166,9 @@ impl World {
         });
         let mut config = with_provider(&provider, "openai");
         config["mcpServers"] = json!({
-            "good": {"command": misbehaving_server(), "prefix": "good"},
-            "fixture": {"url": fixture.url(), "prefix": "fixture"},
+            // Calls must run until the end of the test, however long that takes.
+            "good": {"command": misbehaving_server(), "prefix": "good", "timeout": "1h"},
+            "fixture": {"url": fixture.url(), "prefix": "fixture", "timeout": "1h"},
             "notes": {"url": notes.url, "auth": "per-user", "forwardHeaders": {"Authorization": HEADER}},
         });
         config["toolwire"]["agent"] = json!({"approvals": {"allow": ["*"]}});
