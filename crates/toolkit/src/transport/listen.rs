@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ServeError;
-use super::http::{HttpOptions, HttpService, http_service};
+use super::http::{HttpService, http_service};
+use super::http_options::HttpOptions;
 use crate::server::Server;
 
 /// The path of the MCP endpoint.

@@ -14,6 +14,7 @@ mod foreign_rounds;
 mod foreign_tasks;
 mod handler;
 mod http;
+mod http_options;
 mod lines;
 mod listen;
 mod offered; // prompts, resources
@@ -35,7 +36,8 @@ mod tasks;
 use serde_json::Value;
 use toolwire_contract::{Content, ResourceLink};
 
-pub use http::{HttpOptions, HttpService, http_service};
+pub use http::{HttpService, http_service};
+pub use http_options::HttpOptions;
 pub use listen::{HttpServer, serve_http};
 pub use request_tools::{RequestTools, ToolChanges};
 pub use restored_session::RestoredSession;
