@@ -24,7 +24,7 @@ struct Documents {
     bytes: usize,
     /// The holders of claims, and the ends of the claims.
     claims: HashMap<StateKey, (String, Option<Instant>)>,
-    /// The list of unfinished work, and when each is due.
+    /// The keys of unfinished work, and the time at which each is due.
     unfinished: HashMap<StateKey, Option<Instant>>,
 }
 

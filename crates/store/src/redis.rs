@@ -70,7 +70,7 @@ pub struct RedisOptions {
     pub timeout: Duration,
     /// The maximum number of messages that one search reads.
     pub search_messages: usize,
-    /// The number of replicas that must have a write before it counts as stored; none by default.
+    /// The number of replicas that must confirm a write before it counts as stored; 0 by default.
     pub replicas: u32,
 }
 

@@ -1,4 +1,5 @@
-//! The connection to a Redis server, to a cluster or to the master of sentinels, with reconnects and retries.
+//! The connection to a Redis server, to a cluster or to the master that sentinels name, with reconnects and
+//! retries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ use super::sentinel_url::{SentinelUrl, is_sentinel_url};
 /// The time that a request waits for a server that did not respond to the previous one.
 const TIMEOUT_WHILE_DOWN: Duration = Duration::from_millis(500);
 
-/// The same with sentinels, which must be asked before a server can be connected to.
+/// The same with sentinels. It is longer, because the sentinels are asked before a server is connected to.
 const SENTINEL_TIMEOUT_WHILE_DOWN: Duration = Duration::from_secs(2);
 
 /// One multiplexed connection for all callers, or one per cluster node.
@@ -33,7 +34,7 @@ enum Connection {
 }
 
 /// The reason why one attempt to send a request failed.
-pub(super) enum Failure {
+pub(super) enum RequestFailure {
     Redis(RedisError),
     /// No server is the master at the moment.
     NoMaster(String),
@@ -105,9 +106,9 @@ impl RedisConnection {
         let connecting = SentinelConnection::connect(url, timeout);
         let connection = match tokio::time::timeout(timeout, connecting).await {
             Ok(Ok(connection)) => connection,
-            Ok(Err(Failure::Redis(error))) => return Err(connection_error(&place, error)),
-            Ok(Err(Failure::Refused(problem))) => return Err(StoreError::Refused { place, problem }),
-            Ok(Err(Failure::NoMaster(problem) | Failure::Moved(problem))) => {
+            Ok(Err(RequestFailure::Redis(error))) => return Err(connection_error(&place, error)),
+            Ok(Err(RequestFailure::Refused(problem))) => return Err(StoreError::Refused { place, problem }),
+            Ok(Err(RequestFailure::NoMaster(problem) | RequestFailure::Moved(problem))) => {
                 return Err(StoreError::Unavailable { place, problem });
             }
             Err(_) => {
@@ -126,7 +127,8 @@ impl RedisConnection {
 
     pub(super) async fn to_cluster(urls: &[&str], timeout: Duration) -> Result<RedisConnection, StoreError> {
         if urls.iter().any(|url| is_sentinel_url(url)) {
-            let problem = "one URL has the addresses of all sentinels, and is not in an array";
+            let problem =
+                "a URL of sentinels cannot be in an array; write one URL with the addresses of all sentinels";
             return Err(invalid_url(problem));
         }
         let place = place(urls)?;
@@ -148,7 +150,7 @@ impl RedisConnection {
         })
     }
 
-    /// Has each write wait until this number of replicas have it.
+    /// Makes each write wait until this number of replicas has confirmed it.
     pub(super) fn with_replicas(self, replicas: u32) -> RedisConnection {
         RedisConnection { replicas, ..self }
     }
@@ -177,16 +179,16 @@ impl RedisConnection {
                     self.is_down.store(false, Ordering::Relaxed);
                     return Ok(value);
                 }
-                Ok(Err(Failure::Redis(error))) if is_temporary(&error) => {
+                Ok(Err(RequestFailure::Redis(error))) if is_temporary(&error) => {
                     may_have_run |= error.is_io_error() && !error.is_connection_refusal();
                     error.to_string()
                 }
-                Ok(Err(Failure::Redis(error))) => return Err(self.explain(&error)),
-                Ok(Err(Failure::Refused(problem))) => {
+                Ok(Err(RequestFailure::Redis(error))) => return Err(self.explain(&error)),
+                Ok(Err(RequestFailure::Refused(problem))) => {
                     return Err(StoreError::Refused { place: self.place.clone(), problem });
                 }
-                Ok(Err(Failure::NoMaster(problem))) => problem,
-                Ok(Err(Failure::Moved(problem))) => {
+                Ok(Err(RequestFailure::NoMaster(problem))) => problem,
+                Ok(Err(RequestFailure::Moved(problem))) => {
                     may_have_run = true;
                     problem
                 }
@@ -209,13 +211,17 @@ impl RedisConnection {
         }
     }
 
-    async fn attempt<T: FromRedisValue>(&self, request: &Request<'_>, replicas: u32) -> Result<T, Failure> {
+    async fn attempt<T: FromRedisValue>(
+        &self,
+        request: &Request<'_>,
+        replicas: u32,
+    ) -> Result<T, RequestFailure> {
         let link = match &self.connection {
             Connection::One(connection) => Link::One(connection.clone()),
             Connection::Cluster(connection) => Link::Cluster(connection.clone()),
             Connection::Sentinel(connection) => return connection.send(request, replicas).await,
         };
-        request.send_to(&mut ReplicatedConnection { link, replicas }).await.map_err(Failure::Redis)
+        request.send_to(&mut ReplicatedConnection { link, replicas }).await.map_err(RequestFailure::Redis)
     }
 
     fn explain(&self, error: &RedisError) -> StoreError {
@@ -245,13 +251,13 @@ impl Request<'_> {
 
 /// Whether a retry may succeed: the connection broke, or the server is starting or failing over.
 pub(super) fn is_temporary(error: &RedisError) -> bool {
-    // After a failover, the new master may wait for its replicas (`min-replicas-to-write`).
+    // After a failover, the new master may refuse writes until it has replicas (`min-replicas-to-write`).
     error.code() == Some("NOREPLICAS")
         || !matches!(error.retry_method(), RetryMethod::NoRetry)
             && !matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::UnexpectedReturnType)
 }
 
-/// The URL itself is left out, because it may contain a password.
+/// Returns the error for an invalid URL. The URL itself is left out, because it may contain a password.
 fn invalid_url(problem: &str) -> StoreError {
     StoreError::Refused { place: "redis".to_owned(), problem: format!("invalid URL: {problem}") }
 }

@@ -1,4 +1,4 @@
--- Returns the work that is due, the oldest first.
+-- Returns the work that is due, in the order of the times at which it was due.
 -- KEYS: unfinished.
 -- ARGV: how many.
 local clock = redis.call('TIME')

@@ -1,10 +1,12 @@
-//! Writes that count as stored when replicas have them.
+//! Writes that count as stored only when replicas have confirmed them.
 //!
-//! Redis confirms a write before its replicas have it, so a replica that takes over from a failed master may not know
-//! it. `WAIT` blocks the connection until replicas have confirmed everything that was written over it.
+//! Redis confirms a write before its replicas have it, so a replica that takes over from a failed master may
+//! lack the write. `WAIT` blocks the connection until replicas have confirmed everything that was written
+//! over it.
 //!
-//! If the connection breaks before `WAIT`, the client of a cluster may send it over a new one, over which nothing was
-//! written. It is then confirmed at once; the write itself was, so its server has it in its log.
+//! If the connection breaks between a write and its `WAIT`, the cluster client may send `WAIT` over a new
+//! connection. Nothing was written over that one, so Redis responds at once. The write is then confirmed by
+//! its master, but perhaps not by replicas.
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +16,8 @@ use ::redis::cluster_async::ClusterConnection;
 use ::redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use ::redis::{Arg, Cmd, FromRedisValue as _, Pipeline, RedisFuture, RedisResult, Value, cmd};
 
-/// The time that replicas have to confirm a write. Other requests over the same connection wait as long.
+/// The time that replicas have to confirm a write. Meanwhile, other requests over the same connection wait
+/// too.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The connection of one attempt to send a request.
@@ -41,7 +44,7 @@ impl ReplicatedConnection {
             Link::One(connection) => connection.req_packed_command(&wait).await?,
             Link::Master(connection) => connection.req_packed_command(&wait).await?,
             Link::Cluster(connection) => {
-                // Without a key, it changes no data: a script is loaded.
+                // A command without a key changes no data: it loads a script.
                 let Some(key) = key_of(command) else { return Ok(()) };
                 let master = SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master));
                 connection.route_command(wait, RoutingInfo::SingleNode(master)).await?
@@ -50,7 +53,7 @@ impl ReplicatedConnection {
         let confirmed = u32::from_redis_value(confirmed)?;
         if confirmed < self.replicas {
             let problem = format!("{confirmed} of {} replicas have confirmed a write", self.replicas);
-            // Like a broken connection: the write may have an effect, and can be repeated.
+            // Reported like a broken connection: the write may have taken effect, and can be repeated.
             return Err(io::Error::new(io::ErrorKind::TimedOut, problem).into());
         }
         Ok(())

@@ -14,19 +14,19 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::connection::{Failure, Request, is_temporary};
+use super::connection::{Request, RequestFailure, is_temporary};
 use super::replicas::{Link, ReplicatedConnection};
 use super::sentinel_url::{Address, SentinelUrl};
 
 /// The maximum time to connect to one server. A machine that is off does not refuse connections.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The time for which the other sentinels are waited for after the first one has named a master.
-const GRACE: Duration = Duration::from_millis(300);
+/// The maximum wait for the other sentinels after the first one has named a master.
+const OTHER_SENTINELS_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// A request without a response for this time is a reason to ask the sentinels: a master whose machine has
+/// While a request has no response, the sentinels are asked at this interval: a master whose machine has
 /// failed closes no connection.
-const SILENCE: Duration = Duration::from_secs(1);
+const MASTER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct SentinelConnection {
     url: SentinelUrl,
@@ -48,7 +48,10 @@ struct Master {
 
 impl SentinelConnection {
     /// Connects to the current master.
-    pub(super) async fn connect(url: SentinelUrl, timeout: Duration) -> Result<SentinelConnection, Failure> {
+    pub(super) async fn connect(
+        url: SentinelUrl,
+        timeout: Duration,
+    ) -> Result<SentinelConnection, RequestFailure> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeout.min(CONNECT_TIMEOUT)))
             .set_response_timeout(Some(timeout));
@@ -63,7 +66,7 @@ impl SentinelConnection {
         &self,
         request: &Request<'_>,
         replicas: u32,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, RequestFailure> {
         let master = self.master().await?;
         let link = Link::Master(master.connection.clone());
         let mut connection = ReplicatedConnection { link, replicas };
@@ -71,14 +74,14 @@ impl SentinelConnection {
         let result = loop {
             tokio::select! {
                 result = &mut response => break result,
-                () = sleep(SILENCE) => {}
+                () = sleep(MASTER_CHECK_INTERVAL) => {}
             }
             // The response may arrive in the meantime.
             tokio::select! {
                 result = &mut response => break result,
                 has_moved = self.has_moved(&master) => if has_moved {
                     let problem = format!("redis at {} is no longer the master", master.address);
-                    return Err(Failure::Moved(problem));
+                    return Err(RequestFailure::Moved(problem));
                 }
             }
         };
@@ -88,10 +91,10 @@ impl SentinelConnection {
             let mut current = self.current.lock().await;
             let _ = current.take_if(|current| current.serial == master.serial);
         }
-        result.map_err(Failure::Redis)
+        result.map_err(RequestFailure::Redis)
     }
 
-    async fn master(&self) -> Result<Master, Failure> {
+    async fn master(&self) -> Result<Master, RequestFailure> {
         let mut current = self.current.lock().await;
         if let Some(master) = &*current {
             return Ok(master.clone());
@@ -114,7 +117,7 @@ impl SentinelConnection {
     }
 
     /// Connects to the server that the sentinels name and that is a master.
-    async fn find(&self) -> Result<Master, Failure> {
+    async fn find(&self) -> Result<Master, RequestFailure> {
         let mut problem = String::new();
         for address in self.ask_sentinels().await? {
             problem = match self.connect_to(&address).await {
@@ -124,10 +127,12 @@ impl SentinelConnection {
                 }
                 Ok(None) => format!("redis at {address} is not the master"),
                 Err(error) if is_temporary(&error) => format!("the master at {address}: {error}"),
-                Err(error) => return Err(Failure::Refused(format!("the master at {address}: {error}"))),
+                Err(error) => {
+                    return Err(RequestFailure::Refused(format!("the master at {address}: {error}")));
+                }
             };
         }
-        Err(Failure::NoMaster(problem))
+        Err(RequestFailure::NoMaster(problem))
     }
 
     /// Returns a connection, if the server is a master.
@@ -135,14 +140,15 @@ impl SentinelConnection {
         let info = address.connection_info(&self.url.settings, self.url.uses_tls)?;
         let client = Client::open(info)?;
         let mut connection = client.get_multiplexed_async_connection_with_config(&self.config).await?;
-        // Unlike `ROLE`, this is permitted to users that have no dangerous commands but `INFO`.
+        // Not `ROLE`, which would be one more command that the user must be permitted to run.
         let info: String = cmd("INFO").arg("replication").query_async(&mut connection).await?;
         let is_master = info.lines().any(|line| line.trim_end() == "role:master");
         Ok(is_master.then_some(connection))
     }
 
-    /// Returns the addresses that sentinels name, those that most of them name first. There is at least one.
-    async fn ask_sentinels(&self) -> Result<Vec<Address>, Failure> {
+    /// Returns the addresses that sentinels name, beginning with the one that most of them name. There is at
+    /// least one.
+    async fn ask_sentinels(&self) -> Result<Vec<Address>, RequestFailure> {
         let majority = self.url.sentinels.len() / 2 + 1;
         let mut replies: FuturesUnordered<_> =
             self.url.sentinels.iter().map(|sentinel| self.ask(sentinel)).collect();
@@ -156,7 +162,7 @@ impl SentinelConnection {
             match reply {
                 None => break,
                 Some((_, Ok(Some(address)))) => {
-                    deadline = deadline.min(Instant::now() + GRACE);
+                    deadline = deadline.min(Instant::now() + OTHER_SENTINELS_TIMEOUT);
                     if votes.add(address) >= majority {
                         break;
                     }
@@ -184,13 +190,14 @@ impl SentinelConnection {
     }
 }
 
-/// What the sentinels responded.
+/// The responses of the sentinels.
 #[derive(Default)]
 struct Votes {
+    /// The addresses, each with the number of sentinels that have named it.
     named: Vec<(Address, usize)>,
     /// The number of sentinels that do not know the master.
     unknown: usize,
-    /// The problems of sentinels without a response, and whether a retry may help.
+    /// The problems of sentinels that could not be asked, and whether a retry may help.
     failures: HashMap<String, bool>,
 }
 
@@ -209,7 +216,7 @@ impl Votes {
         self.failures.insert(format!("sentinel at {}: {error}", sentinel.addr()), is_temporary(error));
     }
 
-    fn result(mut self, master: &str) -> Result<Vec<Address>, Failure> {
+    fn result(mut self, master: &str) -> Result<Vec<Address>, RequestFailure> {
         if !self.named.is_empty() {
             self.named.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
             return Ok(self.named.into_iter().map(|(address, _)| address).collect());
@@ -221,10 +228,10 @@ impl Votes {
             problems.insert(0, format!("no sentinel knows a master with the name `{master}`"));
         }
         if problems.is_empty() {
-            return Err(Failure::NoMaster("no sentinel responded".to_owned()));
+            return Err(RequestFailure::NoMaster("no sentinel responded".to_owned()));
         }
         let problem = problems.join("; ");
-        Err(if may_recover { Failure::NoMaster(problem) } else { Failure::Refused(problem) })
+        Err(if may_recover { RequestFailure::NoMaster(problem) } else { RequestFailure::Refused(problem) })
     }
 }
 
@@ -255,11 +262,13 @@ mod tests {
             ..Votes::default()
         };
         let text = "no sentinel knows a master with the name `main`";
-        assert!(matches!(votes(None).result("main"), Err(Failure::Refused(problem)) if problem == text));
-        assert!(matches!(votes(Some(false)).result("main"), Err(Failure::Refused(_))));
+        assert!(
+            matches!(votes(None).result("main"), Err(RequestFailure::Refused(problem)) if problem == text)
+        );
+        assert!(matches!(votes(Some(false)).result("main"), Err(RequestFailure::Refused(_))));
         assert!(matches!(
             votes(Some(true)).result("main"),
-            Err(Failure::NoMaster(problem)) if problem == format!("{text}; sentinel at b: x")
+            Err(RequestFailure::NoMaster(problem)) if problem == format!("{text}; sentinel at b: x")
         ));
     }
 }

@@ -1,4 +1,4 @@
-//! The address of a master that Redis Sentinel watches.
+//! The URL of a master that Redis Sentinel watches.
 //!
 //! `redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER/DATABASE?sentinel_username=U&sentinel_password=P`
 //!
@@ -55,13 +55,13 @@ impl fmt::Display for Address {
     }
 }
 
-/// Whether a text is meant to be such an address.
+/// Whether a URL has a scheme for sentinels.
 pub(super) fn is_sentinel_url(url: &str) -> bool {
     ["redis+sentinel://", "rediss+sentinel://"].iter().any(|scheme| url.starts_with(scheme))
 }
 
 impl SentinelUrl {
-    /// Errors contain nothing that may be a password.
+    /// Reads a URL. Errors contain nothing that may be a password.
     pub(super) fn parse(url: &str) -> Result<SentinelUrl, String> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
         let uses_tls = scheme == "rediss+sentinel";

@@ -7,7 +7,7 @@
 //! | `PREFIX:{OWNER:ID}:log` | list | the entries of a log; expires with it |
 //! | `PREFIX:unfinished` | sorted set | the list of unfinished work: `OWNER:ID`, and when it is due |
 //!
-//! The list is in another slot of a cluster than its documents, so it is not written together with them.
+//! In a cluster, the list and the documents are in different slots, so they are not written together.
 
 use std::sync::LazyLock;
 use std::time::Duration;

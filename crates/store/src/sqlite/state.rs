@@ -324,7 +324,7 @@ impl StateStore for SqliteState {
 
     fn due(&self, limit: u64) -> BoxFuture<'_, Result<Vec<StateKey>, StoreError>> {
         Box::pin(async move {
-            // It is asked again and again, also by gateways that never store anything.
+            // Gateways call this at intervals, also those that never store anything and need no file.
             if self.worker.get().is_none() && !tokio::fs::try_exists(&self.path).await.unwrap_or(true) {
                 return Ok(Vec::new());
             }

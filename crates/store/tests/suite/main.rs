@@ -59,7 +59,7 @@ macro_rules! on_every_backend {
             let sentinels = std::sync::Arc::new(sentinels);
             let mut modules = std::collections::BTreeSet::new();
             $(
-                // Some cases run after each failover.
+                // There is a failover before the cases of each module.
                 if modules.insert(stringify!($module)) {
                     sentinels.fail_over();
                 }

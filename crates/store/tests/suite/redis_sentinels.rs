@@ -9,8 +9,8 @@ use toolwire_testkit::{RedisSentinels, RedisServer};
 
 use crate::storing::{begin_with, texts};
 
-/// With a timeout that is longer than every failover, also on a busy machine.
-fn patient() -> RedisOptions {
+/// Returns options with a timeout that is longer than every failover, also on a busy machine.
+fn with_long_timeout() -> RedisOptions {
     let mut options = RedisOptions::default();
     options.timeout = Duration::from_secs(120);
     options
@@ -31,7 +31,7 @@ fn message(number: u64) -> Vec<toolwire_contract::conversations::NewEntry> {
 #[tokio::test]
 async fn an_open_store_follows_every_failover() {
     let mut sentinels = RedisSentinels::start();
-    let store = Redis::connect(&sentinels.url(), patient()).await.unwrap();
+    let store = Redis::connect(&sentinels.url(), with_long_timeout()).await.unwrap();
     let id = begin_with(&store, "", &[]).await;
     assert_eq!(store.append(&id, message(1), Some(0)).await, Ok(1));
     sentinels.fail_over();
@@ -58,7 +58,7 @@ async fn an_open_store_follows_every_failover() {
 async fn a_sentinel_that_is_missing_is_not_needed() {
     let sentinels = RedisSentinels::start();
     let first = sentinels.addresses().split(',').next().unwrap().to_owned();
-    // Nothing listens at the port 1.
+    // Nothing listens on port 1.
     let url = format!("redis+sentinel://127.0.0.1:1,{first},127.0.0.1:1/mymaster");
     let store = Redis::connect(&url, RedisOptions::default()).await.unwrap();
     let id = begin_with(&store, "", &["a"]).await;
@@ -93,7 +93,7 @@ async fn problems_with_sentinels_are_explained() {
     let text = error.to_string();
     assert!(text.contains("sentinel at 127.0.0.1:1") && text.contains("sentinel at 127.0.0.1:2"), "{text}");
 
-    // A server that is no sentinel.
+    // A server that is not a sentinel.
     let server = RedisServer::start();
     let error = error_of(&format!("redis+sentinel://127.0.0.1:{}/mymaster", server.port())).await;
     assert_eq!(error.code(), "refused", "{error}");
@@ -105,6 +105,6 @@ async fn problems_with_sentinels_are_explained() {
     );
     let urls = ["redis+sentinel://:wrong-password@127.0.0.1/mymaster"];
     let error = Redis::connect_cluster(&urls, RedisOptions::default()).await.err().unwrap();
-    assert!(error.to_string().contains("one URL has the addresses of all sentinels"), "{error}");
+    assert!(error.to_string().contains("a URL of sentinels cannot be in an array"), "{error}");
     assert!(!format!("{error} {error:?}").contains("wrong-password"));
 }

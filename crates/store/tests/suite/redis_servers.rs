@@ -61,7 +61,7 @@ async fn an_unavailable_server_is_reported() {
     assert_eq!(error.code(), "unavailable", "{error}");
 }
 
-/// A write is confirmed by the server before its replicas have it, so a replica that takes over would not know it.
+/// A server confirms a write before its replicas have it, so a replica that takes over could lack it.
 #[tokio::test]
 async fn a_write_waits_for_a_replica() {
     let master = RedisServer::start();

@@ -187,7 +187,7 @@ pub(crate) async fn unfinished_work_is_listed_when_it_is_due(backend: &Backend) 
     assert_eq!((one.due(1).await, one.due(0).await), (Ok(vec![first.clone()]), Ok(Vec::new())));
     other.schedule(&first, LONG).await.unwrap();
     assert_eq!(one.due(9).await, Ok(vec![second.clone()]));
-    // A document is another thing.
+    // A document and the entry in the list are independent.
     one.put(&second, "{}".to_owned(), LONG).await.unwrap();
     assert_eq!(other.remove(&second).await, Ok(true));
     assert_eq!(one.due(9).await, Ok(vec![second.clone()]));
