@@ -23,7 +23,7 @@ use toolwire_mcp_server::{Client, McpServer, McpServerOptions};
 
 const SESSION: &str = "mcp-session-id";
 
-/// No tools, which could change for all clients.
+/// A toolbox without tools. Its changes, which never happen, would concern all clients.
 struct Tools;
 
 impl Toolbox for Tools {
@@ -69,7 +69,7 @@ impl ServerOffers for Offers {
     }
 }
 
-/// Returns the values that a channel gets from now on.
+/// Returns the values that are sent over a channel from now on.
 fn items<T: Clone + Send + Sync + 'static>(receiver: watch::Receiver<T>) -> BoxStream<'static, T> {
     let next = |mut receiver: watch::Receiver<T>| async move {
         receiver.changed().await.ok()?;

@@ -79,7 +79,7 @@ async fn one_of_several_clients_has_a_part_of_the_waiting_calls() {
     }
     let refused = call(&server, one(), json!({})).await;
     assert_eq!(
-        refused["error"]["message"], "2 calls of this client wait for replies, which is the maximum",
+        refused["error"]["message"], "too many calls of this client wait for replies; the maximum is 2",
         "{refused}"
     );
     let other = call(&server, Client::new("other"), json!({})).await;

@@ -15,7 +15,7 @@ use super::raw_responses::RawResponses;
 use super::request_tools::RequestTools;
 use super::rounds::Rounds;
 use super::shared::Shared;
-use super::subscribed::{News, Subscribed};
+use super::subscribed::{ClientChanges, Subscribed};
 use crate::client::Level;
 use crate::server::Server;
 use crate::wire;
@@ -29,7 +29,7 @@ pub(crate) struct Connection {
     pub(super) level: Mutex<Level>,
     pub(super) subscribed: Subscribed,
     /// Created before a subscription is acknowledged, so that no later change is missed.
-    pub(super) opened: Mutex<VecDeque<News>>,
+    pub(super) opened: Mutex<VecDeque<ClientChanges>>,
     pub(super) ended: CancellationToken,
     _ends: DropGuard,
 }
@@ -55,9 +55,9 @@ impl Connection {
 
     /// Returns the changes from now on that concern the client: those of the server, and those of its own
     /// tools.
-    pub(super) fn news(&self) -> News {
+    pub(super) fn client_changes(&self) -> ClientChanges {
         let own = self.opened_with.as_ref().and_then(|tools| tools.changes.as_ref());
-        News::new(self.shared.changes.subscribe(), own.map(|changes| changes()))
+        ClientChanges::new(self.shared.changes.subscribe(), own.map(|changes| changes()))
     }
 
     /// Returns the server with the tools of the request that opened the connection.

@@ -241,7 +241,7 @@ impl Inner {
             Some((session, id)) => match self.running_ids.reserve(session, &id).await {
                 Some(running_id) => Some(running_id),
                 None => {
-                    let why = format!("the id {id} is the id of another running request of this session");
+                    let why = format!("another running request of this session has the id {id}");
                     return refusal_of(StatusCode::BAD_REQUEST, id, -32600, &why);
                 }
             },

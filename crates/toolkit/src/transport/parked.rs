@@ -84,12 +84,12 @@ pub(super) struct ParkingClient<'a> {
     pub(super) max_calls: Option<usize>,
 }
 
-/// Too many calls wait.
+/// Too many calls wait for replies.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoRoom {
     #[error("too many calls wait for replies")]
     OfServer,
-    #[error("{max} calls of this client wait for replies, which is the maximum")]
+    #[error("too many calls of this client wait for replies; the maximum is {max}")]
     OfClient { max: usize },
 }
 

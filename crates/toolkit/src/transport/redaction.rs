@@ -76,8 +76,8 @@ struct CalledTool<'a> {
     name: Cow<'a, str>,
 }
 
-/// Whether a message is certainly a call of a tool without secrets, as most calls are. It costs much less
-/// than reading the whole message.
+/// Whether a message is certainly a call of a tool without secrets, as most calls are. This check costs much
+/// less than reading the whole message.
 fn is_call_without_secrets(server: &Server, message: &[u8]) -> bool {
     let Ok(call) = serde_json::from_slice::<Call<'_>>(message) else { return false };
     let has_none = |schema: Option<&Value>| schema.is_none_or(|schema| !has_secrets(schema));

@@ -17,8 +17,8 @@ tokio::task_local! {
     static OF_REQUEST: Option<RequestTools>;
 }
 
-/// Returns a stream with an item for each change of the tools that only one client has. The stream begins when
-/// it is created: no later change is missed.
+/// Returns a stream with an item for each change of the tools that only one client has. No change after the
+/// creation of the stream is missed.
 pub type ToolChanges = Arc<dyn Fn() -> BoxStream<'static, ()> + Send + Sync>;
 
 /// The tools of one HTTP request, for an application whose clients have different tools. The application adds

@@ -1,7 +1,7 @@
 //! The ids of the running requests of sessions.
 //!
-//! The SDK sends a response to the request that was the last to use its id. Another request with the same id
-//! would wait for as long as the session exists.
+//! The SDK sends a response to the latest request with its id. An earlier request with the same id would get
+//! no response until the session ends.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-/// The time that a request waits for the previous one with its id: a client may receive the end of a response
-/// slightly before the server notices it.
-const GRACE: Duration = Duration::from_secs(1);
+/// The time that a request waits until the previous one releases the id: a client may receive the end of a
+/// response slightly before the server notices that it was sent.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Default)]
 pub(super) struct RunningIds {
@@ -40,7 +40,7 @@ impl RunningIds {
                 released.await;
             }
         };
-        tokio::time::timeout(GRACE, reserved).await.ok()?;
+        tokio::time::timeout(RELEASE_TIMEOUT, reserved).await.ok()?;
         Some(RunningId { all: self.clone(), id })
     }
 

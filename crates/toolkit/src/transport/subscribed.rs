@@ -26,7 +26,7 @@ pub(super) type Subscribed = Arc<Mutex<HashSet<String>>>;
 
 impl Connection {
     pub(super) fn forward_changes(&self, peer: Peer<RoleServer>) {
-        let mut changes = self.news();
+        let mut changes = self.client_changes();
         let ended = self.ended.clone();
         let subscribed = self.subscribed.clone();
         let offered = self.shared.info.capabilities.clone();
@@ -88,7 +88,7 @@ impl Connection {
         }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if opened.len() < MAX_PENDING_SUBSCRIPTIONS {
-            opened.push_back(self.news());
+            opened.push_back(self.client_changes());
         }
         // The SDK restricts the filter to the capabilities of the server.
         Some(requested.clone())
@@ -96,7 +96,7 @@ impl Connection {
 
     pub(super) async fn send_changes(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let mut changes = opened.unwrap_or_else(|| self.news());
+        let mut changes = opened.unwrap_or_else(|| self.client_changes());
         loop {
             let news = tokio::select! {
                 news = changes.next() => news,
@@ -123,15 +123,18 @@ fn is_in(subscribed: &Subscribed, uri: &str) -> bool {
 }
 
 /// The changes that concern one client.
-pub(super) struct News {
+pub(super) struct ClientChanges {
     of_server: broadcast::Receiver<Change>,
     /// The changes of tools that only this client has.
     own: Option<BoxStream<'static, ()>>,
 }
 
-impl News {
-    pub(super) fn new(of_server: broadcast::Receiver<Change>, own: Option<BoxStream<'static, ()>>) -> News {
-        News { of_server, own }
+impl ClientChanges {
+    pub(super) fn new(
+        of_server: broadcast::Receiver<Change>,
+        own: Option<BoxStream<'static, ()>>,
+    ) -> ClientChanges {
+        ClientChanges { of_server, own }
     }
 
     /// Returns the next changes; `None` at the end.
