@@ -1,7 +1,7 @@
 //! The calls of a connection that are in progress, and the questions of the server that belong to them.
 //!
-//! A server of the older era does not state which call its question belongs to, unless it sends it in the
-//! response to the call. A caller must not get the question of the call of another one.
+//! A server of the older era does not state which call its question belongs to, unless it sends the question
+//! in the response to the call. A caller must not get a question about the call of another caller.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -63,9 +63,10 @@ impl CallsInProgress {
         CallInProgress { calls: self.clone(), number }
     }
 
-    /// Assigns a new question to the latest call without an open question. `owner` is its caller, if the server
-    /// has stated the call. Returns `None` if the question could belong to a call that does not ask the user, or
-    /// to the call of another caller, because the users of other calls must not see it.
+    /// Assigns a new question to the latest call without an open question. `owner` is the caller of the call
+    /// that the server has stated, or `None` if it has stated none. Returns `None` if the question could
+    /// belong to a call that does not ask the user, or to the call of another caller, because the users of
+    /// other calls must not see it.
     pub(crate) fn begin_question(
         self: &Arc<CallsInProgress>,
         owner: Option<Option<Arc<str>>>,

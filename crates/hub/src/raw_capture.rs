@@ -118,7 +118,7 @@ impl PendingRequest {
     }
 }
 
-/// What a call receives until its response.
+/// The receivers of progress and log messages of a call, until its response.
 #[derive(Clone, Default)]
 pub(crate) struct CallReceivers {
     pub(crate) progress: Option<ProgressListener>,
@@ -128,19 +128,19 @@ pub(crate) struct CallReceivers {
 }
 
 impl CallReceivers {
-    /// Returns the receiver of a log message, if the call gets it. A message whose call is unknown may be about
-    /// the call of another caller.
+    /// Returns the receiver of a log message, if the call gets the message. With several callers, a message
+    /// whose call is unknown may be about the call of another caller, so the call does not get it.
     fn log_of(&self, level: Level, is_assigned: bool) -> Option<&LogReceiver> {
         let log = self.log.as_ref().filter(|log| level >= log.level)?;
         (is_assigned || self.owner.is_none()).then_some(log)
     }
 }
 
-/// The parameters of a request that the server sent.
+/// A question of the server to the user or the model.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ServerQuestion {
     pub(crate) params: Value,
-    /// The request that the server responds to. Only HTTP states it.
+    /// The request in whose response the server has sent the question. It is known only with HTTP.
     during: Option<i64>,
 }
 
@@ -323,8 +323,8 @@ impl RawCapture {
         self.state().server_requests.remove(id)
     }
 
-    /// Returns the caller that a question is for, if the server has stated its call: one of several, or the only
-    /// one.
+    /// Returns the caller that a question is for, if the server has stated its call. `Some(None)` means that
+    /// there is only one caller.
     pub(crate) fn owner_of(&self, question: &ServerQuestion) -> Option<Option<Arc<str>>> {
         let state = self.state();
         Some(state.waiters.get(&question.during?)?.receivers.owner.clone())

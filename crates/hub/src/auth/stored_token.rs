@@ -11,7 +11,7 @@ use super::token_manager::{TokenManager, unexpired_token};
 use super::token_store::Grant;
 use crate::Secret;
 
-/// The pauses between two looks for a token that another process has stored.
+/// The first and the longest pause between two checks whether another process has stored a token.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 

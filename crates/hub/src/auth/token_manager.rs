@@ -173,7 +173,7 @@ impl TokenManager {
             NextStep::SendWithout => Ok(None),
             NextStep::Refresh => self.refresh(need, challenge).await,
             NextStep::Authorize => match loaded {
-                // There may be a token, so nobody has to log in.
+                // The storage may contain a token, so no login is requested.
                 Err(error) if self.server.config.grant == GrantKind::AuthorizationCode => {
                     self.use_unexpired(&need, error)
                 }
@@ -182,8 +182,8 @@ impl TokenManager {
         }
     }
 
-    /// Uses a grant from now on, and stores it. If that fails, the token can still be used until this process
-    /// ends.
+    /// Uses a grant from now on, and stores it. If it cannot be stored, the token can still be used until
+    /// this process ends.
     pub(super) async fn save(&self, grant: Grant) -> Result<(), AuthProblem> {
         let mut stored = grant.clone();
         if !stored.client.registered {
@@ -211,7 +211,8 @@ impl TokenManager {
             Ok(None) => {
                 return self.use_unexpired(&need, AuthProblem::Locked { after: LOCK_TIMEOUT });
             }
-            // Without the lock, another machine could use the same refresh token, which may be valid once.
+            // Without the lock, another machine could use the same refresh token, which may be valid only
+            // once.
             Err(error) if self.store.is_shared() => {
                 return self.use_unexpired(&need, self.storage_problem(&error));
             }
@@ -308,8 +309,8 @@ impl TokenManager {
         login::start(&self.server, &mut authorization_server, None, redirect_uri).await
     }
 
-    /// Completes a login with the query of its redirect. It may have been started by another process, and the
-    /// token is used by others, so it has to be stored.
+    /// Completes a login with the query of its redirect. Another process may have started it, and other
+    /// processes need the token, so this fails if the token cannot be stored.
     pub(super) async fn complete_login(&self, login: &PendingLogin, query: &str) -> Result<(), AuthProblem> {
         let callback = redirect::parse_query(query, &login.state).ok_or(AuthProblem::WrongRedirect)?;
         let authorization_server = authorization_server::discover(&self.server, None).await?;

@@ -57,7 +57,7 @@ impl TokenStore {
         }
     }
 
-    /// Returns the newest grant. What is stored and cannot be read is ignored: the worst consequence is
+    /// Returns the newest grant. A stored grant that cannot be parsed is ignored: the worst consequence is
     /// another login. Fails if a storage of the application cannot be reached.
     pub(super) async fn load(&self) -> io::Result<Option<Grant>> {
         let (storage, resource) = match self {

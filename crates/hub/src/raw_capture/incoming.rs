@@ -201,8 +201,8 @@ impl RawCapture {
     }
 
     /// Passes a log message to its call. A server states the call only by the response that contains the
-    /// message. Otherwise it may be about any earlier or later call, so only a caller that shares the server
-    /// with nobody gets it, and only if no other call is in progress.
+    /// message. Otherwise it may be about any earlier or later call, so it is passed on only if the server
+    /// has a single caller, and only one call is in progress.
     fn report_log(&self, request: Option<i64>, params: &Value) {
         let level = params.get("level").and_then(Value::as_str).and_then(Level::from_name);
         let (Some(level), Some(data)) = (level, params.get("data")) else { return };

@@ -349,7 +349,7 @@ fn log_messages_reach_only_the_call_that_they_belong_to() {
     assert_eq!(*received_by_other.lock().unwrap(), [r#"debug l "of the second""#]);
 }
 
-/// With several callers, a message on the stream of a session may be about the call of another one.
+/// With several callers, a message on the stream of a session may be about the call of another caller.
 #[test]
 fn log_messages_without_a_call_reach_no_caller_of_several() {
     let capture = capture();

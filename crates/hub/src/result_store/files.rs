@@ -20,7 +20,7 @@ const MAX_QUOTED_ID_CHARS: usize = 80;
 #[derive(Clone, Debug)]
 pub(crate) struct ResultStore {
     folder: PathBuf,
-    /// The part of the names of files that only this owner has; `None` if there is only one owner.
+    /// The end of the names of the files of this owner; `None` if there is only one owner.
     owner: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl ResultStore {
         ResultStore { folder: folder.into(), owner: None }
     }
 
-    /// Returns the store of one of several owners: results of others do not exist in it.
+    /// Returns the store of one of several owners, in which the results of others do not exist.
     pub(crate) fn of(&self, owner: Option<&str>) -> ResultStore {
         let hash = |owner: &str| {
             let digest = Sha256::digest(owner.as_bytes());

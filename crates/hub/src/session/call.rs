@@ -64,7 +64,7 @@ pub(crate) struct SessionCall {
 }
 
 impl SessionCall {
-    /// A request with a limit for its duration, and with nothing else.
+    /// Returns the options of a request that has only a limit for its duration.
     pub(crate) fn within(timeout: Duration) -> SessionCall {
         SessionCall {
             timeout,

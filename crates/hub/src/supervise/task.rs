@@ -373,8 +373,8 @@ async fn refresh_tools(
     }
 }
 
-/// Waits until the server is to be connected again: also when `stored_token` reports that another process has
-/// logged in to it. Returns false if it is stopped instead.
+/// Waits until the server is to be connected again, for example because `stored_token` ends: another process
+/// has logged in to the server. Returns false if the server is stopped instead.
 async fn wait_for_restart(
     machine: &mut RestartMachine,
     inbox: &mut mpsc::Receiver<SupervisorCommand>,
@@ -396,7 +396,7 @@ async fn wait_for_restart(
         };
         let event = tokio::select! {
             () = timer => RestartEvent::Timer,
-            // Every state that is waited in here accepts this event, so the future is not used again.
+            // This event ends the wait in every state, so the future is not polled again.
             () = &mut stored_token => RestartEvent::RetryRequested,
             command = inbox.recv() => match command {
                 None | Some(SupervisorCommand::Stop) => return false,

@@ -164,8 +164,8 @@ async fn a_token_of_a_user_is_renewed() {
     setup.issuer.assert_no_violation();
 }
 
-/// Without its lock, a token is not refreshed: another gateway could use the same refresh token. Nobody has to
-/// log in because of that.
+/// Without its lock, a token is not refreshed: another gateway could use the same refresh token. Nobody has
+/// to log in because of that.
 #[tokio::test]
 async fn nothing_is_refreshed_while_the_storage_is_down() {
     let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
