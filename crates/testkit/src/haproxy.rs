@@ -26,7 +26,7 @@ pub struct HaProxy {
     settings: Settings,
 }
 
-/// What the configuration contains.
+/// The content of the configuration.
 struct Settings {
     address: SocketAddr,
     /// Lines of the section `defaults`.
@@ -92,8 +92,8 @@ impl HaProxy {
         self.settings.address
     }
 
-    /// Replaces the process by a new one, as a new configuration does. The new one takes over the socket for
-    /// new connections, and the old one ends with its last connection.
+    /// Replaces the process by a new one, as is done to load a new configuration. The new one takes over the
+    /// socket for new connections, and the old one ends with its last connection.
     ///
     /// # Panics
     ///
@@ -104,7 +104,7 @@ impl HaProxy {
         let (old, socket) = (self.process.id().to_string(), self.settings.socket());
         let mut process = self.settings.launch(&["-x", &socket, "-sf", &old]);
         let is_ready = is_ready(&mut process, self.settings.address, &self.settings.ready_path());
-        assert!(is_ready, "`haproxy` ends when it is reloaded");
+        assert!(is_ready, "`haproxy` ended while it was reloaded");
         self.replaced.push(std::mem::replace(&mut self.process, process));
     }
 }

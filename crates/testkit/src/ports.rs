@@ -4,7 +4,8 @@ use std::fs;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// The first port that the system may choose for an outgoing connection, unless it states another one.
+/// The first port that the system may choose for an outgoing connection, if this cannot be read from the
+/// system.
 const FIRST_OUTGOING_PORT: u16 = 32_768;
 
 /// The first port that [`lasting_port`] returns.
@@ -16,10 +17,12 @@ pub(crate) fn free_port() -> u16 {
     listener.local_addr().expect("a bound listener has an address").port()
 }
 
-/// Returns a free port that no outgoing connection takes, for a server that is started again at the same port.
+/// Returns a free port that no outgoing connection takes, for a server that is started again at the same
+/// port.
 ///
-/// A client that connects again and again to a port of the other kind, while its server is down, may get this
-/// very port for its own end, and then be connected to itself.
+/// The system chooses the ports of outgoing connections from a range. A client that connects repeatedly to a
+/// port of this range, while the server is down, may get the same port for its own end, and is then connected
+/// to itself.
 ///
 /// # Panics
 ///

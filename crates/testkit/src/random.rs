@@ -1,6 +1,6 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A random number generator (xorshift). A test prints its seed.
+/// A random number generator (xorshift). Tests print its seed.
 pub struct Random(u64);
 
 impl Random {
@@ -15,6 +15,7 @@ impl Random {
         self.0
     }
 
+    /// Returns a number less than `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -102,7 +102,7 @@ impl RedisCluster {
         self.nodes[node].restart();
     }
 
-    /// Has a replica take over from its master, which waits until the replica has all changes.
+    /// Makes a replica take over from its master. The master first waits until the replica has all changes.
     ///
     /// # Panics
     ///

@@ -10,9 +10,9 @@ use tempfile::TempDir;
 use super::{RedisServer, launch_until, run_command};
 use crate::ports::lasting_port;
 
-/// The time without a response after which a master is replaced, in milliseconds. It is not shorter, because
-/// a busy machine must not cause failovers that no test asked for.
-const DOWN_AFTER: u32 = 2_000;
+/// The time without a response after which a master is replaced. It is not shorter, because a busy
+/// machine must not cause failovers that no test requested.
+const DOWN_AFTER_MS: u32 = 2_000;
 
 /// The time after which a failover that was requested must have been abandoned.
 const RETRY_AFTER: Duration = Duration::from_secs(20);
@@ -64,7 +64,7 @@ impl RedisSentinels {
         wait("a connected replica", || info(&servers[1], "master_link_status").as_deref() == Some("up"));
         let mut config = format!(
             "sentinel monitor mymaster 127.0.0.1 {master_port} 2\n\
-             sentinel down-after-milliseconds mymaster {DOWN_AFTER}\n\
+             sentinel down-after-milliseconds mymaster {DOWN_AFTER_MS}\n\
              sentinel failover-timeout mymaster 5000\n"
         );
         if let Some(password) = password {
@@ -104,8 +104,8 @@ impl RedisSentinels {
         run_command(self.sentinels[0].port, self.sentinel_password, arguments)
     }
 
-    /// Replaces the master, and waits until all servers and sentinels know the new one. Nothing may be written
-    /// meanwhile, because the old master would confirm it.
+    /// Replaces the master, and waits until all servers and sentinels know the new one. Nothing may be
+    /// written meanwhile, because the old master would confirm it.
     pub fn fail_over(&self) {
         self.until_replicated();
         let old = self.master().port();
@@ -114,8 +114,8 @@ impl RedisSentinels {
             if self.master().port() != old {
                 return true;
             }
-            // The sentinels refuse this while the previous failover is not complete, and may give up. It is
-            // not repeated at once, because it would replace the new master.
+            // The sentinels refuse this while the previous failover is not complete, and may abandon a
+            // failover. The request is not repeated at once, because that could replace the new master.
             if requested.is_none_or(|requested| requested.elapsed() > RETRY_AFTER)
                 && self.command(&["SENTINEL", "FAILOVER", "mymaster"]) == "OK"
             {
@@ -193,7 +193,8 @@ impl RedisSentinels {
 }
 
 impl RedisSentinel {
-    /// Starts a sentinel with these lines in its configuration. One of them says what it watches.
+    /// Starts a sentinel with these lines in its configuration, of which one names the master that it
+    /// watches.
     pub fn start(config: &str) -> RedisSentinel {
         let folder = tempfile::tempdir().expect("a temporary folder can be created");
         let file = folder.path().join("sentinel.conf");
