@@ -22,7 +22,7 @@ use crate::terminal_text::sanitize;
 ///
 /// Connects to the server and prints the URL of its login page. The tokens are stored for all other commands
 /// and refreshed when they expire. With a Redis store and `toolwire.gateway.credentialKey`, they are stored
-/// there for all gateways.
+/// in Redis for all gateways.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/login.txt"))]
 pub(crate) struct LoginArgs {
@@ -102,7 +102,8 @@ fn oauth(
     browser: Option<Arc<dyn Browser>>,
 ) -> Result<OAuth, CommandError> {
     let server = loaded.server(server)?;
-    // In a gateway, each user of a server with `per-user` logs in on its page. This command has one user.
+    // The users of a server with `per-user` log in on the page of the gateway. This command stores a login in
+    // a file, for the user of this machine.
     let shared = loaded.tokens.storage().filter(|_| server.user_credentials.is_none());
     let oauth = match shared {
         Some(storage) => OAuth::with_storage(server, storage, browser),

@@ -43,7 +43,7 @@ pub(crate) struct RedisSettings {
     time_to_live: Option<Period>,
     /// The maximum wait for the server.
     timeout: Option<Period>,
-    /// The number of replicas that must have a write before it counts as stored.
+    /// The number of replicas that must confirm a write before it counts as stored.
     #[serde(default)]
     replicas: u32,
 }

@@ -1,5 +1,5 @@
-//! OAuth tokens, and logins that are not complete, encrypted in the store of the gateway's state. All gateways
-//! with the same store and the same key have the same ones.
+//! OAuth tokens, and logins that are not complete, encrypted in the store of the gateway's state. All
+//! gateways with the same store and the same key have the same ones.
 
 mod seal;
 pub(crate) mod server_tokens;
@@ -32,7 +32,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 /// The owner of logins that are not complete.
 const LOGINS: &str = "logins";
 
-/// The start of the owners of users' tokens. The owners of responses begin with other texts.
+/// The prefix of the owners of users' tokens. No owner of responses begins with it.
 const USER_PREFIX: &str = "user_";
 
 /// The stored secrets of all users and servers.
@@ -97,8 +97,8 @@ pub(crate) struct StoredTokens {
 }
 
 impl StoredTokens {
-    /// Returns the tokens of one user. Their owner is not the one of the user's responses: clients choose ids of
-    /// responses, and must not reach the tokens with them.
+    /// Returns the tokens of one user. They have another owner than the user's responses: clients choose the
+    /// ids in requests for responses, and none of these ids may lead to a token.
     pub(crate) fn of_user(secrets: Arc<StoredSecrets>, user: &str) -> StoredTokens {
         StoredTokens { secrets, owner: format!("{USER_PREFIX}{user}") }
     }

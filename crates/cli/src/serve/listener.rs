@@ -11,8 +11,8 @@ use crate::source::describe_io_error;
 
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
 
-/// The maximum number of connections that wait until the gateway accepts them. The system may allow fewer; the
-/// default of 128 is too small for many clients that connect at once.
+/// The maximum number of connections that wait until the gateway accepts them. The system may allow fewer;
+/// the default of 128 is too small for many clients that connect at once.
 const WAITING_CONNECTIONS: u32 = 4_096;
 
 /// Reads an address to listen on.
@@ -54,7 +54,7 @@ pub(super) fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // On Windows, other processes could use the same address then.
+    // On Windows, this option would allow other processes to use the same address.
     #[cfg(not(windows))]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;

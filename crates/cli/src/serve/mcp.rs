@@ -54,7 +54,8 @@ impl McpEndpoint for Endpoint {
     }
 }
 
-/// Creates `/mcp` for the tools of a hub. Clients are notified of its changes, and of those of their own tools.
+/// Creates `/mcp` for the tools of a hub. Clients are notified of its changes, and of those of their own
+/// tools.
 pub(super) fn endpoint(
     hub: Arc<Hub>,
     users: Arc<UserPool>,

@@ -1,5 +1,5 @@
-//! The limit of open files, which includes connections. If idle connections could use all of them, the gateway
-//! could not connect to providers and servers.
+//! The limit of open files, which includes connections. If idle connections could use the whole limit, the
+//! gateway could not connect to providers and servers.
 
 #![cfg_attr(not(unix), allow(dead_code, reason = "other systems have no such limit"))]
 
@@ -11,7 +11,7 @@ use toolwire_gateway::GatewayLimits;
 /// The open files besides those of clients and of their requests: servers, the store, logs and the runtime.
 const OTHER_FILES: u64 = 512;
 
-/// macOS refuses higher limits than this one, even if the maximum is higher.
+/// The highest limit that macOS accepts, even if the hard limit is higher.
 #[cfg(unix)]
 const MAX_ON_MACOS: u64 = 10_240;
 
@@ -38,13 +38,13 @@ impl Shortage {
     pub(super) fn hint(&self) -> String {
         let needed = self.needed;
         format!(
-            "allow {needed} files: `ulimit -n {needed}`, or `LimitNOFILE=` in the systemd unit; or decrease `limits.connections`"
+            "allow {needed} files: `ulimit -n {needed}`, or `LimitNOFILE=` in the systemd unit; or decrease `toolwire.gateway.limits.connections`"
         )
     }
 }
 
-/// Raises the limit of open files to what the gateway may need. If the system does not allow that, the maximum
-/// number of connections is reduced, so that requests have files too.
+/// Raises the limit of open files to what the gateway may need. If the system does not allow that, the
+/// maximum number of connections is reduced, so that requests have files too.
 pub(super) fn reserve(limits: &mut GatewayLimits) -> Option<Shortage> {
     // The gateway refuses such a number when it starts.
     if limits.connections > Semaphore::MAX_PERMITS {
@@ -83,15 +83,16 @@ fn shortage(limits: &GatewayLimits, files: u64) -> Option<Shortage> {
     (connections < configured).then_some(Shortage { files, connections, configured, needed })
 }
 
-/// Returns the limit of this process, `None` if there is no limit.
+/// Raises the limit of this process to what is needed, if possible. Returns the resulting limit; `None` if
+/// there is no limit.
 #[cfg(unix)]
 fn raise_to(needed: u64) -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let current = current?;
-    // No higher than necessary: server processes inherit the limit, and some programs close all possible files
-    // when they start.
+    // Not higher than necessary: server processes inherit the limit, and some programs close all possible
+    // files when they start.
     let wanted = [needed, MAX_ON_MACOS].map(|files| files.min(needed).min(maximum.unwrap_or(u64::MAX)));
     let mut higher = wanted.into_iter().filter(|files| *files > current);
     let raised =

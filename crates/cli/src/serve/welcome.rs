@@ -1,4 +1,4 @@
-//! What `toolwire serve` prints when it listens.
+//! The lines that `toolwire serve` prints when it listens.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -13,13 +13,14 @@ use super::{Seal, StoredSecrets, StoredTokens};
 use crate::command_error::CommandError;
 use crate::storage::{self, StoreSettings};
 
-/// The owner of the tokens. No user has this name.
+/// The owner of the tokens. The owners of users' tokens begin with `USER_PREFIX`, so none of them is the
+/// same.
 const OWNER: &str = "servers";
 
 /// Where the tokens of shared servers are stored.
 #[derive(Clone, Default)]
 pub(crate) enum TokenPlace {
-    /// Files in the data folder, as the store is a file too.
+    /// Files in the data folder, because the store is a file too.
     #[default]
     Files,
     /// Files, although other machines have the same store: there is no secret to encrypt tokens.
@@ -27,7 +28,8 @@ pub(crate) enum TokenPlace {
     Shared(Arc<ServerTokens>),
 }
 
-/// Connects to the store when a token is needed first: most commands and servers need none.
+/// The tokens of servers in Redis. It is connected to when the first token is needed: most commands and
+/// servers need none.
 pub(crate) struct ServerTokens {
     store: StoreSettings,
     secret: Secret,

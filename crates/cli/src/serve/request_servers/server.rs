@@ -46,7 +46,7 @@ struct ListedTools {
 /// A connection to a server. It is closed when nothing uses it.
 pub(super) struct Connection {
     hub: Option<Arc<Hub>>,
-    /// Closes the connection. The pool waits for it when the gateway stops.
+    /// Tracks the task that closes the connection: the pool waits for it when the gateway stops.
     closing: TaskTracker,
 }
 

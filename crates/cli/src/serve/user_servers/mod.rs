@@ -53,7 +53,7 @@ pub(super) struct Pool {
     servers: Mutex<Vec<Arc<UserServer>>>,
     /// Connections that are being closed.
     pub(super) closing: TaskTracker,
-    /// The changes of the tools of each user that has receivers, by the id of the user.
+    /// Senders of the changes of the tools of each user that has receivers, by the id of the user.
     changes: Mutex<HashMap<String, watch::Sender<u64>>>,
     /// Counts the changes of the configuration.
     version: AtomicU64,
@@ -141,8 +141,8 @@ impl UserPool {
         self.pool.changes().values().for_each(report);
     }
 
-    /// Returns the changes of the tools that only a user of `/mcp` has, from now on. A gateway without keys has
-    /// one user, without an id.
+    /// Returns the changes of the tools that only a user of `/mcp` has, from now on. A gateway without keys
+    /// has one user, without an id.
     pub(super) fn changes_of(&self, user: &str) -> BoxStream<'static, ()> {
         let user = if user.is_empty() { ServerUser::WITHOUT_KEY } else { user };
         server::changes(self.pool.subscribe(user))

@@ -69,7 +69,7 @@ pub(super) struct UserServerState {
 pub(super) struct Connection {
     hub: Option<Arc<Hub>>,
     reporting: JoinHandle<()>,
-    /// Closes the connection. The pool waits for it when the gateway stops.
+    /// Tracks the task that closes the connection: the pool waits for it when the gateway stops.
     closing: TaskTracker,
 }
 

@@ -27,12 +27,12 @@ async fn a_change_of_the_server_of_one_user_is_reported_to_this_user() {
     }
     assert_eq!(alice.next().await, Some(()));
     assert_eq!(bob.next().now_or_never(), None);
-    // Other servers concern all users.
+    // A new configuration concerns all users.
     pool.reconfigure(&config);
     assert_eq!(bob.next().now_or_never(), Some(Some(())));
     drop((alice, bob));
     pool.pool.close_idle(Instant::now());
-    assert!(pool.pool.changes().is_empty(), "nobody receives them");
+    assert!(pool.pool.changes().is_empty(), "there are no receivers");
 }
 
 #[tokio::test]
