@@ -1,5 +1,5 @@
-//! The rules of `deny.toml` for dependencies: advisories, licences, sources, and crates that must not be used.
-//! `cargo deny` checks the same, but building it takes longer than all other tests of this repository.
+//! The rules of `deny.toml` for dependencies: advisories, licences, sources, and crates that must not be
+//! used. `cargo deny` checks the same, but building it takes longer than all other tests of this repository.
 //!
 //! The advisories are those in `advisories.txt`, or in the file of the variable `TOOLWIRE_ADVISORIES`;
 //! `scripts/advisories` writes both.

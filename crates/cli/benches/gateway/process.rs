@@ -22,7 +22,7 @@ pub(crate) struct Start<'a> {
     pub(crate) name: &'a str,
     /// The processors that it may use, as `taskset` expects them; by default all.
     pub(crate) processors: Option<&'a str>,
-    /// Whether it has no folder for data, so that what it stores is in memory.
+    /// Whether it has no folder for data, so that it stores everything in memory.
     pub(crate) is_without_data: bool,
 }
 

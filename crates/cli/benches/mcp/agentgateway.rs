@@ -1,4 +1,4 @@
-//! agentgateway's proxy for MCP, if its program is at hand.
+//! The MCP proxy of agentgateway, if its program is available.
 
 use std::error::Error;
 use std::fs;
@@ -9,10 +9,10 @@ use std::process::Command;
 use serde_json::json;
 use toolwire_testkit::RunningServer;
 
-/// The path of the program.
+/// The environment variable with the path of the program.
 const BINARY: &str = "AGENTGATEWAY_BINARY";
 
-/// Starts it in front of a server. Returns `None` if no program is named.
+/// Starts agentgateway in front of a server. Returns `None` if the variable is not set.
 pub(crate) fn start(server: &RunningServer) -> Result<Option<RunningServer>, Box<dyn Error>> {
     let Some(program) = std::env::var_os(BINARY) else { return Ok(None) };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("agentgateway-bench");
@@ -28,7 +28,7 @@ pub(crate) fn start(server: &RunningServer) -> Result<Option<RunningServer>, Box
         "logging": {"level": "error"},
     });
     let config = json!({"config": others, "binds": [{"port": port, "listeners": [{"routes": [route]}]}]});
-    // Its files are YAML, and JSON is a part of it.
+    // The configuration is a YAML file; JSON is also YAML.
     let file = folder.join("config.yaml");
     fs::write(&file, config.to_string())?;
     let mut command = Command::new(program);

@@ -17,7 +17,7 @@ const CALLS: usize = 300;
 /// The number of calls whose instructions are counted.
 const COUNTED_CALLS: usize = 2_000;
 
-/// What the calls go through.
+/// How calls reach the server.
 struct Way {
     name: &'static str,
     call: Request,
@@ -63,7 +63,7 @@ async fn print_server(name: &str, server: &RunningServer, revisions: &[&str]) ->
         let mut ways = vec![Way { name: "direct", call, proxy: None }];
         let call = Client::new(gateway.address, revision).call().await?;
         ways.push(Way { name: "Toolwire", call, proxy: Some(gateway.process()) });
-        // It may not have the revision.
+        // agentgateway may not support the revision.
         if let Some(other) = &other
             && let Ok(call) = Client::new(address(other)?, revision).call().await
             && load::latencies(&call, 1).await.is_ok()

@@ -8,7 +8,7 @@ pub(crate) fn median(all: impl IntoIterator<Item = f64>) -> f64 {
     all[all.len() / 2]
 }
 
-/// Returns the median of times that are in order.
+/// Returns the median of sorted times.
 pub(crate) fn middle(times: &[Duration]) -> Duration {
     times[times.len() / 2]
 }

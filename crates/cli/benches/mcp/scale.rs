@@ -1,6 +1,6 @@
-//! One, two and three gateways on one Redis, which share a processor. The load, the server and Redis have
-//! another one, so that the gateways' processor is the limit, or that their CPU time per call shows what one
-//! more gateway costs the others.
+//! One, two and three gateways with one Redis. All gateways share one processor; the load, the server and
+//! Redis use another one. So either the processor of the gateways is the limit, or their CPU time per call
+//! shows what each additional gateway costs.
 
 use std::error::Error;
 use std::process::Command;
@@ -43,7 +43,7 @@ pub(crate) async fn print() -> Result<(), Box<dyn Error>> {
     if !pinned.status.success() {
         return Err(String::from_utf8_lossy(&pinned.stderr).into());
     }
-    // They have the same processor as this process.
+    // The server and Redis inherit the processor of this process.
     let (server, redis) = (echo::start()?, RedisServer::start());
     let redis_process = process_of(&redis)?;
     let config = config_with_key(&server, Some(&redis.url()), true);
@@ -51,7 +51,7 @@ pub(crate) async fn print() -> Result<(), Box<dyn Error>> {
     let gateways: Vec<Gateway> =
         (0..GATEWAYS).map(|_| Gateway::start_as(&config, &start)).collect::<Result<_, _>>()?;
     let client = |gateway: &Gateway| Client { key: Some(KEY), ..Client::new(gateway.address, REVISIONS[1]) };
-    // Without a session, the ids of concurrent calls may be the same.
+    // This revision has no sessions, so concurrent calls may have the same id.
     let mut calls: Vec<Request> = Vec::new();
     for gateway in &gateways {
         calls.push(client(gateway).call().await?);

@@ -1,4 +1,4 @@
-//! What the store costs: each call of a key with a limit is counted.
+//! The cost of the store: each call of a key with a limit is counted.
 
 use std::error::Error;
 

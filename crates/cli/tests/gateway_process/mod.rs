@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-/// Returns the command, with the configuration `mcp.json` of a folder, and without variables that would change
-/// it.
+/// Returns the command, with the configuration `mcp.json` of a folder, and without variables that would
+/// change it.
 pub(crate) fn command(folder: impl AsRef<Path>) -> Command {
     let folder = folder.as_ref();
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));

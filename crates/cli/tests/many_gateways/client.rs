@@ -18,7 +18,8 @@ pub(crate) enum Dialect {
     Mcp,
 }
 
-/// The result of a request. Everything that is neither a response nor a clean error is counted as a violation.
+/// The result of a request. Everything that is neither a response nor a clean error is counted as a
+/// violation.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Done(Answer),
@@ -28,10 +29,10 @@ pub(crate) enum Outcome {
     Lost(Answer),
 }
 
-/// What a client has received.
+/// The response that a client has received.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// The body; of a stream, what its events amount to.
+    /// The body; for a stream, the result of its events.
     pub(crate) body: Value,
     /// The text of the model.
     pub(crate) text: String,
@@ -51,7 +52,7 @@ pub(crate) struct Client {
     pub(crate) is_counted: bool,
 }
 
-/// What was received, before it is judged.
+/// A received response before it is judged.
 struct Received {
     from: Instant,
     to: Instant,
@@ -86,7 +87,7 @@ impl Client {
         self.send(dialect, request, &format!("DELETE {path}"), expected).await
     }
 
-    /// Sends a request, and judges what is received.
+    /// Sends a request, and judges the response.
     pub(crate) async fn send(
         &self,
         dialect: Dialect,

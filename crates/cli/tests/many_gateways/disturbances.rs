@@ -1,4 +1,4 @@
-//! What is done to the gateways, to Redis and to HAProxy while clients send requests.
+//! Disturbances of the gateways, of Redis and of HAProxy while clients send requests.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -100,7 +100,7 @@ impl Disturbances {
         OF_GATEWAYS.iter().chain(&OF_REDIS).all(|kind| counts.contains_key(kind))
     }
 
-    /// Has the disturbances end.
+    /// Ends the disturbances.
     pub(crate) fn stop(&self) {
         self.is_over.store(true, Ordering::SeqCst);
     }

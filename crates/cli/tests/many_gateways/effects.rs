@@ -22,8 +22,8 @@ pub(crate) struct Effects {
     _serving: HttpServer,
 }
 
-/// Appends a line with the id to the file. It neither only reads nor may be repeated; as it only adds data, it
-/// needs no approval.
+/// Appends a line with the id to the file. It is neither read-only nor idempotent. It needs no approval,
+/// because it only adds data.
 struct Append(Mutex<File>);
 
 impl Handler for Append {

@@ -1,4 +1,4 @@
-//! What was acknowledged, and must be there in the end.
+//! Everything that was acknowledged, and must exist in the end.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(crate) struct Ledger {
     pub(crate) violation_count: usize,
     /// How often each outcome occurred.
     pub(crate) outcomes: BTreeMap<String, usize>,
-    /// How often each kind of work ended in which way.
+    /// How often each kind of work had each result.
     pub(crate) works: BTreeMap<String, usize>,
     pub(crate) responses: Vec<StoredResponse>,
     pub(crate) backgrounds: Vec<BackgroundResponse>,
@@ -26,7 +26,7 @@ pub(crate) struct Ledger {
     pub(crate) tokens: u64,
 }
 
-/// A response that the client has completely.
+/// A response that the client has received completely.
 pub(crate) struct StoredResponse {
     pub(crate) client: Client,
     pub(crate) body: Value,
@@ -83,16 +83,16 @@ impl Conversation {
     }
 }
 
-/// Checks marks in their order: each acknowledged one is there, none is there twice.
+/// Checks that the marks are in order, that no acknowledged one is missing, and that none occurs twice.
 fn check(turns: &[Turn], found: &[String]) -> Result<(), String> {
     let mut next = 0;
     for mark in found {
         let position = turns[next..].iter().position(|turn| turn.mark == *mark);
         let Some(position) = position.map(|position| next + position) else {
-            return Err(format!("`{mark}` is there twice, not in order, or was never sent"));
+            return Err(format!("`{mark}` occurs twice, is not in order, or was never sent"));
         };
         if turns[position].fate == Fate::Refused {
-            return Err(format!("`{mark}` was refused, and is there"));
+            return Err(format!("`{mark}` was refused, but it exists"));
         }
         missing(&turns[next..position])?;
         next = position + 1;
@@ -102,7 +102,7 @@ fn check(turns: &[Turn], found: &[String]) -> Result<(), String> {
 
 fn missing(turns: &[Turn]) -> Result<(), String> {
     match turns.iter().find(|turn| turn.fate == Fate::Acknowledged) {
-        Some(turn) => Err(format!("`{}` was acknowledged, and is missing", turn.mark)),
+        Some(turn) => Err(format!("`{}` was acknowledged, but it is missing", turn.mark)),
         None => Ok(()),
     }
 }

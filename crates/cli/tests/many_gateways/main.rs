@@ -1,9 +1,9 @@
-//! Three gateways behind HAProxy, with a Redis Cluster of three shards, while gateways are killed, nodes of Redis
-//! restarted and failed over, and HAProxy reloaded.
+//! Three gateways behind HAProxy, with a Redis Cluster of three shards, while gateways are killed, nodes of
+//! Redis restarted and failed over, and HAProxy reloaded.
 //!
-//! Clients send requests of all kinds, and the test counts: everything that was acknowledged is there, no effect
-//! has happened twice, and each client has got a right response or a clean error. The number of requests is
-//! `TOOLWIRE_REQUESTS`; `TOOLWIRE_SEED` repeats the choices of a run.
+//! Clients send requests of all kinds. In the end, the test checks that everything that was acknowledged
+//! exists, that no effect has happened twice, and that each client has got a right response or a clean error.
+//! The number of requests is `TOOLWIRE_REQUESTS`; `TOOLWIRE_SEED` repeats the random choices of a run.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! The model: it repeats what it has heard, and makes the calls that the last message asks for.
+//! The model: its text lists the marks of the messages that it got, and it makes the calls that the last
+//! message requests.
 //!
 //! A message such as `#7 do append:e7 pause` makes two calls, one after the other. The response to it is
 //! `heard #5 #7 got appended:e7`, with the marks of all messages of the user so far, and the results.
@@ -20,12 +21,12 @@ pub(crate) async fn start(api: Api) -> FakeProvider {
     FakeProvider::start(api, Script::from_fn(move |request| respond(api, request))).await
 }
 
-/// Returns the words of a text that begin so.
+/// Returns the words of a text that begin with `start`.
 pub(crate) fn words<'t>(text: &'t str, start: &str) -> Vec<&'t str> {
     text.split_whitespace().filter(|word| word.starts_with(start)).collect()
 }
 
-/// Returns the text of the response if the model has heard these marks.
+/// Returns the text of the response to messages with these marks.
 pub(crate) fn heard(marks: &[String]) -> String {
     format!("heard {}", marks.join(" "))
 }

@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats (SplitMix64).
+//! Random numbers that can be repeated with a seed (SplitMix64).
 
 pub(crate) struct Random(u64);
 

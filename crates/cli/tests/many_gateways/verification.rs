@@ -1,4 +1,4 @@
-//! Counts in the end: what was acknowledged is there, and nothing has happened twice.
+//! Checks in the end that everything that was acknowledged exists, and that nothing has happened twice.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum wait for the end of responses in the background.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What was checked.
+/// The numbers of checked items.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) responses: usize,
@@ -68,7 +68,7 @@ pub(crate) async fn verify(world: &World, effects: &Effects) -> Counts {
     acknowledged.dedup();
     counts.acknowledged_effects = acknowledged.len();
     for id in acknowledged.iter().filter(|id| !happened.contains_key(*id)) {
-        ledger.violation(format!("the effect `{id}` was acknowledged, and has not happened"));
+        ledger.violation(format!("the effect `{id}` was acknowledged, but has not happened"));
     }
     counts
 }
@@ -86,7 +86,7 @@ async fn get(client: &Client, path: &str, expected: &[u16]) -> Outcome {
     }
 }
 
-/// A response has the content that the client got.
+/// Checks that a response has the content that the client got.
 async fn verify_response(stored: StoredResponse) {
     let StoredResponse { client, body, is_removed } = stored;
     let client = client.uncounted();
@@ -96,14 +96,14 @@ async fn verify_response(stored: StoredResponse) {
     let problem = match (&found, is_removed) {
         (Outcome::Done(answer), false) if answer.body == body => return,
         (Outcome::Refused(404), true) => return,
-        (Outcome::Done(answer), true) => format!("was removed, and is there: {}", answer.body),
+        (Outcome::Done(answer), true) => format!("was removed, but it exists: {}", answer.body),
         (Outcome::Done(answer), false) => format!("was {body}, and is {}", answer.body),
         (other, _) => format!("cannot be read: {other:?}"),
     };
     client.world.ledger().violation(format!("the response {id} {problem}"));
 }
 
-/// A response in the background ends. Returns its status, and the effects that it reports.
+/// Checks that a response in the background ends. Returns its status, and the effects that it reports.
 async fn verify_background(response: BackgroundResponse) -> (String, Vec<String>) {
     let BackgroundResponse { client, id, expected, is_cancelled } = response;
     let client = client.uncounted();
@@ -146,7 +146,8 @@ fn effects(text: &str) -> Vec<String> {
     words(text, start).into_iter().map(|word| word[start.len()..].to_owned()).collect()
 }
 
-/// A conversation has each acknowledged message once, in order. Returns the number of acknowledged messages.
+/// Checks that a conversation has each acknowledged message once, in order. Returns the number of
+/// acknowledged messages.
 async fn verify_conversation(conversation: Conversation) -> usize {
     let client = conversation.client.uncounted();
     let path = format!("/v1/conversations/{}/items?order=asc&limit=100", conversation.id);

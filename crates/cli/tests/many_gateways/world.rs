@@ -26,10 +26,10 @@ pub(crate) const PROXY_ERROR: &str = "gateway_unavailable";
 /// The tokens that the key with a budget may use in a month.
 pub(crate) const BUDGET: u64 = 800;
 
-/// The maximum number of requests, in multiples of the planned one, if something has not happened.
+/// The maximum number of requests, in multiples of the planned number, if a required result has not occurred.
 const MAX_TIMES_PLANNED: usize = 10;
 
-/// What clients know, and what is known about them.
+/// The state that all clients share.
 pub(crate) struct World {
     pub(crate) url: String,
     pub(crate) start: Instant,

@@ -1,9 +1,9 @@
 //! Runs every server scenario of MCP's conformance suite against `/mcp`, with the fixture server behind the
-//! gateway, for both revisions that the suite supports. Then it runs some of them through HAProxy, with one of
-//! three gateways killed between every two requests.
+//! gateway, for both revisions that the suite supports. Then it runs some of them through HAProxy, with one
+//! of three gateways killed between every two requests.
 //!
-//! Arguments select scenarios by parts of their names. `--replaced-gateways` runs all of them through HAProxy,
-//! and none without it.
+//! Arguments select scenarios by parts of their names. `--replaced-gateways` runs all of them through
+//! HAProxy, and none without it.
 
 #![allow(clippy::unwrap_used)]
 

@@ -30,8 +30,8 @@ pub(crate) fn verdict(name: &str) -> Verdict {
     }
 }
 
-/// The scenarios that each run of the tests also runs with gateways that are killed: the kinds of requests, in both
-/// eras.
+/// The scenarios that each run of the tests also runs with gateways that are killed: the kinds of requests,
+/// in both eras.
 pub(crate) const WITH_REPLACED_GATEWAYS: [&str; 12] = [
     "server-initialize",
     "completion-complete",

@@ -61,7 +61,7 @@ async function firstPaint(browser, url) {
   return { paints, weight, requests };
 }
 
-/** Prints the first paint beside that of a page with one word, which shows the share of the browser. */
+/** Prints the first paint, and that of a page with one word, which shows how much of it is due to the browser. */
 async function firstPaints(browser, url) {
   const word = createServer((_, response) => response.setHeader('content-type', 'text/html').end('<!doctype html><title>word</title><p>word'));
   await new Promise((listening) => { word.listen(0, '127.0.0.1', listening); });

@@ -11,7 +11,7 @@ const NAMES = ['evil.test', 'localhost.evil.test', '127.0.0.1.evil.test'];
 const MODEL = 'scripted';
 const TOOL = 'delete_everything';
 
-/** Everything that a test needs, and the counts of what has run. */
+/** Starts everything that a test needs. `calls` returns the names of the tools that were called. */
 async function start(port) {
   const provider = await Provider.start();
   const folder = await mkdtemp(path.join(tmpdir(), 'toolwire-page-'));
@@ -45,7 +45,7 @@ async function statuses(gateway) {
   return counts;
 }
 
-/** What ran because of the page, and what it could read. */
+/** Checks that the page had no effect and could read nothing. Returns the number of refused requests. */
 async function expectNothing({ gateway, provider, calls }, results, before) {
   expect(results.filter(({ event }) => event && event !== 'error'), 'nothing is loaded').toEqual([]);
   expect(results.filter(({ status }) => status && status !== 403), 'no request is served').toEqual([]);
@@ -60,7 +60,7 @@ async function expectNothing({ gateway, provider, calls }, results, before) {
   return (after['403'] ?? 0) - (before['403'] ?? 0);
 }
 
-/** The same requests have an effect when a program sends them, so the tests can fail. */
+/** Checks that the same requests have effects when a program sends them: else the tests could not fail. */
 async function expectEffects({ gateway, provider, calls }) {
   const found = [];
   for (const { path: address, method, headers, type, body } of requests(MODEL, TOOL)) {

@@ -1,5 +1,5 @@
-//! Requests that would read files, or fill the memory, of a gateway that is careless. The number is that of
-//! `docs/security-tests.md`.
+//! Requests that read files or fill the memory of a gateway without the rules of `docs/security-tests.md`.
+//! The numbers of the rules are from there.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -38,7 +38,7 @@ async fn paths_lead_to_no_files() {
     let provider = FakeProvider::start(Api::OpenAiChat, text_script()).await;
     let folder = folder("hostile-paths/inside", Some(&with_provider(&provider, "openai")));
     let served = serve(&folder, &[]);
-    // The folder beside it is only that of this test.
+    // Only this test uses the parent folder.
     let files = || {
         let names = std::fs::read_dir(folder.parent().unwrap()).unwrap();
         let mut names: Vec<_> =
@@ -120,7 +120,7 @@ async fn compressed_bodies_are_not_inflated() {
         encoder.write_all(bytes).unwrap();
         encoder.finish().unwrap()
     };
-    // 1 GB of spaces: the members of a file are read one after the other.
+    // 1 GB of spaces: a gzip file may consist of several members, which are decompressed one after the other.
     let bomb = compress(&vec![b' '; 1 << 24]).repeat(64);
     let twice = compress(&bomb);
     for path in [

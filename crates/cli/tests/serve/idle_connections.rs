@@ -1,8 +1,8 @@
 //! Many connections that send nothing: requests are still served, and the number of connections has a limit.
-//! The number is that of `docs/security-tests.md`.
+//! The number of the rule is that of `docs/security-tests.md`.
 //!
-//! `cargo test --workspace --test serve -- --nocapture ten_thousand` prints the memory of an idle connection, for
-//! the program of this build or the one in `TOOLWIRE_BINARY`.
+//! `cargo test --workspace --test serve -- --nocapture ten_thousand` prints the memory of an idle connection,
+//! for the program of this build or the one in `TOOLWIRE_BINARY`.
 
 #![cfg(target_os = "linux")]
 
@@ -131,8 +131,8 @@ async fn check_requests(served: &Served) {
     assert_eq!(page.status(), 200);
 }
 
-/// Security rule 19: idle connections do not keep others out, and when they are closed, the gateway accepts as
-/// many again.
+/// Security rule 19: idle connections do not keep others out, and when they are closed, the gateway accepts
+/// as many again.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_idle_connections_delay_nobody() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

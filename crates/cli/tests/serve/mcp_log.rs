@@ -99,8 +99,8 @@ async fn an_older_server_logs_for_newer_clients() {
     }
 }
 
-/// With several keys, a message that does not state its call could be about the call of another key, so no client
-/// gets it.
+/// With several keys, a message that does not state its call could be about the call of another key, so no
+/// client gets it.
 #[tokio::test]
 async fn messages_without_a_call_reach_no_client_of_several() {
     let servers = json!({"local": {"command": misbehaving_server(), "args": ["--behaviour", "logs"]}});

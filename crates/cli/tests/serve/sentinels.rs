@@ -1,4 +1,4 @@
-//! Gateways whose Redis is replaced by its sentinels.
+//! Gateways whose Redis master is replaced by sentinels.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use toolwire_testkit::{RedisSentinel, RedisSentinels, RedisServer, http_client};
 
 use crate::{Served, command, folder, fs, serve, with_provider};
 
-/// A request that succeeds when the new master is known; until then, it is an error that says so.
+/// Sends a request until it succeeds. Until the gateway knows the new master, the response is an error.
 async fn until_created(served: &Served, key: &str, body: &Value) -> Value {
     let sent = async {
         loop {
@@ -55,8 +55,8 @@ fn toolwire_with(
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// A conversation that one gateway began continues at another one after the master was killed. The keys, their
-/// limits and what they have used are the same before and after.
+/// A conversation that one gateway began continues at another one after the master was killed. The keys,
+/// their limits and what they have used are the same before and after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conversation_goes_on_after_its_master_was_killed() {
     let mut sentinels = RedisSentinels::start_with(Some("of-redis"), Some("of-sentinels"));
@@ -116,7 +116,7 @@ async fn a_conversation_goes_on_after_its_master_was_killed() {
     assert!(doctor.contains("conversations can be read"), "{doctor}");
 }
 
-/// What is wrong is printed, without passwords.
+/// Problems are printed without passwords.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn problems_with_sentinels_are_printed() {
     let sentinels = RedisSentinels::start_with(Some("of-redis"), Some("of-sentinels"));

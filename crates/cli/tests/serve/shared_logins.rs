@@ -15,7 +15,8 @@ use crate::{Served, command, folder, serve};
 const ADMIN: &str = "key-of-the-admin-0123456789abcdef012345";
 const SECRET: &str = "a-secret-for-the-tokens-of-servers-0123456789";
 
-/// How long the server's tokens are valid, in seconds: so each gateway refreshes them many times in a test.
+/// The lifetime of the server's tokens in seconds. It is so short that each gateway refreshes them many
+/// times.
 const LIFETIME: u64 = 1;
 
 fn config(notes: &AccountServer, redis: &RedisServer, secret: Option<&str>) -> Value {

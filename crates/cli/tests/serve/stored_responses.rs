@@ -179,8 +179,8 @@ async fn gateways_with_one_redis_share_conversations() {
     assert_eq!(list["data"].as_array().unwrap().len(), 10);
 }
 
-/// A gateway is killed while it writes a response. Another one, or the same one after its restart, continues it
-/// although no client asks for it.
+/// A gateway is killed while it writes a response. Another one, or the same one after its restart, continues
+/// it although no client asks for it.
 #[tokio::test]
 async fn a_response_in_the_background_outlives_its_gateway() {
     let redis = RedisServer::start();

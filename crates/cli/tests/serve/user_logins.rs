@@ -257,14 +257,14 @@ async fn a_key_starts_a_limited_number_of_logins() {
     log_in(&mut browser, &served, BOB, "bob").await;
 }
 
-/// The rows of the store that belong to the same user as its responses are not responses: their ids get the
-/// same errors as unknown ids.
+/// The id of a stored token gets the same errors as an unknown id in requests for responses and
+/// conversations.
 #[tokio::test]
 async fn tokens_are_not_reached_by_the_ids_of_responses() {
     toolwire_testkit::install_tls_provider();
     let notes = AccountServer::start(true).await;
     let mut config = with_logins(&notes);
-    // Without a tenant, the responses of a key belong to the key, as its tokens do.
+    // Without a tenant, the key owns its responses, and the owner of its tokens is derived from the key.
     config["toolwire"]["gateway"]["keys"] = json!({"alice": ALICE, "bob": BOB});
     let folder = folder("user-token-rows", Some(&config));
     let served = serve(&folder, &[]);

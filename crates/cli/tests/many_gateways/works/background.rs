@@ -13,8 +13,8 @@ const PATH: &str = "/v1/responses";
 pub(super) const COMPLETE: &str = "background: all events";
 pub(super) const RESUMED: &str = "background: all events, from several requests";
 
-/// Starts a response in the background, reads its events in several requests, and perhaps cancels it. The test
-/// waits in the end until each of them is complete.
+/// Starts a response in the background, reads its events in several requests, and perhaps cancels it. The
+/// test waits in the end until each of them is complete.
 pub(super) async fn leave_and_return(client: &Client, random: &mut Random) -> &'static str {
     let model = *random.choose(&["chat", "messages"]);
     let mark = mark(client);
@@ -85,7 +85,7 @@ async fn end_of(
         client.world.ledger().violation(format!("the events of {id} have the numbers {numbers:?}"));
         return name;
     }
-    // At least the last event is left.
+    // At least the last event remains to be read.
     let after = random.below(events.len().max(2) - 1);
     let path = format!("{PATH}/{id}?stream=true&starting_after={after}");
     if let Outcome::Done(again) = client.get(Dialect::Responses, &path, &[]).await

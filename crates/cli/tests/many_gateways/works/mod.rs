@@ -1,4 +1,4 @@
-//! What clients do.
+//! The kinds of work that clients do.
 
 mod background;
 mod conversations;
@@ -15,7 +15,7 @@ use crate::model::{APPENDED, MARK, words};
 use crate::random::Random;
 use crate::world::World;
 
-/// What must happen at least once.
+/// The results of work that must occur at least once.
 const REQUIRED: [&str; 8] = [
     plain::COMPLETE,
     plain::USED,
@@ -27,7 +27,7 @@ const REQUIRED: [&str; 8] = [
     mcp::WITH_SESSION_COMPLETE,
 ];
 
-/// Returns what has not happened yet.
+/// Returns the required results that have not occurred yet.
 pub(crate) fn missing(ledger: &Ledger) -> Vec<&'static str> {
     REQUIRED.into_iter().filter(|name| !ledger.works.contains_key(*name)).collect()
 }
@@ -70,7 +70,7 @@ fn message(mark: &str, random: &mut Random) -> String {
     format!("{mark}{calls}")
 }
 
-/// Returns the response of the model: the part of the text after what it has said before its calls.
+/// Returns the last response of the model in a text that may begin with its responses before calls.
 fn heard(text: &str) -> &str {
     &text[text.rfind("heard ").unwrap_or_default()..]
 }

@@ -52,8 +52,8 @@ pub(super) async fn chain(client: &Client, random: &mut Random) -> &'static str 
             }
             if let Outcome::Done(answer) = client.post(Dialect::Responses, PATH, &body, &[]).await {
                 check(client, &answer, &marks_of_turn, "a response that continues another one");
-                // A response that is not stored says so. Nothing can continue it, and to send its request again
-                // would repeat its calls.
+                // A response that is not stored says so. Nothing can continue it, and to send its request
+                // again would repeat its calls.
                 if answer.body["store"] != true {
                     if text.contains(" do ") {
                         return "responses: not stored";
@@ -82,7 +82,7 @@ pub(super) async fn chain(client: &Client, random: &mut Random) -> &'static str 
     COMPLETE
 }
 
-/// Removes a response, which then does not exist any more.
+/// Removes a response. The test checks in the end that it no longer exists.
 async fn remove(client: &Client, response: &Value) -> &'static str {
     let path = format!("{PATH}/{}", response["id"].as_str().unwrap_or_default());
     // If an earlier request was lost, the response may already be removed.
@@ -93,7 +93,7 @@ async fn remove(client: &Client, response: &Value) -> &'static str {
         let is_same = |stored: &StoredResponse| stored.body["id"] == response["id"];
         if let Some(position) = ledger.responses.iter().position(is_same) {
             match is_unknown {
-                // It is either there or not.
+                // It is unknown whether it was removed, so it cannot be checked in the end.
                 true => drop(ledger.responses.swap_remove(position)),
                 false => ledger.responses[position].is_removed = true,
             }
@@ -106,7 +106,7 @@ async fn remove(client: &Client, response: &Value) -> &'static str {
     "responses: perhaps removed"
 }
 
-/// A run waits for approval, and continues at another gateway.
+/// Starts a run that waits for approval, and may continue at another gateway.
 pub(super) async fn approval(client: &Client, random: &mut Random) -> &'static str {
     let mark = mark(client);
     let id = format!("e{}", &mark[1..]);

@@ -1,4 +1,5 @@
-// What the script of an attacker's page tries with a gateway. Each result says what the page could read of the response.
+// The requests of the script of an attacker's page to a gateway. Each result has what the page could read of the
+// response.
 import http from 'node:http';
 
 /** A web server of the attacker, with an empty page. */
@@ -113,7 +114,7 @@ export async function attack({ base, requests: all }) {
     for (const enctype of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) {
       await inFrame(`form, ${enctype}`, path, ({ name }) => {
         const form = Object.assign(document.createElement('form'), { method, enctype, action: `${base}${path}`, target: name });
-        // As `text/plain`, a field whose name ends in the middle of a text of JSON makes the whole body JSON.
+        // With `text/plain`, the body is `NAME=VALUE`: the JSON is split so that the whole body is JSON.
         const [start, end] = body.startsWith('{') ? [`${body.slice(0, -1)},"x":"`, '"}'] : body.split('=');
         form.append(Object.assign(document.createElement('input'), { name: start, value: end }));
         document.body.append(form);

@@ -1,6 +1,7 @@
 // A small MCP server for tests, over stdio. The JSON file of its argument says what it lists:
 // `{"tools", "info"?, "instructions"?, "stderr"?, "exit"?, "pause"?}`. It is read at each request. While it says
-// `pause`, the server answers nothing. Its process id is in a file beside it, and the names of called tools in another one.
+// `pause`, the server answers nothing. Its process id is in a file beside it, and the names of called tools in
+// another one.
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import readline from 'node:readline';
 

@@ -20,7 +20,7 @@ enum Reach {
     Provider,
     /// Nothing at the path belongs to anybody.
     Nothing,
-    /// See `mcp`.
+    /// The tests in `mcp` cover it.
     Mcp,
 }
 
@@ -224,7 +224,8 @@ async fn the_audit_log_names_who_has_made_each_call() {
     for tenant in &world.tenants {
         let owned = world.populate(tenant).await;
         world.verify(tenant, &owned).await;
-        // The call of the page, and the one that was approved. The log has only the hash of very long arguments.
+        // The call of the page, and the one that was approved. The log has only the hash of very long
+        // arguments.
         expected.push((tenant.secret.clone(), 2));
     }
     let calls = |event: &str, secret: &str| -> Vec<Value> {

@@ -16,11 +16,11 @@ enum Access {
     Own,
     /// It changes servers, or shows their settings.
     Admin,
-    /// A program of an administrator, with a key.
+    /// It is for programs of an administrator, with a key.
     AdminKey,
     /// It is the same for all tenants, or only about the session itself.
     All,
-    /// Its end is the end of the connection.
+    /// A stream of events, which ends only with the connection.
     Stream,
 }
 

@@ -22,7 +22,7 @@ pub(super) const BOSS: &str = "key-of-the-administrator-0123456789abc";
 
 const AUDIENCE: &str = "https://gateway.example";
 
-/// The tools that a response may call after an approval only.
+/// The tools that a response may call only after an approval.
 pub(super) fn with_approval() -> Value {
     json!([{"type": "mcp", "server_label": "good", "require_approval": "always"}])
 }
@@ -69,7 +69,7 @@ pub(super) struct Owned {
     pub(super) call: String,
 }
 
-/// A response, as far as it may depend on whose id was sent.
+/// The parts of a response that could depend on whose id was sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Seen {
     pub(super) status: u16,
@@ -119,7 +119,7 @@ pub(super) fn unknown(id: &str) -> String {
     changed
 }
 
-/// Does what the last text of the user says: `say TEXT` or `call TOOL ARGUMENTS`.
+/// Responds to the last text of the user: `say TEXT` or `call TOOL ARGUMENTS`.
 fn play(request: &ReceivedRequest) -> ScriptedResponse {
     let messages = request.body["messages"].as_array().unwrap();
     let text = |message: &Value| match &message["content"] {
