@@ -2,8 +2,8 @@
 //! gateway, for both revisions that the suite supports. Then it runs some of them through HAProxy, with one
 //! of three gateways killed between every two requests.
 //!
-//! Arguments select scenarios by parts of their names. `--replaced-gateways` runs all of them through
-//! HAProxy, and none without it.
+//! Arguments select scenarios by parts of their names. `--replaced-gateways` runs only scenarios through
+//! HAProxy: all of them that do not depend on a single gateway.
 
 #![allow(clippy::unwrap_used)]
 
