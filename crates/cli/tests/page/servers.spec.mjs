@@ -79,7 +79,8 @@ test('a server that is down has its reason, hint and standard error, and is trie
   await withGateway(page, { broken: broken.entry, late: late.entry }, async (gateway) => {
     await signIn(page, gateway);
     await page.goto(`${gateway.url}/servers`);
-    await expect(card(page, 'broken').locator('.error').first()).toContainText('exited with code 3');
+    // The form of the button has an element for its own errors.
+    await expect(card(page, 'broken').locator('[id$="-problem"] .error')).toContainText('exited with code 3');
     await expect(card(page, 'broken').locator('figure.code code')).toContainText('the key is missing');
     await expect(card(page, 'late')).toContainText('down');
     await expect(card(page, 'late')).toContainText('not tried again');
