@@ -65,8 +65,8 @@ impl Inner {
         }
     }
 
-    /// Returns tools that know who calls them: their calls are logged, if there is an audit log, and what is
-    /// stored for a call belongs to the caller, if there are several. `None` if neither is the case.
+    /// Returns tools whose calls are attributed to the caller: the calls are logged if there is an audit log, and
+    /// what is stored for a call belongs to its caller if there may be several callers. `None` if neither applies.
     pub(crate) fn attributed(
         &self,
         tools: &Arc<dyn Toolbox>,

@@ -27,11 +27,11 @@ pub(crate) struct Admission {
     per_key: usize,
     /// By the id of the key.
     by_key: Arc<Counts<String>>,
-    /// Responses in the background have places of their own, so that a client that has one can read it. There
-    /// are as many as for requests.
+    /// Responses in the background are counted separately from requests, so that a client that has one can read
+    /// it. Their maximum is that of requests.
     backgrounds: Arc<Semaphore>,
     backgrounds_by_key: Arc<Counts<String>>,
-    /// The places of responses that other gateways have begun, so that they leave some for new ones.
+    /// Limits the responses that other gateways have begun, so that some places remain for new ones.
     takeovers: Arc<Semaphore>,
     /// The maximum number of streams of one key that only wait for changes.
     listeners_per_key: usize,
@@ -50,7 +50,7 @@ enum BodyOwner {
     Address(IpAddr),
 }
 
-/// The part of the places for responses in the background that those of other gateways may have.
+/// One in this many places for responses in the background may be used by those of other gateways.
 const TAKEOVER_SHARE: usize = 4;
 
 /// Counts a request against the limits until it is dropped.

@@ -1,4 +1,4 @@
-//! Tools that know who calls them.
+//! Tools whose calls are attributed to their caller.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +16,7 @@ pub(crate) struct CallerTools {
     pub(crate) tools: Arc<dyn Toolbox>,
     /// Logs the calls.
     pub(crate) log: Option<Arc<AuditLog>>,
-    /// The owner of what is stored for the calls, if there are several.
+    /// The owner of what is stored for the calls; `None` if there is only one caller.
     pub(crate) owner: Option<Arc<str>>,
     pub(crate) principal: Principal,
     /// The id of the request.

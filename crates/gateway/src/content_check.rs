@@ -1,4 +1,5 @@
-//! Checks the content of a request before its response begins, so that an error still has a status of its own.
+//! Checks the content of a request before its response begins, so that an error can still have its own HTTP
+//! status.
 
 use toolwire_contract::{Block, Role};
 use toolwire_dialect::Family;
@@ -8,9 +9,9 @@ use toolwire_dialect::request::{RequestError, foreign_content};
 use crate::catalog::ServedModel;
 use crate::response::Failure;
 
-/// Rejects a request that must be converted if a message has content that the model's API cannot get, or if
-/// the new message of the user has images or files that cannot be used. In older messages, a note replaces
-/// them, so that a conversation can continue with another model.
+/// Rejects a request that must be converted if a message has content that the model's API cannot accept, or if
+/// a message after the last response has images or files that cannot be used. In older messages, a note
+/// replaces them, so that a conversation can continue with another model.
 pub(crate) fn check_content(
     family: Family,
     client: &ClientRequest,

@@ -34,7 +34,7 @@ use approvals::Continued;
 pub(crate) struct ExchangeContext {
     pub(crate) family: Family,
     pub(crate) principal: Principal,
-    /// The path of the format of the response in the request; empty if it is unknown.
+    /// The path of the response format in the request; empty if the request has none.
     pub(crate) output_parameter: &'static str,
     /// Whether the client sends the ids of its calls back, so that hidden messages are found by them.
     pub(crate) returns_call_ids: bool,

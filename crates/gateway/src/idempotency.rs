@@ -1,8 +1,8 @@
-//! Requests with an `Idempotency-Key`: the gateway runs such a request once. A client that repeats it, because
-//! its connection or its timeout has ended, gets the response of the first attempt.
+//! Requests with an `Idempotency-Key`: the gateway runs such a request once. A client that repeats it after a
+//! timeout or a lost connection gets the response of the first attempt.
 //!
-//! The first attempt does not end with its client, so that the response is there when the client returns.
-//! Errors are not stored, so that a repeated request is a new attempt, unless a tool of a server was called.
+//! The first attempt continues when its client disconnects, so that the repeated request gets the response.
+//! Errors are not stored, so a request that failed is run again, unless a tool of a server was called.
 
 mod response;
 
@@ -59,7 +59,7 @@ impl KeyedRequest {
         let key = key.filter(|key| !key.is_empty() && key.len() <= MAX_KEY_CHARS);
         let Some(key) = key.filter(|_| keys.next().is_none()) else {
             let message =
-                format!("the header `{HEADER}` must be one text of 1 to {MAX_KEY_CHARS} characters");
+                format!("the header `{HEADER}` must occur once and have 1 to {MAX_KEY_CHARS} characters");
             return Err(Failure::new(ErrorKind::InvalidRequest, message));
         };
         // An invalid body is reported later.
@@ -87,7 +87,7 @@ impl KeyedRequest {
     }
 }
 
-/// The requests with keys that this process runs, and the responses to those that it has run.
+/// The running requests with keys, and the responses to those that have ended.
 pub(crate) struct Idempotency {
     running: Mutex<HashMap<String, Running>>,
     responses: Recent<StoredResponse>,
@@ -101,7 +101,7 @@ struct Running {
     progress: watch::Receiver<Progress>,
 }
 
-/// Removes a request from the list of those that run.
+/// Removes a request from the list of running requests when it is dropped.
 struct Listed {
     idempotency: Arc<Idempotency>,
     id: String,
@@ -113,7 +113,7 @@ impl Drop for Listed {
     }
 }
 
-/// What a request with a key finds.
+/// The state of a key when a request with it arrives.
 enum Found {
     Response(Arc<StoredResponse>),
     Running(watch::Receiver<Progress>),
@@ -220,7 +220,7 @@ impl Idempotency {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until all requests have ended. After the time, they are cancelled.
+    /// Waits until all requests have ended. Those that still run after the grace period are cancelled.
     pub(crate) async fn close(&self, grace_period: Duration) {
         self.tasks.close();
         if tokio::time::timeout(grace_period, self.tasks.wait()).await.is_err() {

@@ -39,7 +39,7 @@ pub(crate) fn random_text(length: usize) -> Result<String, NoRandomness> {
 /// Returns a random number from 0 to 1.
 pub(crate) fn random_fraction() -> f64 {
     let mut bytes = [0; 2];
-    // Without randomness, all gateways use the same number.
+    // If the system has no random numbers, the result is always 0.
     let _ = getrandom::fill(&mut bytes);
     f64::from(u16::from_le_bytes(bytes)) / f64::from(u16::MAX)
 }

@@ -150,7 +150,7 @@ pub fn local_tools(tools: Arc<dyn Toolbox>, settings: &GatewaySettings) -> Arc<d
 /// Returns the prompts, resources and tasks that the user of this machine may use without a gateway.
 pub fn local_offers(offers: Arc<dyn ServerOffers>, settings: &GatewaySettings) -> Arc<dyn ServerOffers> {
     let (lifetime, screens_tasks) = (Lifetime::default(), settings.screen_results);
-    // The settings are read once, and so are their rules.
+    // The rules cannot change, because the settings are read only once.
     Arc::new(PermittedOffers { offers, rights: None, lifetime, screens_tasks, tools: None })
 }
 
@@ -273,7 +273,8 @@ impl Inner {
         Ok(Begun { admitted, listens: messages.listens, _listener: listener, _meters: meters })
     }
 
-    /// Returns the tools that a client may use, and those that one of its requests gets.
+    /// Returns the tools that a client may use, and the same tools for one request: traced, attributed to the
+    /// caller, and with the search if it is enabled.
     fn mcp_tools(
         &self,
         principal: &Principal,

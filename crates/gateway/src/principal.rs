@@ -54,7 +54,7 @@ pub(crate) enum Source {
     Token(Arc<str>, Timestamp),
 }
 
-/// The owner of a token, as it is stored with what continues without the token.
+/// The owner of a token, as it is stored with work that continues without the token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SavedToken {
@@ -112,7 +112,7 @@ impl Identity {
         Identity::new(id, name, tenant.as_deref(), rights, Source::Token(issuer.into(), expires))
     }
 
-    /// Creates the identity of a token that is not known any more.
+    /// Creates the identity of a saved token.
     #[cfg(feature = "oidc")]
     pub(crate) fn saved_token(id: &str, owner: &str, token: &SavedToken) -> Identity {
         let source = Source::Token(token.issuer.as_str().into(), Timestamp(0));
@@ -187,7 +187,7 @@ impl Principal {
         is_token
     }
 
-    /// Returns what is stored about the owner of a token, for what continues without the token.
+    /// Returns the owner of a token, to store it with work that continues without the token.
     pub(crate) fn saved_token(&self) -> Option<SavedToken> {
         #[cfg(feature = "oidc")]
         if let Some(identity) = &self.identity

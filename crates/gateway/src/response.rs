@@ -288,7 +288,7 @@ pub(crate) fn model_error(error: &ModelError) -> ClientError {
             }
             Some(402) => ErrorKind::QuotaExceeded,
             Some(404) => ErrorKind::ModelNotFound,
-            // A proxy before the provider requires a login of the gateway.
+            // A proxy between the gateway and the provider requires a login.
             Some(407) => ErrorKind::Unreachable,
             Some(408 | 504) => ErrorKind::TimedOut,
             Some(409) => ErrorKind::Conflict,
@@ -314,7 +314,7 @@ pub(crate) fn model_error(error: &ModelError) -> ClientError {
     if let ModelError::Refused { retry_after, body, status, .. } = error {
         client_error.retry_after = *retry_after;
         if matches!(kind, ErrorKind::InvalidRequest | ErrorKind::Conflict) {
-            // SDKs have a class of their own for some of these statuses.
+            // SDKs raise a separate class for some of these statuses.
             client_error.status = *status;
             client_error.code = error_text(body, "code").map(str::to_owned);
             client_error.parameter = error_text(body, "param").map(str::to_owned);
@@ -323,7 +323,7 @@ pub(crate) fn model_error(error: &ModelError) -> ClientError {
     client_error
 }
 
-/// Whether the text of an error is a web page. Such pages are those of proxies and may contain addresses.
+/// Whether the text of an error is a web page. Such pages come from proxies and may contain addresses.
 pub(crate) fn is_web_page(text: &str) -> bool {
     text.trim_start().starts_with('<')
 }

@@ -99,7 +99,7 @@ impl ResponseInProgress {
                         write_all(&mut chunk, self.writer.start());
                     }
                     self.write(&event, Some(&mut chunk));
-                    // The tools are listed before the model gets the request, which may be refused.
+                    // The tools are listed before the provider accepts or rejects the request.
                     if !matches!(
                         event,
                         ClientEvent::ServerTools { .. } | ClientEvent::ServerUnavailable { .. }

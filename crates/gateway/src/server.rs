@@ -90,7 +90,7 @@ impl Gateway {
             addresses: Arc::default(),
         };
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
-        // It ends before the gateway gives up its own responses.
+        // It ends before the gateway hands its own responses over, so it does not take them again.
         let supervising = stop.child_token();
         tasks.spawn(supervise(server.gateways.clone(), supervising.clone()));
         let _supervising = supervising.drop_guard();
@@ -230,7 +230,7 @@ async fn serve_stream<S>(
 {
     let idle = gateways.borrow().0.settings.limits.keep_alive_timeout;
     let io = TokioIo::new(stream);
-    // A request is boxed, so that a connection without one does not take the memory of one.
+    // The future is boxed, so that an idle connection does not use the memory of a request.
     let service = service_fn(|request| {
         let gateway = gateways.borrow().clone();
         Box::pin(async move { Ok::<_, Infallible>(gateway.handle(request, local, client).await) })

@@ -78,7 +78,7 @@ pub struct GatewayLimits {
     /// limit.
     #[serde(deserialize_with = "optional_count")]
     pub all_bodies_bytes_per_client: Option<usize>,
-    /// The maximum size of what is stored for later requests. It applies to hidden rounds, to items, to paused
+    /// The maximum size of the data for later requests. It applies to hidden rounds, to items, to paused
     /// runs and to responses with an idempotency key separately.
     #[serde(deserialize_with = "count")]
     pub state_bytes: usize,

@@ -19,11 +19,11 @@ pub trait UserServers: Send + Sync {
     /// are used, and the connections may be closed in between.
     fn servers(&self, user: &ServerUser) -> Vec<(String, Arc<dyn Toolbox>)>;
 
-    /// Returns a number that grows with each change of the servers that are configured.
+    /// Returns a number that increases with each change of the configured servers.
     fn version(&self) -> u64;
 
-    /// Returns the address of the gateway for browsers, to which logins return, without a path: a scheme, a host
-    /// and perhaps a port. Without it, no server has a login.
+    /// Returns the address of the gateway for browsers, to which logins return, without a path: a scheme, a
+    /// host and optionally a port. Without it, no server has a login.
     fn login_address(&self) -> Option<String>;
 
     /// Returns the names of the headers of requests that contain credentials, in lower case.

@@ -46,7 +46,7 @@ impl UserToolboxes {
         new: impl FnOnce(&ServerUser) -> Arc<dyn Toolbox>,
     ) -> Arc<UserTools> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Tools of earlier servers are of no use.
+        // Tools of an earlier configuration of the servers are removed.
         known.retain(|tools| tools.version >= version);
         let is_same = |tools: &Arc<UserTools>| tools.user == user && tools.rights.as_ref() == rights;
         let found = known.iter().position(is_same);

@@ -12,8 +12,8 @@ use crate::principal::Principal;
 use crate::response::Failure;
 use crate::state::Continuation;
 
-/// The user's message of a request that has only instructions. OpenAI accepts such a request, and other APIs
-/// need a message.
+/// The user's message that is added to a request with only instructions. OpenAI accepts such a request, and
+/// other APIs need a message.
 const ONLY_INSTRUCTIONS: &str = "(the conversation begins with your message)";
 
 /// The messages before a response.
@@ -72,7 +72,7 @@ pub(super) fn complete_end(
     }
 }
 
-/// Whether a message at the end may be one that the provider has paused: it has calls that the provider has
+/// Whether the last message may be a turn that the provider has paused: it contains calls that the provider
 /// made itself.
 fn may_be_paused(message: &Message) -> bool {
     message.content.iter().any(|block| provider_data(block, Family::Anthropic).is_some())

@@ -21,7 +21,7 @@ pub(super) struct Storage {
     pub(super) continuation: Option<Continuation>,
     /// Stores the response.
     pub(super) recording: Option<Recording>,
-    /// The request, with which another gateway can continue a response in the background.
+    /// The request, from which another gateway can continue a response in the background.
     pub(super) request: Option<SavedRequest>,
 }
 
@@ -52,7 +52,7 @@ impl Inner {
             true => None,
             false => self.claim_pause(&caller.principal, decisions, continuation.as_ref()).await?,
         };
-        // Decisions apply once, so no other gateway can continue after them.
+        // Decisions apply once, so another gateway cannot continue a response with decisions.
         let request = request.filter(|_| prepared.client.approvals.is_empty());
         self.connect_servers(family, &caller, &mut prepared).await?;
         let dropped = bounded_list(&prepared.dropped);
@@ -120,8 +120,8 @@ impl Inner {
     }
 }
 
-/// Changes the positions of decisions, and of a missing one, to those in the request itself. It was read
-/// together with the items that it continues.
+/// Changes the positions of decisions to those in the request itself, because it was read together with the
+/// items that it continues. Fails if a decision is missing.
 fn use_own_positions(prepared: &mut Prepared, continuation: Option<&Continuation>) -> Result<(), Failure> {
     let own = |position: &str| match continuation {
         Some(continuation) => continuation.own_position(position),

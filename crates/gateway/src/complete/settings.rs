@@ -17,7 +17,7 @@ use crate::permitted_tools::add_rules;
 use crate::response::Failure;
 use crate::tool_choice::{check_allowed, require_tool};
 use crate::tools::{ToolSelection, add_rules_of_renamed};
-/// What restricts the tools of a run.
+/// The rules that restrict the tools of a run.
 pub(super) struct ToolRules<'a> {
     /// The tools before the selection.
     pub(super) source: &'a Arc<dyn Toolbox>,
@@ -71,7 +71,7 @@ impl Inner {
     }
 }
 
-/// Adds what a request and the rights of its key say about the tools.
+/// Adds the rules for tools of a request and of its key.
 pub(super) fn add_tool_rules(
     settings: &mut AgentSettings,
     agent: &Agent,

@@ -25,7 +25,7 @@ pub(crate) struct StoredParts {
     pub(crate) response_id: Option<String>,
     /// The response that the request continues.
     pub(crate) continuation: Option<Continuation>,
-    /// The run whose calls the client has decided about.
+    /// The paused run, if the client has decided about its calls.
     pub(crate) pause: Option<ClaimedPause>,
     /// The gate for the calls of a response in the background.
     pub(crate) gate: Option<GateSender>,
@@ -116,8 +116,8 @@ impl Inner {
         Ok(exchange.with_servers(filters, &listed_servers, unavailable))
     }
 
-    /// Adds to an agent's tools what happens before each call: the definition is compared with the one that
-    /// was decided about, the call is logged, and it waits at the gate.
+    /// Adds the steps before each call to an agent's tools: the definition is compared with the one that was
+    /// approved, the call is logged, and it waits at the gate.
     fn with_call_checks(
         &self,
         agent: Agent,
@@ -126,8 +126,8 @@ impl Inner {
         names_servers: bool,
         gate: Option<GateSender>,
     ) -> Agent {
-        // The client, or the rules of its key, decide about the tools that are listed now, so later ones are
-        // not used.
+        // The client, or the rules of its key, decide about the tools that are listed now, so tools that are
+        // listed later are not used.
         let asks = context.principal.tool_rights().is_some_and(|rights| !rights.ask.is_empty());
         let agent = match names_servers || asks {
             true => agent.with_tools(Arc::new(FixedTools::new(agent.tools().clone()))),

@@ -1,4 +1,4 @@
-//! The end of a response that fails.
+//! Ends responses that fail.
 
 use toolwire_agent::{RunError, RunFailure, RunLimit};
 use toolwire_contract::model::{ModelError, RequestPart, Usage};
@@ -33,7 +33,7 @@ impl Exchange {
         }
     }
 
-    /// Ends a response that must have a format, and does not have it when a limit is reached.
+    /// Ends a response that does not have its required format when a limit is reached.
     pub(super) fn fail_without_output(&mut self, limit: RunLimit) {
         let message = format!("the model has not responded in the required format: {limit}");
         self.fail(ClientError::new(ErrorKind::InvalidOutput, message));

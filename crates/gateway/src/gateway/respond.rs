@@ -201,7 +201,8 @@ impl Inner {
             Some(end) => response.map(|response| response.map(|body| body.until(end))),
             None => response,
         };
-        // A response in the background has a place of its own, but it uses the memory of the body until its end.
+        // A response in the background does not count as a request, but uses the memory of the body until its
+        // end.
         let room = Arc::new(room);
         if hold.is_background() {
             hold.keep(room.clone());

@@ -14,7 +14,7 @@ use toolwire_dialect::client::ErrorKind;
 
 use crate::response::{Failure, HttpResponse, Interrupted, ResponseBody, json};
 
-/// Says that the response is that of an earlier request.
+/// The header of a response that was produced for an earlier request.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// The maximum size of a body that arrives in parts.
@@ -54,16 +54,16 @@ pub(super) enum Progress {
     Begun,
     Complete(Arc<StoredResponse>),
     Failed(Box<Failure>),
-    /// The response has begun, and the format of its body cannot express why it ended.
+    /// The response has begun, and the format of its body cannot contain the error that ended it.
     Interrupted,
 }
 
 /// The end of a request.
 pub(super) struct Collected {
     progress: Progress,
-    /// Whether later requests get this response. Those that failed can be sent again.
+    /// Whether later requests get this response. Requests that failed can be sent again.
     is_final: bool,
-    /// Called when the response has reached its client.
+    /// Called when the response is stored, or is sent to a client.
     on_taken: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -117,7 +117,7 @@ pub(super) async fn collect(
             loop {
                 match parts_of_body.next().await {
                     Some(Ok(part)) if body.len() + part.len() <= MAX_BODY_BYTES => {
-                        // Without the white space before the response.
+                        // The white space before the response is not stored.
                         let is_start = is_json && body.is_empty();
                         let part = if is_start { part.trim_ascii_start() } else { &part[..] };
                         body.extend_from_slice(part);
@@ -151,13 +151,14 @@ pub(super) async fn wait(
             Progress::Begun => return Ok(padded(progress, heartbeat, is_first)),
             Progress::Interrupted => return Err(interrupted()),
         }
-        // It ends without a response if the gateway stops.
+        // The sender is dropped without a response if the gateway stops.
         progress.changed().await.map_err(|_| interrupted())?;
     }
 }
 
 fn interrupted() -> Failure {
-    Failure::new(ErrorKind::Internal, "the first request with this key was interrupted; send it again")
+    let message = "the first request with this idempotency key was interrupted; send it again";
+    Failure::new(ErrorKind::Internal, message)
 }
 
 /// Sends white space until the response is complete, so that the connection is not idle.

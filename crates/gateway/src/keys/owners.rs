@@ -7,7 +7,7 @@ use super::Keys;
 use crate::principal::Identity;
 use crate::principal::{Principal, SavedToken, now};
 
-/// The start of the ids of stored keys.
+/// The prefix of the ids of stored keys.
 const STORED_PREFIX: &str = "key_";
 
 /// The owner of work that continues without a request.
@@ -21,8 +21,8 @@ pub(crate) enum WorkOwner {
 }
 
 impl Keys {
-    /// Finds the caller whose key has this id, with the rights that it has now. A token has those that it had
-    /// when it was saved.
+    /// Finds the caller whose key has this id, with the current rights of the key. A token has the rights that
+    /// it had when it was saved.
     pub(crate) async fn work_owner(
         &self,
         key_id: Option<&str>,
@@ -30,7 +30,7 @@ impl Keys {
         owner: &str,
     ) -> WorkOwner {
         let Some(id) = key_id else {
-            // If clients need a key now, nobody may use the gateway without one.
+            // The work began without a key. If the gateway requires one now, nobody may continue the work.
             return match self.needs_key().await {
                 Ok(false) => WorkOwner::Known(Principal::without_key()),
                 _ => WorkOwner::Unknown,

@@ -22,7 +22,7 @@ pub(crate) struct PermittedOffers {
     pub(crate) lifetime: Lifetime,
     /// Whether the results of tools are screened, also those of tasks.
     pub(crate) screens_tasks: bool,
-    /// The tools that the client may use now; `None` if the rules have not changed since any task began.
+    /// The tools that the client may use now; `None` if the rules cannot change while the process runs.
     pub(crate) tools: Option<Arc<dyn Toolbox>>,
 }
 

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The number of logins of one user in one period. A login is stored until it is completed or expires, and its
-/// start sends requests to the authorization server.
+/// The maximum number of logins that one user starts in one period. A login is stored until it is completed or
+/// expires, and starting it sends requests to the authorization server.
 pub(super) const MAX_STARTS: u32 = 20;
 
-/// The time that a login has.
+/// The period in which logins are counted, which is also the time to complete one.
 const PERIOD: Duration = Duration::from_secs(10 * 60);
 
 /// The maximum number of users that are counted. Above it, periods that have ended are removed.

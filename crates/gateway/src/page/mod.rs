@@ -291,7 +291,7 @@ impl Context<'_> {
         !self.inner.settings.keys.may_be_several() || self.visitor.role == Role::Admin
     }
 
-    /// Returns the tools that the visitor may use, which know who calls them.
+    /// Returns the tools that the visitor may use. Their calls are attributed to the visitor.
     fn attributed_tools(&self, request_id: &str) -> Arc<dyn Toolbox> {
         let attributed = self.inner.attributed(&self.tools, &self.principal, request_id);
         attributed.unwrap_or_else(|| self.tools.clone())

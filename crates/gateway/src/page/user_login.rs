@@ -52,7 +52,7 @@ impl LoginCookie {
 
     /// Returns the header that sets the cookie. `Lax`, because the redirect comes from another site.
     fn set(&self, value: &str, age: u32) -> String {
-        // The prefix requires this path.
+        // Cookies with the prefix `__Host-` must have this path.
         let place = if self.is_secure { "Path=/; Secure" } else { "Path=/-/logged-in" };
         format!("{}={value}; {place}; HttpOnly; SameSite=Lax; Max-Age={age}", self.name)
     }

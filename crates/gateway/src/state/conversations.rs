@@ -244,7 +244,7 @@ impl Inner {
         let stored = &mut locked.stored;
         let Some(position) = stored.items.iter().position(|stored| stored.id == item) else {
             if let Some(lock) = locked.lock {
-                // The next request must find the conversation free.
+                // The conversation must not stay locked for the next request.
                 lock.release().await;
             }
             return Err(item_not_found(item));

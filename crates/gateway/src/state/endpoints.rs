@@ -82,7 +82,7 @@ impl Inner {
     async fn delete_response(&self, principal: &Principal, id: &str) -> Result<HttpResponse, Failure> {
         let storage = self.response_storage(id)?;
         let key = response_key(principal, id).ok_or_else(|| not_found(id))?;
-        // Only what is a response can be removed by this path.
+        // Only responses can be removed by this path.
         let stored = storage.find(&self.large_bodies, &key).await?.ok_or_else(|| not_found(id))?;
         let has_stopped = self.stop_background(storage, &key, stored).await?;
         let is_removed = storage.store.remove(&key).await.map_err(|error| unavailable(&error))?;

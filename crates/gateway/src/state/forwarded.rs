@@ -1,7 +1,8 @@
 //! Stores responses that a provider with the same API has written.
 //!
-//! The bytes are passed on unchanged, with two exceptions: a response that continues a stored one or a
-//! conversation gets the id of that, which the provider does not know, and one that could not be stored says so.
+//! The bytes are passed on unchanged, with two exceptions. A response that continues a stored response or a
+//! conversation gets its id, which the provider does not know. A response that could not be stored is marked
+//! as such.
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;

@@ -43,8 +43,8 @@ impl StoredResponse {
         matches!(status.as_deref(), Some("queued" | "in_progress"))
     }
 
-    /// Returns the document of a response in the background that this gateway hands over, so that it does not
-    /// count as one that has died; `None` if it does not count anyway.
+    /// Removes this gateway from the number of takeovers, because it hands the response over and has not died.
+    /// Returns the changed document; `None` if this gateway was not counted.
     pub(super) fn without_takeover(&mut self) -> Option<String> {
         let background = self.background.as_mut()?;
         background.takeovers = background.takeovers.checked_sub(1)?;

@@ -1,14 +1,14 @@
-//! What the client learns if a response could not be stored.
+//! Marks responses that could not be stored.
 //!
-//! It gets the response nevertheless, because it has already been paid for. Its field `store` is then `false`,
-//! as if the client had not wanted it to be stored: nothing can continue or read it.
+//! The client gets such a response nevertheless, because it has already been paid for. Its field `store` is
+//! then `false`, as if the client had requested this: the response cannot be read or continued.
 
 use bytes::Bytes;
 use serde_json::Value;
 
 use crate::forwarded_events::{events, read_event};
 
-/// What should be in the store, and is not, or perhaps not.
+/// The parts of a response that could not be stored, or whose storing has an unknown outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unstored {
     pub(super) response: bool,

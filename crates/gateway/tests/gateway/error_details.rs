@@ -1,5 +1,5 @@
-//! What errors tell clients: the status of the provider, the part of the request that is wrong, and no address
-//! of an endpoint.
+//! The details of errors for clients: the status of the provider, the part of the request that is wrong, and
+//! no address of an endpoint.
 
 use serde_json::{Value, json};
 use toolwire_testkit::http_client;
@@ -41,8 +41,8 @@ async fn fails(gateway: &TestGateway, path: &str, body: &Value, status: u16) -> 
     last
 }
 
-/// SDKs raise a class of their own for many statuses, so the client gets the provider's. A status that is about
-/// the gateway itself is another one for the client.
+/// SDKs raise a separate class for many statuses, so the client gets the provider's status. A status that
+/// concerns the gateway itself is replaced.
 #[tokio::test]
 async fn a_client_gets_the_status_of_the_provider() {
     let gateway = TestGateway::start().await;
@@ -53,7 +53,7 @@ async fn a_client_gets_the_status_of_the_provider() {
         (404, 404),
         (405, 405),
         (407, 502),
-        // The provider has waited too long.
+        // The provider reports a timeout.
         (408, 504),
         (409, 409),
         (410, 410),
@@ -107,7 +107,7 @@ async fn a_number_that_cannot_be_used_is_quoted() {
             let error = &response["error"];
             let message = error["message"].as_str().unwrap();
             assert_eq!(status, 400, "{response}");
-            // Exponents have a sign when they were read.
+            // An exponent is formatted with its sign.
             let message = message.replace("e+", "e");
             assert!(message.contains(parameter) && message.contains(number), "{message}");
             assert!(path == MESSAGES || error["param"] == parameter, "{response}");
@@ -138,7 +138,8 @@ async fn a_schema_that_is_not_valid_is_named() {
     }
 }
 
-/// In a stream, the error comes before the first event, also if the response lists the tools of servers first.
+/// In a stream, the error comes before the first event, even if the response would list the tools of servers
+/// first.
 #[tokio::test]
 async fn content_that_cannot_be_used_fails_before_the_response_begins() {
     let gateway = TestGateway::start().await;

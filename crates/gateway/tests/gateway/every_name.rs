@@ -1,6 +1,6 @@
 use toolwire_gateway::{ModelCatalog, ServedModel, UnknownModel};
 
-/// A catalog with one model, which every name means.
+/// A catalog that returns the same model for every name.
 pub(crate) struct EveryName(pub(crate) ServedModel);
 
 impl ModelCatalog for EveryName {

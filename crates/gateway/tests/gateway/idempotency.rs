@@ -13,7 +13,7 @@ use crate::support::{MODEL, TestGateway};
 
 const KEYS: [&str; 2] = ["tw_0123456789abcdef0123456789abcdef", "tw_other456789abcdef0123456789abcdef"];
 
-/// The maximum wait for something that happens in any case.
+/// The maximum time to wait for an expected event.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn body(path: &str, text: &str) -> Value {
@@ -70,8 +70,8 @@ async fn a_repeated_request_gets_the_first_response() {
     }
 }
 
-/// The SDKs send a request again when their timeout or the connection has ended. The tool of the first attempt
-/// still runs, and its result is used.
+/// The SDKs repeat a request after a timeout or a lost connection. The tool of the first attempt still runs,
+/// and its result is used.
 #[tokio::test]
 async fn a_request_that_still_runs_is_awaited() {
     let gateway = TestGateway::start().await;

@@ -152,7 +152,7 @@ impl Chats {
         self.saved.remove(id).await;
     }
 
-    /// Returns an agent for a conversation, whose tools know who calls them.
+    /// Returns an agent for a conversation. The calls of its tools are attributed to the caller.
     fn agent(
         &self,
         context: &Context<'_>,

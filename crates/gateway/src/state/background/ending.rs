@@ -78,7 +78,7 @@ impl Inner {
         Ok(whole(&response))
     }
 
-    /// Ends the work on a response that is about to be removed. Returns whether there was any.
+    /// Ends the run of a response that is about to be removed. Returns whether the response was not complete.
     pub(in crate::state) async fn stop_background(
         &self,
         storage: &ResponseStorage,

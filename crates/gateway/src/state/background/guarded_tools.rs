@@ -1,5 +1,5 @@
-//! Tools whose calls begin only after the log says so. If the gateway dies, another one knows which calls may
-//! have taken effect.
+//! Tools whose calls begin only after they are recorded in the log. If the gateway dies, another one can see
+//! which calls may have taken effect.
 
 use std::sync::Arc;
 

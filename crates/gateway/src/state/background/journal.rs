@@ -20,10 +20,11 @@ use toolwire_dialect::client::{StreamData, StreamEvent, WrittenResponse};
 use crate::principal::now;
 use crate::state::ResponseStorage;
 
-/// The time after the end in which a client can read the events again.
+/// The time after the end of a response in which clients can read its events again.
 const LOG_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// The lease is renewed this many times in its lifetime, and with it the entry in the list of unfinished work.
+/// The number of renewals of a lease, and of the entry in the list of unfinished work, in the lifetime of the
+/// lease.
 pub(super) const RENEWALS: u32 = 3;
 
 /// The pause after the store has failed.
@@ -96,7 +97,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Creates the log of a response, with its lease. Nothing is known of what the log contains already.
+    /// Creates the journal of a response, with its lease. The entries that are already stored are not known yet.
     pub(super) fn new(storage: ResponseStorage, claim: Claim) -> Journal {
         Journal {
             storage,
@@ -171,8 +172,8 @@ impl Journal {
         self.bytes > MAX_LOG_BYTES
     }
 
-    /// Adds the response to the list of unfinished work, from which another gateway takes it after the lease has
-    /// expired. Returns whether this has succeeded.
+    /// Adds the response to the list of unfinished work, from which another gateway takes it after the lease
+    /// has expired. Returns whether this has succeeded.
     pub(super) async fn list(&mut self) -> bool {
         let listed = self.storage.store.schedule(&self.claim.key, self.claim.lifetime);
         match tokio::time::timeout_at(self.held_until, listed).await {
@@ -181,7 +182,7 @@ impl Journal {
                 true
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, "a response in the background is not listed");
+                tracing::warn!(%error, "a response in the background cannot be added to the list of unfinished work");
                 false
             }
             Err(_) => false,
@@ -194,7 +195,7 @@ impl Journal {
         self.write_entries(document).await?;
         let is_old = |listed: Instant| listed.elapsed() >= self.claim.lifetime / RENEWALS;
         if self.listed.is_none_or(is_old) {
-            // If this fails, another gateway finds that the response still has its lease.
+            // If this fails, another gateway tries to get the lease, and does not get it.
             self.list().await;
         }
         Ok(())
@@ -245,7 +246,7 @@ impl Journal {
         }
     }
 
-    /// Gives the lease back after the end of the response.
+    /// Releases the lease after the end of the response.
     pub(super) async fn finish(self) {
         if let Err(error) = self.storage.store.unschedule(&self.claim.key).await {
             // The gateway that finds the entry removes it.
@@ -254,8 +255,8 @@ impl Journal {
         self.release().await;
     }
 
-    /// Gives the lease back, so that another gateway continues the response after a time. The document is
-    /// written first, if it is known that this replaces nothing newer.
+    /// Releases the lease, so that another gateway continues the response after a time. The document is written
+    /// first, unless it could replace a newer one.
     pub(super) async fn hand_over(mut self, document: Option<String>, after: Duration) {
         if document.is_some() && !self.is_writing && !self.has_end {
             // What the run has added since its last write is lost, as if the gateway had died.

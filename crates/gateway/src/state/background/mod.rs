@@ -2,8 +2,8 @@
 //! with the same store shows, cancels and continues them.
 //!
 //! The gateway that writes a response has its lease, which is a claim in the store. Each write renews it, and
-//! fails if another gateway has taken it. So at most one gateway continues a response. A list in the store contains
-//! the responses that are not complete, and when their leases may have expired.
+//! fails if another gateway has taken it. So at most one gateway continues a response. A list in the store
+//! contains the responses that are not complete, and when their leases may have expired.
 
 mod ending;
 mod guarded_tools;

@@ -38,7 +38,7 @@ pub(in crate::state) struct StoredBackground {
     /// The id of the key of the request, with whose rights and limits the response is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) key_id: Option<String>,
-    /// Present if the request has a token instead of a key.
+    /// The owner of the token, if the request has a token instead of a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token: Option<SavedToken>,
     /// The id of the conversation that gets the items, and the holder of its lock.
@@ -196,7 +196,7 @@ impl Inner {
         }
         let mut journal = Journal::new(storage.clone(), claim);
         journal.set_deadline(deadline);
-        // Before the document, so that each document is listed. The entry is removed if there is no document.
+        // Before the document, so that each document is in the list. An entry without a document is removed.
         if !journal.list().await {
             return Err(no_store());
         }

@@ -1,7 +1,7 @@
 //! Finds responses whose gateway has died, so that they continue although no client asks for them.
 //!
-//! Each response is in a list of the store until it is complete, and is due when its lease may have expired. All
-//! gateways read the list; the lease decides which of them continues a response.
+//! Each response is in a list of the store until it is complete, and is due when its lease may have expired.
+//! All gateways read the list, and the one that gets the lease of a response continues it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::ids::random_fraction;
 use crate::response::Failure;
 use crate::state::ResponseStorage;
 
-/// The list is read this many times in the lifetime of a lease, on average.
+/// The average number of times that the list is read in the lifetime of a lease.
 const READS: u32 = 4;
 
 /// The minimum time between two reads, on average.
@@ -40,7 +40,7 @@ pub(crate) async fn supervise(gateways: watch::Receiver<Gateway>, stop: Cancella
         let inner = gateways.borrow().0.clone();
         // The storage stays the same when the configuration is read again.
         let Some(storage) = inner.settings.responses.clone() else { return };
-        // Calls of their tools would fail.
+        // Calls of the tools of a server that is still starting would fail.
         if inner.given_tools.missing_servers().iter().any(|server| server.is_starting) {
             continue;
         }
@@ -76,13 +76,13 @@ impl Inner {
         storage: &ResponseStorage,
         key: &StateKey,
     ) -> Result<(), String> {
-        // This process may be about to renew the entry.
+        // A response of this process is due if its entry has not been renewed yet.
         let taken = match self.backgrounds.progress(key) {
             Some(_) => Takeover::IsHeld,
             None => self.take(storage, key, None).await.map_err(|failure: Failure| failure.error.message)?,
         };
         match taken {
-            // The others in the list come first.
+            // It is due again later, so that it does not block the others in the list.
             Takeover::IsHeld => {
                 let pause = self.retry_pause();
                 storage.store.schedule(key, pause).await.map_err(|error: StoreError| error.to_string())

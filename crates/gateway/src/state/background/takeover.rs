@@ -47,8 +47,8 @@ pub(crate) struct Resumed {
     pub(crate) usage: Usage,
 }
 
-/// The number of gateways that continue a response one after the other. If all of them end while they write
-/// it, the response itself may be the reason.
+/// The maximum number of gateways that continue a response, one after the other. If all of them end while they
+/// write it, the response itself may be the reason.
 const MAX_TAKEOVERS: u32 = 3;
 
 /// The outcome of the attempt to continue a response.
@@ -57,7 +57,7 @@ pub(super) enum Takeover {
     IsHeld,
     /// The response is complete now, or was removed.
     IsComplete(Option<Box<StoredResponse>>),
-    /// Neither this gateway nor its reader can continue the response now.
+    /// This gateway cannot continue the response now: the key is unknown, or there is no place.
     IsRefused,
     /// This gateway continues the response, or ends it.
     Begun,
@@ -86,7 +86,7 @@ impl Inner {
             return Ok(Some(stored));
         }
         match self.take(storage, key, Some(principal)).await? {
-            // Its gateway may have completed it in the meantime.
+            // The other gateway may have completed it in the meantime.
             Takeover::IsComplete(found) => Ok(found.map(|found| *found)),
             Takeover::IsHeld | Takeover::IsRefused | Takeover::Begun => Ok(Some(stored)),
         }
@@ -327,8 +327,8 @@ fn end_without_takeover(background: Option<&StoredBackground>) -> Option<ClientE
     }
     if *takeovers >= MAX_TAKEOVERS {
         let message = format!(
-            "{} gateways have ended while they wrote this response, so no other one continues it; it is unknown which \
-             calls took effect",
+            "{} gateways have ended while they wrote this response, so it is not continued; it is unknown which calls \
+             took effect",
             takeovers + 1
         );
         return Some(ClientEvent::Failed(ClientError::new(ErrorKind::Internal, message)));
@@ -337,8 +337,8 @@ fn end_without_takeover(background: Option<&StoredBackground>) -> Option<ClientE
 }
 
 fn not_continuable() -> ClientError {
-    let message = "the gateway that wrote this response has ended, and others cannot continue it: the request has \
-                   credentials of servers, or decisions about calls; it is unknown which calls took effect";
+    let message = "the gateway that wrote this response has ended, and others cannot continue it: the request \
+                   contains credentials for servers or decisions about calls; it is unknown which calls took effect";
     ClientError::new(ErrorKind::Internal, message)
 }
 

@@ -142,7 +142,7 @@ async fn a_response_is_stored_before_the_client_gets_its_end() {
     }
 }
 
-/// A model's response is worth more than its copy in the store. The client learns that nothing can continue it.
+/// The client gets the response even if it cannot be stored. The response says that it is not stored.
 #[tokio::test]
 async fn a_response_is_returned_although_it_cannot_be_stored() {
     let watched = Arc::new(Watched::default());

@@ -43,7 +43,7 @@ async fn stored(store: &Arc<dyn StateStore>, owner: &str, response: &Value) -> V
     tokio::time::timeout(LONG, found).await.expect("the response is complete")
 }
 
-/// Waits until nothing is in the list of unfinished work, and nothing comes into it.
+/// Waits until the lease is released, and checks that the list of unfinished work is empty.
 async fn nothing_is_left(store: &Arc<dyn StateStore>, owner: &str, response: &Value) {
     let key = StateKey::new(owner, id(response)).unwrap();
     let is_free = async {
@@ -114,7 +114,7 @@ async fn a_stream_continues_at_another_gateway() {
     assert!(messages.contains("earlier"), "{messages}");
 }
 
-/// A call begins only after the log says so.
+/// A call begins only after it is recorded in the log.
 #[tokio::test]
 async fn a_call_that_cannot_be_recorded_is_not_made() {
     let (link, gateways) = gateways_with_link().await;
@@ -170,7 +170,7 @@ async fn a_response_continues_without_a_client() {
     }
 }
 
-/// A response that another gateway continues has no place among the requests of its key.
+/// A response that another gateway continues does not count as a request of its key.
 #[tokio::test]
 async fn a_key_with_one_request_can_read_what_is_continued() {
     const KEY: &str = "first-key-0123456789abcdef0123456789";
@@ -216,7 +216,7 @@ async fn a_key_with_one_request_can_read_what_is_continued() {
     assert_eq!((&response["status"], text(&response)), (&json!("completed"), "Results: waited."));
 }
 
-/// A response that ends each of its gateways does not go through all gateways.
+/// A response whose gateways die one after the other is not continued without limit.
 #[tokio::test]
 async fn a_response_that_ends_its_gateways_fails() {
     let store = memory();
@@ -264,7 +264,7 @@ async fn a_response_that_ends_its_gateways_fails() {
     );
 }
 
-/// A gateway that stops hands its responses over. This is no attempt that has failed.
+/// A gateway that stops hands its responses over, which does not count as a failed attempt.
 #[tokio::test]
 async fn a_response_is_handed_over_again_and_again() {
     let store = memory();
