@@ -1,6 +1,6 @@
 //! HTTP headers.
 
-/// The headers that belong to a connection or to a message.
+/// The headers that the HTTP client, the MCP transport or a proxy sets.
 const OF_CONNECTION: [&str; 19] = [
     "accept",
     "accept-encoding",
@@ -23,8 +23,8 @@ const OF_CONNECTION: [&str; 19] = [
     "via",
 ];
 
-/// Whether a header, whose name is in lower case, belongs to the connection with an MCP server, to a message or
-/// to a proxy. Its value is not the choice of a user.
+/// Whether a header belongs to the connection with an MCP server, to a message or to a proxy, so that users
+/// cannot set it. The name must be in lower case.
 pub fn is_of_connection(name: &str) -> bool {
     OF_CONNECTION.contains(&name) || name.starts_with("mcp-") || name.starts_with("x-forwarded-")
 }

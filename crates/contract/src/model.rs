@@ -191,15 +191,15 @@ pub enum ModelError {
         model: String,
         problem: String,
         hint: Option<String>,
-        /// The part of the request that this model cannot get.
+        /// The part of the request that this model does not accept.
         part: Option<RequestPart>,
     },
     #[error("`{model}` could not be reached: {problem}")]
     Unreachable {
         model: String,
         problem: String,
-        /// The next thing to try. It may contain the address of the endpoint, which the clients of a gateway
-        /// must not get.
+        /// The next thing to try. It may contain the address of the endpoint, which a gateway must not send
+        /// to its clients.
         hint: Option<String>,
     },
     #[error("`{model}` {waiting_for} ({after:?} timeout)")]

@@ -55,15 +55,15 @@ pub trait StateStore: Send + Sync {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<String>, StoreError>>;
 
-    /// Adds a key to the list of unfinished work, which is due after a time. For a key in the list, only the
-    /// time changes. The list is independent of documents and claims, and nothing in it expires.
+    /// Adds a key to the list of unfinished work; it is due after a time. If the key is already in the list,
+    /// only its time changes. The list is independent of documents and claims, and its entries do not expire.
     fn schedule<'a>(&'a self, key: &'a StateKey, after: Duration) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Removes a key from the list of unfinished work.
     fn unschedule<'a>(&'a self, key: &'a StateKey) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Returns up to `limit` keys of the list of unfinished work that are due. Those that have been due for the
-    /// longest time come first.
+    /// Returns up to `limit` keys of the list of unfinished work that are due, beginning with those that have
+    /// been due for the longest time.
     fn due(&self, limit: u64) -> BoxFuture<'_, Result<Vec<StateKey>, StoreError>>;
 }
 

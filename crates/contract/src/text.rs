@@ -40,7 +40,8 @@ pub fn format_size(bytes: usize) -> String {
     }
 }
 
-/// Formats a number with its noun. The plural ends with `s`, or with `ies` instead of a `y` after a consonant.
+/// Formats a number with its noun. The plural ends with `s`, or with `ies` instead of a `y` after a
+/// consonant.
 ///
 /// ```
 /// use toolwire_contract::text::counted;

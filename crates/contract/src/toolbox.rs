@@ -90,8 +90,8 @@ pub struct CallOptions {
     /// Whether the caller supports tasks: the server may continue the call as a task
     /// ([`ToolResult::is_task`]).
     pub accepts_task: bool,
-    /// Identifies the owner of what the toolbox stores for the call, if there are several: other owners do not
-    /// find it. Without it, the caller is the only one.
+    /// Identifies the owner of what the toolbox stores for the call: other owners do not find it. `None` if
+    /// the toolbox has only one caller.
     pub owner: Option<Arc<str>>,
 }
 

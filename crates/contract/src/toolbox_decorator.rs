@@ -1,4 +1,4 @@
-//! Toolboxes that change what another toolbox does.
+//! Toolboxes that wrap another toolbox.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::toolbox::{CallError, CallOptions, MissingServer, ToolServer, Toolbox};
 use crate::{Tool, ToolResult};
 
-/// A [`Toolbox`] that changes some methods of another one. It implements those; the others call the inner
-/// toolbox.
+/// A [`Toolbox`] that changes some methods of another one. It implements these methods; the others call the
+/// inner toolbox.
 ///
-/// This is a trait of its own so that code that is given a `dyn Toolbox` cannot reach the inner one, which may
-/// have tools that the decorator hides.
+/// This is a separate trait, so that code with a `dyn Toolbox` cannot reach the inner one, which may have
+/// tools that the decorator hides.
 pub trait ToolboxDecorator: Send + Sync {
-    /// Returns the toolbox that is changed.
+    /// Returns the toolbox that is wrapped.
     fn inner(&self) -> &dyn Toolbox;
 
     fn tools(&self) -> Arc<[Tool]> {
@@ -52,7 +52,7 @@ pub trait ToolboxDecorator: Send + Sync {
     }
 }
 
-// A method with a default implementation in `Toolbox` must not be forgotten here.
+// The lint finds a method with a default implementation in `Toolbox` that is missing here.
 #[warn(clippy::missing_trait_methods)]
 impl<D: ToolboxDecorator> Toolbox for D {
     fn tools(&self) -> Arc<[Tool]> {

@@ -99,7 +99,7 @@ pub(crate) fn history_reader<'a>(
     HistoryReader { dialect, rules, tools, user_limits, assistant_limits }
 }
 
-/// Returns the type of the first part of a user message that this API cannot get, and that no note can
+/// Returns the type of the first part of a user message that this API does not accept, and that no note can
 /// replace, such as the URL of a file. [`write_request`] fails with [`RequestError::ForeignContent`] for it.
 pub fn foreign_content(dialect: Dialect, message: &Arc<Message>) -> Option<String> {
     find_foreign_content(std::slice::from_ref(message), dialect.family().meta_key())

@@ -65,8 +65,9 @@ impl Inner {
         }
     }
 
-    /// Returns tools whose calls are attributed to the caller: the calls are logged if there is an audit log, and
-    /// what is stored for a call belongs to its caller if there may be several callers. `None` if neither applies.
+    /// Returns tools whose calls are attributed to the caller: the calls are logged if there is an audit log,
+    /// and what is stored for a call belongs to its caller if there may be several callers. `None` if neither
+    /// applies.
     pub(crate) fn attributed(
         &self,
         tools: &Arc<dyn Toolbox>,

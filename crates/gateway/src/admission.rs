@@ -27,8 +27,8 @@ pub(crate) struct Admission {
     per_key: usize,
     /// By the id of the key.
     by_key: Arc<Counts<String>>,
-    /// Responses in the background are counted separately from requests, so that a client that has one can read
-    /// it. Their maximum is that of requests.
+    /// Responses in the background are counted separately from requests, so that a client that has one can
+    /// read it. Their maximum is that of requests.
     backgrounds: Arc<Semaphore>,
     backgrounds_by_key: Arc<Counts<String>>,
     /// Limits the responses that other gateways have begun, so that some places remain for new ones.

@@ -9,8 +9,8 @@ use toolwire_dialect::request::{RequestError, foreign_content};
 use crate::catalog::ServedModel;
 use crate::response::Failure;
 
-/// Rejects a request that must be converted if a message has content that the model's API cannot accept, or if
-/// a message after the last response has images or files that cannot be used. In older messages, a note
+/// Rejects a request that must be converted if a message has content that the model's API cannot accept, or
+/// if a message after the last response has images or files that cannot be used. In older messages, a note
 /// replaces them, so that a conversation can continue with another model.
 pub(crate) fn check_content(
     family: Family,

@@ -73,7 +73,7 @@ pub fn path(name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Together with its files, a page has at most 150 KB, as a test in a browser measures. These limits leave
+    /// A page and its files have at most 150 KB, as a test in a browser measures. These limits leave
     /// more than half of it to the HTML.
     #[test]
     fn the_files_are_small() {

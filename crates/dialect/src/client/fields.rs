@@ -180,8 +180,8 @@ pub(crate) fn expected(path: String, expected: &'static str, found: &Value) -> I
     InvalidRequest { parameter: path, problem: Problem::WrongType { expected, found } }
 }
 
-/// Like [`expected`], for a number. The error quotes another number, because its kind would not say what is
-/// wrong with it.
+/// Like [`expected`], for a number. If a number was found, the error quotes it, because its type alone would
+/// not show the problem.
 fn expected_number(path: String, kind: &'static str, found: &Value) -> InvalidRequest {
     let Value::Number(number) = found else { return expected(path, kind, found) };
     let found = format!("`{}`", truncate(&number.to_string(), MAX_NUMBER_CHARS));

@@ -58,7 +58,7 @@ pub struct ClientRequest {
     pub max_tool_calls: Option<u32>,
     /// Chat Completions: whether the client's tools are the deprecated `functions`.
     pub has_functions: bool,
-    /// The path of the schema or the format of the response; empty if the request has none.
+    /// The path of the response format, or of its schema, in the request; empty if there is none.
     pub output_parameter: &'static str,
     /// MCP servers that the request names.
     pub hosted_servers: Vec<HostedServer>,
@@ -157,8 +157,8 @@ impl ClientRequest {
         names
     }
 
-    /// Returns the position of the only item of the body that a message was read from; `None` if there are
-    /// several, or if the message differs from them.
+    /// Returns the position of the item of the body that a message was read from; `None` if it was read from
+    /// several items, or differs from them.
     pub fn item_of(&self, message: usize) -> Option<usize> {
         match self.sources.messages.get(message)?.as_deref()? {
             [item] => Some(*item),

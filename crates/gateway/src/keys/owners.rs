@@ -21,8 +21,8 @@ pub(crate) enum WorkOwner {
 }
 
 impl Keys {
-    /// Finds the caller whose key has this id, with the current rights of the key. A token has the rights that
-    /// it had when it was saved.
+    /// Finds the caller whose key has this id, with the current rights of the key. A token has the rights
+    /// that it had when it was saved.
     pub(crate) async fn work_owner(
         &self,
         key_id: Option<&str>,

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The maximum number of logins that one user starts in one period. A login is stored until it is completed or
-/// expires, and starting it sends requests to the authorization server.
+/// The maximum number of logins that one user starts in one period. A login is stored until it is completed
+/// or expires, and starting it sends requests to the authorization server.
 pub(super) const MAX_STARTS: u32 = 20;
 
 /// The period in which logins are counted, which is also the time to complete one.

@@ -43,8 +43,8 @@ impl StoredResponse {
         matches!(status.as_deref(), Some("queued" | "in_progress"))
     }
 
-    /// Removes this gateway from the number of takeovers, because it hands the response over and has not died.
-    /// Returns the changed document; `None` if this gateway was not counted.
+    /// Removes this gateway from the number of takeovers, because it hands the response over and has not
+    /// died. Returns the changed document; `None` if this gateway was not counted.
     pub(super) fn without_takeover(&mut self) -> Option<String> {
         let background = self.background.as_mut()?;
         background.takeovers = background.takeovers.checked_sub(1)?;

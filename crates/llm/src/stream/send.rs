@@ -87,13 +87,13 @@ pub(crate) fn with_login(request: RequestBuilder, settings: &EndpointSettings) -
     }
 }
 
-/// Describes why the connection failed, without the address of the endpoint, and returns a hint with its scheme,
-/// host and port; the rest of the URL may be secret.
+/// Describes why the connection failed, without the address of the endpoint. Also returns a hint with its
+/// scheme, host and port; the rest of the URL may be secret.
 fn describe_connect_error(settings: &EndpointSettings, error: &reqwest::Error) -> (String, String) {
     let origin = settings.url.origin().ascii_serialization();
     match tls_error(error) {
         Some(rustls::Error::InvalidMessage(_)) => {
-            let problem = "the server does not support TLS; its URL may start with `http://`";
+            let problem = "the server does not support TLS; its URL probably starts with `http://`";
             (problem.to_owned(), format!("check the base URL {origin}"))
         }
         // The error may contain the names of hosts.

@@ -193,7 +193,7 @@ async fn a_provider_without_tls_is_a_distinct_error() {
     let failure =
         toolwire_llm::collect(toolwire_contract::model::Model::ask(&endpoint, question("hi"))).await;
     let message = failure.expect_err("the server has no TLS").to_string();
-    assert!(message.contains("does not support TLS; its URL may start with `http://`"), "{message}");
+    assert!(message.contains("does not support TLS; its URL probably starts with `http://`"), "{message}");
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use super::align::Row;
 use super::origins::{Origins, prefixes};
 use super::reasons::{Explained, changed, segments};
 
-/// Returns why a line differs that no entry explains: a notation that the report does not list, because it
-/// never changes which arguments are valid. `definition` is the schema on the right side.
+/// Returns why a line differs although no entry of the report explains it: the dialect writes it differently,
+/// which never changes the valid arguments. `definition` is the schema on the right side.
 pub(super) fn notation(
     row: &Row,
     explained: Explained,

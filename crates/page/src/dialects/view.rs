@@ -203,7 +203,7 @@ fn sides(open: &ComparedTool<'_>, left: Option<usize>, right: Option<usize>) -> 
     }
 }
 
-/// A tool whose definitions differ: each API lacks other keywords of its schema.
+/// An example of a tool whose definitions differ: each API supports different keywords of its schema.
 pub const EXAMPLE: &str = r#"{
   "name": "book_table",
   "description": "Books a table in a restaurant",

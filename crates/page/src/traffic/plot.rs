@@ -22,14 +22,14 @@ type Layer<'a> = (&'a str, &'a str, Box<dyn Fn(&Bucket) -> f64>);
 /// A line: its name, its class, and its value in each bucket.
 type Line<'a> = (&'a str, &'a str, Box<dyn Fn(&Bucket) -> Option<f64>>);
 
-/// The values of a vertical axis.
+/// The scale of a vertical axis.
 struct Scale {
-    /// The smallest distance of its ticks.
+    /// The minimum distance between two ticks.
     least_step: f64,
     format_value: fn(f64) -> String,
 }
 
-/// Whole numbers.
+/// The scale of whole numbers.
 const COUNTS: Scale = Scale { least_step: 1.0, format_value: |value| format!("{value:.0}") };
 
 /// Returns the number of requests, by outcome.
@@ -221,7 +221,7 @@ fn segments(data: &Buckets, value: &dyn Fn(&Bucket) -> Option<f64>) -> Vec<Vec<(
     segments
 }
 
-/// Returns a round distance of ticks, at least `least`, and the end of the axis.
+/// Returns a round distance between ticks, at least `least`, and the end of the axis.
 fn ticks(max: f64, least: f64) -> (f64, f64) {
     if max <= 0.0 {
         return (1.0, 4.0);

@@ -97,7 +97,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Creates the journal of a response, with its lease. The entries that are already stored are not known yet.
+    /// Creates the journal of a response, with its lease. The entries that are already stored are not known
+    /// yet.
     pub(super) fn new(storage: ResponseStorage, claim: Claim) -> Journal {
         Journal {
             storage,
@@ -182,7 +183,7 @@ impl Journal {
                 true
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, "a response in the background cannot be added to the list of unfinished work");
+                tracing::warn!(%error, "a response in the background cannot be listed as unfinished");
                 false
             }
             Err(_) => false,
@@ -255,8 +256,8 @@ impl Journal {
         self.release().await;
     }
 
-    /// Releases the lease, so that another gateway continues the response after a time. The document is written
-    /// first, unless it could replace a newer one.
+    /// Releases the lease, so that another gateway continues the response after a time. The document is
+    /// written first, unless it could replace a newer one.
     pub(super) async fn hand_over(mut self, document: Option<String>, after: Duration) {
         if document.is_some() && !self.is_writing && !self.has_end {
             // What the run has added since its last write is lost, as if the gateway had died.

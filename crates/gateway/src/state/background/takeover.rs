@@ -47,8 +47,8 @@ pub(crate) struct Resumed {
     pub(crate) usage: Usage,
 }
 
-/// The maximum number of gateways that continue a response, one after the other. If all of them end while they
-/// write it, the response itself may be the reason.
+/// The maximum number of gateways that continue a response, one after the other. If all of them end while
+/// they write it, the response itself may be the reason.
 const MAX_TAKEOVERS: u32 = 3;
 
 /// The outcome of the attempt to continue a response.
@@ -327,8 +327,8 @@ fn end_without_takeover(background: Option<&StoredBackground>) -> Option<ClientE
     }
     if *takeovers >= MAX_TAKEOVERS {
         let message = format!(
-            "{} gateways have ended while they wrote this response, so it is not continued; it is unknown which calls \
-             took effect",
+            "{} gateways have ended while they wrote this response, so it is not continued; it is unknown \
+             which calls took effect",
             takeovers + 1
         );
         return Some(ClientEvent::Failed(ClientError::new(ErrorKind::Internal, message)));
@@ -337,8 +337,9 @@ fn end_without_takeover(background: Option<&StoredBackground>) -> Option<ClientE
 }
 
 fn not_continuable() -> ClientError {
-    let message = "the gateway that wrote this response has ended, and others cannot continue it: the request \
-                   contains credentials for servers or decisions about calls; it is unknown which calls took effect";
+    let message = "the gateway that wrote this response has ended, and others cannot continue it: the \
+                   request contains credentials for servers or decisions about calls; it is unknown which \
+                   calls took effect";
     ClientError::new(ErrorKind::Internal, message)
 }
 
