@@ -58,7 +58,7 @@ impl Inner {
         let dropped = bounded_list(&prepared.dropped);
         let is_stream = prepared.client.stream;
         let writer = ResponseWriter::new(family, prepared.head.clone()).ok_or_else(|| {
-            Failure::new(ErrorKind::Internal, "the gateway writes no responses of this API")
+            Failure::new(ErrorKind::Internal, "the gateway cannot write responses of this API")
         })?;
         let items = prepared
             .stores_items

@@ -126,7 +126,7 @@ impl Inner {
         head.written = Some(written);
         let internal = |problem: String| Failure::new(ErrorKind::Internal, problem);
         let mut writer = ResponseWriter::new(Family::OpenAiResponses, head)
-            .ok_or_else(|| internal("the gateway writes no responses of this API".to_owned()))?;
+            .ok_or_else(|| internal("the gateway cannot write responses of this API".to_owned()))?;
         journal.start_at(length);
         let start = writer.start();
         journal.events(&start);

@@ -288,7 +288,7 @@ impl Inner {
         prepared.head = head;
         self.connect_servers(family, &caller, &mut prepared).await?;
         let writer = ResponseWriter::new(family, prepared.head.clone()).ok_or_else(|| {
-            Failure::new(ErrorKind::Internal, "the gateway writes no responses of this API")
+            Failure::new(ErrorKind::Internal, "the gateway cannot write responses of this API")
         })?;
         let items = Some(ClientItems { items: self.items.clone(), principal: principal.clone() });
         let conversation = match conversation {
