@@ -80,6 +80,11 @@ impl KeyedRequest {
             content.update(format!("\n{name}\n{}\n", value.len()).as_bytes());
             content.update(value);
         }
+        // Users of one key can have accounts of their own at servers.
+        for (name, value) in principal.credentials() {
+            content.update(format!("\n{name}\n{}\n", value.expose().len()).as_bytes());
+            content.update(value.expose());
+        }
         content.update(b"\n\n");
         content.update(body);
         let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -235,6 +240,7 @@ mod tests {
     use bytes::Bytes;
     use futures::{StreamExt as _, stream};
     use http::{Method, Request};
+    use toolwire_contract::Secret;
 
     use super::*;
     use crate::principal::tests::principals;
@@ -304,6 +310,8 @@ mod tests {
         assert_eq!(send(&one, &[], "{ }", "second").await, reused);
         assert_eq!(send(&one, &[("x-toolwire-servers", "none")], "{}", "second").await, reused);
         assert_eq!(send(&two, &[], "{ }", "other").await, Ok("\"other\"".to_owned()), "keys are per caller");
+        let other_user = one.clone().with_credentials(vec![("authorization".to_owned(), Secret::new("bob"))]);
+        assert_eq!(send(&other_user, &[], "{}", "second").await, reused, "it has other accounts at servers");
     }
 
     /// Every client that waits for a response that takes long gets white space, and later ones get none.

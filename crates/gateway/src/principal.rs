@@ -170,10 +170,15 @@ impl Principal {
         Principal { is_alone: self.credentials.is_some(), ..self.clone() }
     }
 
+    /// Returns the credentials for servers in the headers of the request.
+    pub(crate) fn credentials(&self) -> &[(String, Secret)] {
+        self.credentials.as_deref().unwrap_or_default()
+    }
+
     /// Returns the user for servers that have credentials of their users. Keys of one tenant are different
     /// users.
     pub(crate) fn server_user(&self) -> ServerUser {
-        let headers = self.credentials.as_deref().unwrap_or_default().to_vec();
+        let headers = self.credentials().to_vec();
         ServerUser::new(self.key_id().unwrap_or(ServerUser::WITHOUT_KEY), headers)
     }
 

@@ -85,17 +85,13 @@ impl Inner {
         // Only responses can be removed by this path.
         let stored = storage.find(&self.large_bodies, &key).await?.ok_or_else(|| not_found(id))?;
         let has_stopped = self.stop_background(storage, &key, stored).await?;
-        let is_removed = storage.store.remove(&key).await.map_err(|error| unavailable(&error))?;
+        // An attempt that was repeated may have removed it already.
+        storage.store.remove(&key).await.map_err(|error| unavailable(&error))?;
         // After the document: a gateway that finds the entry of a missing one removes it too.
         if has_stopped && let Err(error) = storage.store.unschedule(&key).await {
             tracing::warn!(%error, "a removed response stays in the list of unfinished work");
         }
-        match is_removed {
-            true => {
-                Ok(json_response(StatusCode::OK, &json!({"id": id, "object": "response", "deleted": true})))
-            }
-            false => Err(not_found(id)),
-        }
+        Ok(json_response(StatusCode::OK, &json!({"id": id, "object": "response", "deleted": true})))
     }
 }
 

@@ -25,11 +25,13 @@ impl Unstored {
 
     /// Changes the fields of a response.
     pub(crate) fn mark(self, response: &mut Value) {
+        // A provider can send anything.
+        let Some(fields) = response.as_object_mut() else { return };
         if self.response {
-            response["store"] = false.into();
+            fields.insert("store".to_owned(), false.into());
         }
-        if self.conversation && response.get("conversation").is_some() {
-            response["conversation"] = Value::Null;
+        if self.conversation && fields.contains_key("conversation") {
+            fields.insert("conversation".to_owned(), Value::Null);
         }
     }
 
@@ -71,5 +73,19 @@ impl Unstored {
             }
         }
         marked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_an_object_is_not_changed() {
+        for text in ["[]", "\"x\"", "7", "true", "null"] {
+            assert_eq!(Unstored::ALL.mark_text(text.as_bytes()).as_deref(), Some(text.as_bytes()));
+            let data = format!("{{\"response\":{text}}}");
+            assert_eq!(Unstored::ALL.mark_data(data.as_bytes()).as_deref(), Some(data.as_bytes()));
+        }
     }
 }

@@ -60,8 +60,9 @@ pub(super) enum AuthProblem {
         path: Option<PathBuf>,
         source: Arc<io::Error>,
     },
-    #[error("its stored token cannot be read: {detail}")]
-    Storage { detail: String },
+    // The reason is only logged, because it contains the address of the store.
+    #[error("its stored token cannot be read")]
+    Storage,
     #[error("another process has been refreshing its token for {after:?}")]
     Locked { after: Duration },
     #[error("the request for a token was cancelled")]
@@ -125,7 +126,7 @@ impl AuthError {
                 format!("make `{}` a folder that only you can read and write", path.display())
             }
             AuthProblem::WrongRedirect | AuthProblem::Store { .. } => "start the login again".to_owned(),
-            AuthProblem::Storage { .. } => "try again when the store of the tokens is reachable".to_owned(),
+            AuthProblem::Storage => "try again when the store of the tokens is reachable".to_owned(),
             AuthProblem::Locked { .. } => "stop the other process, or try again".to_owned(),
             AuthProblem::Cancelled => return None,
         })

@@ -69,7 +69,7 @@ impl TokenManager {
     pub(super) fn storage_problem(&self, error: &io::Error) -> AuthProblem {
         tracing::warn!(server = self.server.name, %error, "cannot read the stored token");
         self.state().storage_failed = true;
-        AuthProblem::Storage { detail: error.to_string() }
+        AuthProblem::Storage
     }
 
     /// Waits until there is a token that was not there before, because another process has stored it, or

@@ -181,6 +181,7 @@ impl RedisConnection {
                 }
                 Ok(Err(RequestFailure::Redis(error))) if is_temporary(&error) => {
                     may_have_run |= error.is_io_error() && !error.is_connection_refusal();
+                    may_have_run |= error.code() == Some("UNBLOCKED");
                     error.to_string()
                 }
                 Ok(Err(RequestFailure::Redis(error))) => return Err(self.explain(&error)),
@@ -252,7 +253,8 @@ impl Request<'_> {
 /// Whether a retry may succeed: the connection broke, or the server is starting or failing over.
 pub(super) fn is_temporary(error: &RedisError) -> bool {
     // After a failover, the new master may refuse writes until it has replicas (`min-replicas-to-write`).
-    error.code() == Some("NOREPLICAS")
+    // A master that becomes a replica ends a waiting `WAIT` with `UNBLOCKED`.
+    matches!(error.code(), Some("NOREPLICAS" | "UNBLOCKED"))
         || !matches!(error.retry_method(), RetryMethod::NoRetry)
             && !matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::UnexpectedReturnType)
 }

@@ -153,12 +153,12 @@ impl StateStore for Redis {
             let mut script = DUE.key(self.unfinished());
             script.arg(limit);
             let members: Vec<String> = self.connection.send(Access::Reads, Request::Script(script)).await?;
+            // An entry that is not a key must not keep the others from being continued.
             let key = |member: String| {
-                let key = member.split_once(':').and_then(|(owner, id)| StateKey::new(owner, id).ok());
-                let problem = format!("`{member}` is not the key of a document");
-                key.ok_or_else(|| StoreError::Damaged { place: self.connection.place.clone(), problem })
+                let (owner, id) = member.split_once(':')?;
+                StateKey::new(owner, id).ok()
             };
-            members.into_iter().map(key).collect()
+            Ok(members.into_iter().filter_map(key).collect())
         })
     }
 }

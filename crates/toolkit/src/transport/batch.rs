@@ -24,9 +24,19 @@ pub(super) fn pieces(text: &[u8]) -> Result<Vec<String>, String> {
         serde_json::from_slice(text).map_err(|error| format!("invalid batch: {error}"))?;
     match pieces.len() {
         0 => Err("the batch is empty".to_owned()),
-        1..=MAX_BATCH_MESSAGES => Ok(pieces.iter().map(Value::to_string).collect()),
+        1..=MAX_BATCH_MESSAGES => match repeated_id(&pieces) {
+            Some(id) => Err(format!("two requests of the batch have the id {id}")),
+            None => Ok(pieces.iter().map(Value::to_string).collect()),
+        },
         length => Err(format!("the batch has {length} messages; the limit is {MAX_BATCH_MESSAGES}")),
     }
+}
+
+/// Returns the id of a request that another request has too.
+fn repeated_id(messages: &[Value]) -> Option<&Value> {
+    let mut ids = HashSet::new();
+    let requests = messages.iter().filter(|message| message.get("method").is_some());
+    requests.filter_map(|request| request.get("id")).find(|id| !ids.insert(id.to_string()))
 }
 
 /// The unfinished batches of one connection.

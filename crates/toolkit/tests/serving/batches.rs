@@ -88,6 +88,8 @@ async fn a_batch_over_http_gets_one_stream_of_responses() {
     assert_eq!(responses[3]["error"]["code"], -32600);
 
     assert_eq!(send(post(&json!([]))).await.body["error"]["message"], "the batch is empty");
+    let repeated = send(post(&json!([echo(7, "a"), echo(7, "b")]))).await;
+    assert_eq!(repeated.body["error"]["message"], "two requests of the batch have the id 7");
     let unknown_session = http.post(&batch).header("mcp-session-id", "unknown");
     assert_eq!(send(unknown_session).await.status, 404);
 }

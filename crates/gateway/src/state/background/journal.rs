@@ -272,7 +272,8 @@ impl Journal {
         self.release().await;
     }
 
-    async fn release(self) {
+    /// Leaves the response to any gateway, at the time at which it is due.
+    pub(super) async fn release(self) {
         if let Err(error) = self.storage.store.release(&self.claim).await {
             tracing::warn!(%error, "the lease of a response in the background is not released");
         }

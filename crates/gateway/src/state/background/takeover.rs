@@ -130,7 +130,8 @@ impl Inner {
         }
         let owner = match (&stored.background, reader) {
             (Some(background), Some(reader)) if background.key_id.as_deref() == reader.key_id() => {
-                WorkOwner::Known(reader.clone())
+                // The credentials of the reader may be those of another user of the key.
+                WorkOwner::Known(self.with_user_headers(reader.clone(), &HeaderMap::new()))
             }
             (Some(StoredBackground { key_id, token, .. }), _) => {
                 let keys = &self.settings.keys;
@@ -158,7 +159,11 @@ impl Inner {
         match self.admission.continue_background(&principal) {
             Some(place) => hold.keep(place),
             None => {
-                journal.hand_over(None, self.retry_pause()).await;
+                match reader {
+                    // Its time stays as it is, so that a gateway with free places continues it.
+                    Some(_) => journal.release().await,
+                    None => journal.hand_over(None, self.retry_pause()).await,
+                }
                 return Ok(Takeover::IsRefused);
             }
         }
@@ -360,7 +365,11 @@ enum Refusal {
 
 impl From<Failure> for Refusal {
     fn from(failure: Failure) -> Refusal {
-        Refusal::Final(failure.error)
+        match failure.error.kind {
+            // The store may work again.
+            ErrorKind::Overloaded => Refusal::Later,
+            _ => Refusal::Final(failure.error),
+        }
     }
 }
 
