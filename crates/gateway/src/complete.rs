@@ -94,7 +94,8 @@ impl Inner {
             }
             Plan::Run(prepared) => {
                 let storage = Storage { continuation, recording, request: saved };
-                self.run_prepared(family, caller, *prepared, is_background, storage).await
+                // On the heap: without optimizations, the states of all steps together are too large for the stack.
+                Box::pin(self.run_prepared(family, caller, *prepared, is_background, storage)).await
             }
         }
     }

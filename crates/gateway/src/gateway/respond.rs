@@ -118,7 +118,7 @@ impl Inner {
         let family = routes::family_of(received.parts.uri.path(), &received.parts.headers);
         let context = (family, received.request_id.clone());
         let inner = self.clone();
-        let respond = async move { inner.respond_to_body(received).await };
+        let respond = Box::pin(async move { inner.respond_to_body(received).await });
         self.idempotency.respond(keyed, context, limits.heartbeat, respond).await
     }
 
@@ -157,7 +157,7 @@ impl Inner {
             deadline: Instant::now() + limits.run_timeout,
             client_deadline: client_timeout(&parts.headers).and_then(|timeout| start.checked_add(timeout)),
         };
-        let respond = async {
+        let respond = Box::pin(async {
             if let (Route::PassFormThrough(path), Some(boundary)) = (&route, boundary) {
                 return self.pass_form_through(path, &caller, body, boundary).await;
             }
@@ -167,7 +167,7 @@ impl Inner {
             };
             room.grow_to(body.estimated_bytes().min(limits.body_bytes))?;
             self.respond_to_json(route, caller, parts.headers, body).await
-        };
+        });
         let response = match &mut invalidation {
             None => respond.await,
             // If the key is revoked, its running requests end.
