@@ -37,7 +37,7 @@ pub(crate) fn keys(settings: &Settings) -> Result<Keys, CommandError> {
     Ok(keys)
 }
 
-/// Opens the key table. If there is no folder for data, the table is empty.
+/// Opens the key table. Without a folder for data, the table is empty.
 pub(super) async fn key_store(settings: &Settings) -> Result<KeyStore, CommandError> {
     match storage::open_keys(&settings.store).await {
         // Other gateways use the same keys, so this one must not start without them.

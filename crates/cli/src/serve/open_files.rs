@@ -83,8 +83,8 @@ fn shortage(limits: &GatewayLimits, files: u64) -> Option<Shortage> {
     (connections < configured).then_some(Shortage { files, connections, configured, needed })
 }
 
-/// Raises the limit of this process to what is needed, if possible. Returns the resulting limit; `None` if
-/// there is no limit.
+/// Raises the limit of this process to what is needed, if possible. Returns the resulting limit; `None` means
+/// unlimited.
 #[cfg(unix)]
 fn raise_to(needed: u64) -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -23,7 +23,7 @@ pub(crate) enum TokenPlace {
     /// Files in the data folder, because the store is a file too.
     #[default]
     Files,
-    /// Files, although other machines have the same store: there is no secret to encrypt tokens.
+    /// Files. Other machines use the same store, but no secret is configured to encrypt tokens in it.
     FilesWithoutSecret,
     Shared(Arc<ServerTokens>),
 }

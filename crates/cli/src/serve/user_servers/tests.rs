@@ -32,7 +32,7 @@ async fn a_change_of_the_server_of_one_user_is_reported_to_this_user() {
     assert_eq!(bob.next().now_or_never(), Some(Some(())));
     drop((alice, bob));
     pool.pool.close_idle(Instant::now());
-    assert!(pool.pool.changes().is_empty(), "there are no receivers");
+    assert!(pool.pool.changes().is_empty(), "no client receives changes");
 }
 
 #[tokio::test]

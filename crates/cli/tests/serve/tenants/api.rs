@@ -116,7 +116,7 @@ fn references(id: &str) -> Vec<Value> {
     ]
 }
 
-/// What a tenant sees must be the same for an id of somebody else as for one that nobody has.
+/// For an id of another tenant, a tenant must get the same response as for an unknown id.
 async fn compare(world: &World, attacker: &Tenant, victim: &Tenant, what: &str, attempt: Attempt<'_>) {
     let Attempt { method, id, request } = attempt;
     let other = unknown(id);

@@ -137,7 +137,7 @@ async fn what_others_own_does_not_exist_on_the_page() {
                     let is_refused = match access {
                         Access::Own => found.status == 404 || found.status == 405,
                         Access::Conversations | Access::Admin => [403, 405].contains(&found.status),
-                        // There is no key in the headers.
+                        // The headers contain no key.
                         Access::AdminKey => found.status == 401,
                         Access::All | Access::Stream => true,
                     };
